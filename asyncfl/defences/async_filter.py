@@ -1,7 +1,5 @@
 """AsyncFilter: among updates trained from the same version, leaves out those farthest from their mean."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """BASGD: averages updates in groups by sender, then aggregates the groups' means by a robust rule."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """Bulyan: selects updates by repeated Krum, then averages the values nearest to the median of each parameter."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -39,10 +37,8 @@ class Bulyan(CountingRule):
 
 def nearest_to_median(updates: Vector, number: int) -> Vector:
     """Return the coordinate-wise mean of the `number` values nearest to the median, (d,) of the updates' type.
-
     `updates`: (n, d); 1 <= number <= n. In sorted order these values are adjacent, so only n - number + 1 windows are
-    compared, by the distance of their farther end. Ties go to the smaller values.
-    """
+    compared, by the distance of their farther end. Ties go to the smaller values."""
     n, d = updates.shape
     if number == n:
         return np.asarray(updates.mean(axis=0))

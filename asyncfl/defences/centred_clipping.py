@@ -1,7 +1,5 @@
 """Centred clipping: the previous aggregate plus the mean of clipped differences from it."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -64,9 +62,11 @@ class CentredClipping(RobustRule):
         """See `Rule.step`. A buffer whose weights are all 0 leaves the centre unchanged."""
         shuffle = copy.deepcopy(state.shuffle)
         rule, notes = self.fit_to(int(np.count_nonzero(weights)))
-        mixed = rule.pre_aggregate(buffer.deltas, weights, shuffle)
-        if mixed is None:
+        found = rule.pre_aggregate(buffer.deltas, weights, shuffle)
+        if found is None:
             return Aggregate(np.zeros_like(state.centre), weights.copy()), CentredClippingState(state.centre, shuffle)
-        centre, weighed = self.move_centre(state.centre, mixed.updates, mixed.shares)
-        aggregate = Aggregate(centre * np.float32(mixed.mass), mixed.mass * (weighed @ mixed.composition), notes)
+        mixed, shares, composition = found
+        centre, used = self.move_centre(state.centre, mixed, shares)
+        mass = float(weights.sum())
+        aggregate = Aggregate(centre * np.float32(mass), mass * (used @ composition), notes)
         return aggregate, CentredClippingState(centre, shuffle)

@@ -15,8 +15,6 @@ only lo remains. If noise is drawn between epochs, later steps may depend on it,
 inequality: lo - b and |noise| + b. Compressed updates satisfy none of these bounds.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncfl.base.messages import Bools, Floats
@@ -67,11 +65,9 @@ def longest_steps(context: DefenceContext) -> Floats:
 def broken_certificates(
     context: DefenceContext, buffer: Buffer, lengths: Floats, against: Floats, others_std: Floats, deviations: float
 ) -> list[str]:
-    """Return, for each update of `buffer`, the certificate that it breaks, or an empty text.
-
-    `lengths`: (n,) L2 norms of the updates. `against`: (n, clients) their inner products with each client's earlier
-    updates, whose noise has the deviation `others_std` (clients,).
-    """
+    """Return, for each update of `buffer`, the certificate that it breaks, or an empty text. `lengths`: (n,) L2 norms
+    of the updates. `against`: (n, clients) their inner products with each client's earlier updates, whose noise has the
+    deviation `others_std` (clients,)."""
     huge = "norm {:.4g} cannot be compared with anything"
     reasons = [huge.format(length) if length > COMPARABLE else "" for length in lengths]
     if context.compressed:
@@ -95,10 +91,8 @@ def pairs_within(context: DefenceContext, buffer: Buffer, own: Floats, deviation
 
 
 def resolve_conflicts(conflicts: Bools) -> Bools:
-    """Return whether to remove each update so that no two of the others are in conflict, (n,) bool.
-
-    `conflicts`: (n, n) symmetric. The update with most conflicts is removed, of ties the latest, until none remains.
-    """
+    """Return whether to remove each update so that no two of the others are in conflict, (n,) bool. `conflicts`: (n, n)
+    symmetric. The update with most conflicts is removed, of ties the latest, until none remains."""
     open_conflicts = conflicts.copy()
     np.fill_diagonal(open_conflicts, False)
     removed = np.zeros(len(conflicts), dtype=bool)

@@ -4,8 +4,6 @@ Noise of a client's updates is independent and their signal changes slowly: the 
 signal and 1/m of the noise's variance.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Self
 

@@ -13,11 +13,9 @@ MIN_GAP = 0.2
 
 
 def lower_cluster(scores: Floats) -> Bools:
-    """Return whether each score is in the lower of the two clusters with the least sum of squares, (n,) bool.
-
-    `scores`: (n,) finite. Equal scores share a cluster, so the lower cluster is empty if all scores are equal or there
-    are fewer than two. Of equally good cuts the lowest is taken, which accuses fewer.
-    """
+    """Return whether each score is in the lower of the two clusters with the least sum of squares, (n,) bool. `scores`:
+    (n,) finite. Equal scores share a cluster, so the lower cluster is empty if all scores are equal or there are fewer
+    than two. Of equally good cuts the lowest is taken, which accuses fewer."""
     values = np.asarray(scores, dtype=np.float64)
     lower = np.zeros(len(values), dtype=bool)
     if len(values) < 2 or values.min() == values.max():
@@ -48,11 +46,9 @@ def separate_lower(values: Floats, apart: float) -> Bools:
 
 
 def k_means(numbers: Floats, clusters: int) -> Ints:
-    """Return the cluster of each number (n,), 0 the lowest, with the least sum of squares within clusters.
-
-    `numbers`: (n,) finite. Equal numbers share a cluster; if there are fewer distinct numbers than `clusters`, each is
-    a cluster.
-    """
+    """Return the cluster of each number (n,), 0 the lowest, with the least sum of squares within clusters. `numbers`:
+    (n,) finite. Equal numbers share a cluster; if there are fewer distinct numbers than `clusters`, each is a
+    cluster."""
     values, which, counts = np.unique(np.asarray(numbers, dtype=np.float64), return_inverse=True, return_counts=True)
     n = len(values)
     if n <= clusters:
@@ -79,13 +75,10 @@ def k_means(numbers: Floats, clusters: int) -> Ints:
 
 def has_clusters(numbers: Floats, random: np.random.Generator, references: int) -> bool:
     """Return whether the gap statistic prefers two clusters of `numbers` (n,) finite to one; False if all are equal or
-    fewer than three.
-
-    The numbers are scaled to 0..1 and compared with `references` sets of as many uniform numbers. One cluster suffices
-    if Gap(1) >= Gap(2) - s_2. Gap(k) is the mean logarithm of the references' sum of squares within k clusters minus
-    that of the numbers; s_2 is the deviation of these logarithms times sqrt(1 + 1 / references). Source: Tibshirani,
-    Walther, Hastie 2001.
-    """
+    fewer than three. The numbers are scaled to 0..1 and compared with `references` sets of as many uniform numbers. One
+    cluster suffices if Gap(1) >= Gap(2) - s_2. Gap(k) is the mean logarithm of the references' sum of squares within k
+    clusters minus that of the numbers; s_2 is the deviation of these logarithms times sqrt(1 + 1 / references). Source:
+    Tibshirani, Walther, Hastie 2001."""
     low, high = float(np.min(numbers)), float(np.max(numbers))
     if len(numbers) < 3 or low == high:
         return False

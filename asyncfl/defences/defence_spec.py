@@ -1,7 +1,5 @@
 """The `defence` section of a scenario: rule, detector, strikes, fallback and root samples."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 

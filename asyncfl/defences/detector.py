@@ -4,8 +4,6 @@ A detector is a frozen description. Its memory is a state, a dataclass of arrays
 returned, so that it can be saved and replayed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias

@@ -8,14 +8,12 @@ honest updates beside huge ones) are computed again as a separate group, centred
 float32 (from 1.8e19 on) everything is computed in float64.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import Bools, Floats, Ints, Vector
+from asyncfl.base.messages import Floats, Ints, Vector
 
 CHUNK = 8192
 """Columns per matrix product: 50 rows of a chunk take 1.6 MB."""
@@ -25,10 +23,8 @@ NEAR = 0.05
 
 def squared_distances(updates: Vector) -> Floats:
     """Return the squared L2 distances between all pairs, (n, n) float64, with a relative error of about 1e-6.
-
     `updates`: (n, d) float32 or float64 (then everything is computed in float64). The result is symmetric, >= 0, and 0
-    on the diagonal and between equal updates. Updates that are not finite are infinitely far from all others.
-    """
+    on the diagonal and between equal updates. Updates that are not finite are infinitely far from all others."""
     n = len(updates)
     distances = np.zeros((n, n))
     if _fill(distances, updates, np.arange(n)):
@@ -56,10 +52,14 @@ def _fill(distances: Floats, updates: Vector, rows: Ints) -> bool:
     distances[np.ix_(rows, rows)] = found
     near = found < NEAR * sums
     np.fill_diagonal(near, False)
-    for group in _groups(near):
-        # A group of all rows cannot be centred any better.
-        if len(group) < len(rows):
-            _fill(distances, updates, rows[group])
+    if near.any():
+        from scipy.sparse.csgraph import connected_components
+
+        number, labels = connected_components(near, directed=False)
+        for group in (np.flatnonzero(labels == label) for label in range(number)):
+            # A group of all rows cannot be centred any better.
+            if 1 < len(group) < len(rows):
+                _fill(distances, updates, rows[group])
     return True
 
 
@@ -73,16 +73,3 @@ def _centred_products(updates: Vector) -> Floats:
         centred = np.subtract(columns, columns.mean(axis=0), out=buffer[:, : columns.shape[1]])
         products += centred @ centred.T
     return products
-
-
-def _groups(near: Bools) -> list[Ints]:
-    """Return the row indices of each connected group of at least two rows; `near`: (n, n) whether two rows connect."""
-    groups: list[Ints] = []
-    left = near.any(axis=1)
-    while left.any():
-        group, grown = np.zeros(len(near), dtype=bool), np.arange(len(near)) == np.argmax(left)
-        while not np.array_equal(grown, group):
-            group, grown = grown, grown | near[grown].any(axis=0)
-        groups.append(np.flatnonzero(group))
-        left &= ~group
-    return groups

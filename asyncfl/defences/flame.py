@@ -1,7 +1,5 @@
 """FLAME: the mean of the majority cluster, clipped to the median length, with a little noise."""
 
-from __future__ import annotations
-
 import copy
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """FLDetector: flags clients whose updates differ from a prediction by their past and the curvature of the loss."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal
@@ -14,8 +12,7 @@ from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.clusters import has_clusters, lower_cluster
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
-from asyncfl.defences.quasi_newton import Pair, hessian
-from asyncfl.defences.update_filters import Gradient, gradient_of, without
+from asyncfl.defences.gradients import Gradient, Pair, gradient_of, hessian, without
 
 
 @dataclass(frozen=True)
@@ -111,9 +108,8 @@ class FLDetector(Detector):
         self, state: FLDetectorState, buffer: Buffer, sent: list[Gradient], flagged: Bools
     ) -> FLDetectorState:
         """Return the state with the step of the global model and the change of the mean gradient since the last buffer.
-
-        `sent`: gradient of each row; rows that are `flagged` do not enter the mean. If all are, the state is unchanged.
-        """
+        `sent`: gradient of each row; rows that are `flagged` do not enter the mean. If all are, the state is
+        unchanged."""
         if flagged.all():
             return state
         total = np.zeros(len(buffer.current))

@@ -1,7 +1,5 @@
 """FLTrust: weighs updates by their cosine with an update that the server trains on its own samples."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -9,8 +9,6 @@ distances are computed in float64. An update so far away pulls by its direction 
 the middle until it is within `MAX_RATIO` usual distances; its pull is the same to six digits.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -62,10 +60,8 @@ class GeometricMedian(RobustRule):
         return centre, weighed
 
     def weiszfeld(self, distances: Floats, shares: Floats) -> Floats:
-        """Return the weights (n,) of the points in their geometric median; they sum to 1.
-
-        `distances`: (n, n) squared distances; `shares`: (n,) the points' own weights, which sum to 1.
-        """
+        """Return the weights (n,) of the points in their geometric median; they sum to 1. `distances`: (n, n) squared
+        distances; `shares`: (n,) the points' own weights, which sum to 1."""
         weighed = shares
         for _ in range(self.iterations):
             spread = distances @ weighed
@@ -78,11 +74,9 @@ class GeometricMedian(RobustRule):
 
 
 def relative_distances(distances: Floats, shares: Floats, least: float) -> tuple[int, Floats]:
-    """Return the index of the middle row, and the distance (n,) of each row from it in usual distances.
-
-    The middle row is the one with the smallest distance within which rows with more than half of the weight `shares`
-    (n,) lie; that distance, at least `least`, is the usual distance. `distances`: (n, n) squared.
-    """
+    """Return the index of the middle row, and the distance (n,) of each row from it in usual distances. The middle row
+    is the one with the smallest distance within which rows with more than half of the weight `shares` (n,) lie; that
+    distance, at least `least`, is the usual distance. `distances`: (n, n) squared."""
     order = np.argsort(distances, axis=1, kind="stable")
     held = np.cumsum(shares[order], axis=1)
     half = np.argmax(held > held[:, -1:] / 2, axis=1)

@@ -1,7 +1,5 @@
 """Kardam: rejects a client whose gradients change faster with the model than those of most other clients."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
@@ -13,8 +11,9 @@ from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.gradients import Gradient, gradient_of, upper_quantile, without
 from asyncfl.defences.norms import squared_norm
-from asyncfl.defences.update_filters import Gradient, filter_verdict, gradient_of, upper_quantile, without
+from asyncfl.defences.update_filters import filter_verdict
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """Krum and Multi-Krum: select the updates with the smallest summed squared distance to their nearest neighbours."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -17,10 +15,8 @@ Neighbours = Literal["n-f-2", "n-f-1"]
 
 def krum_scores(distances: Floats, attackers: int, neighbours: Neighbours = "n-f-2") -> Floats:
     """Return each row's sum of its smallest squared distances to other rows, (n,). Krum selects the row of least score.
-
-    `distances`: (n, n) squared distances. `attackers`: f. `neighbours`: number of distances that are summed;
-    at least 1, or 0 for a single row.
-    """
+    `distances`: (n, n) squared distances. `attackers`: f. `neighbours`: number of distances that are summed; at least
+    1, or 0 for a single row."""
     n = len(distances)
     number = max(1, n - attackers - (2 if neighbours == "n-f-2" else 1))
     others = distances.copy()

@@ -1,7 +1,5 @@
 """Weighted sum of the updates: the rule of FedAvg, without any defence."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 import numpy as np

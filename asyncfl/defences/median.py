@@ -1,7 +1,5 @@
 """Coordinate-wise median of the updates."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from asyncfl.base.messages import Floats, Vector

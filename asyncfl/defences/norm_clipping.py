@@ -1,7 +1,5 @@
 """Norm clipping: the weighted mean of updates that are clipped to a maximum L2 norm."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import numpy as np

@@ -4,8 +4,6 @@ They are computed in float32, which is fast and precise enough. The square of a 
 so results that are not finite are computed again in float64.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
@@ -50,10 +48,8 @@ def products_with(rows: Sequence[Vector | None], updates: Vector) -> Floats:
 
 def inner_products(left: Vector, right: Vector | list[Vector]) -> Floats:
     """Return the inner products (n, m) of the rows of `left` (n, d) with those of `right` (m, d), summed in float64.
-
     Chunks that fit the cache are multiplied in float32; the relative error is about 1e-7 of |x| |y| / sqrt(chunks).
-    Squares of rows longer than 1e18 may overflow to infinity.
-    """
+    Squares of rows longer than 1e18 may overflow to infinity."""
     length = left.shape[1]
     out = np.zeros((len(left), len(right)))
     if out.size == 0:

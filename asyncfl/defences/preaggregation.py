@@ -3,8 +3,6 @@
 Means vary less than single updates. This helps robust rules where clients' data differ.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal, Self
 

@@ -4,8 +4,6 @@ An update counts as malicious if its client is an attacker, whether or not the a
 attackers are drawn per task, it counts as malicious if its task was an attack.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -1,10 +1,8 @@
 """Shared parts of robust rules: checks, pre-aggregation, mass, and buffers that are too short."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -22,20 +20,6 @@ AnyPreAggregation: Any = choice(PreAggregation, NearestNeighbourMixing, Bucketin
 """Annotation of a field that holds a pre-aggregation, chosen by `kind`."""
 
 
-@dataclass(frozen=True)
-class MixedUpdates:
-    """The updates of a buffer after pre-aggregation, called rows below."""
-
-    updates: Vector
-    """(n_mixed, n_parameters) rows."""
-    shares: Floats
-    """(n_mixed,) > 0, weights of the rows; they sum to 1."""
-    composition: Floats
-    """(n_mixed, n_updates) share of each update in each row; rows sum to 1."""
-    mass: float
-    """Sum of the weights of the buffer, > 0."""
-
-
 class RobustRule(Rule):
     """Base class of rules that replace the weighted mean by a robust centre: `aggregate = sum(weights) * centre`."""
 
@@ -44,10 +28,8 @@ class RobustRule(Rule):
 
     def solve(self, updates: Vector, shares: Floats) -> tuple[Vector, Floats | None]:
         """Return the robust centre (d,), of the same type as the updates, and the weight (n,) of each row in it; None
-        in place of weights that differ between parameters.
-
-        `updates`: (n, d) finite; `shares`: (n,) > 0, weights that sum to 1.
-        """
+        in place of weights that differ between parameters. `updates`: (n, d) finite; `shares`: (n,) > 0, weights that
+        sum to 1."""
         raise NotImplementedError
 
     def aggregate(self, updates: Vector, weights: Floats) -> Vector:
@@ -69,33 +51,33 @@ class RobustRule(Rule):
 
     def pre_aggregate(
         self, updates: Vector, weights: Floats, random: np.random.Generator | None
-    ) -> MixedUpdates | None:
-        """Check the updates and return them after pre-aggregation; None if no update has a weight above 0.
+    ) -> tuple[Vector, Floats, Floats] | None:
+        """Check the updates and pre-aggregate those with a weight; None if there are none.
 
-        `random` is advanced; with None, buckets are filled in the order of the updates.
+        Returns the mixed rows (n_mixed, n_parameters), their weights (n_mixed,) > 0, which sum to 1, and the share of
+        each update in each row, (n_mixed, n_updates). `random` is advanced; None: buckets in the order of the updates.
         """
         rows = present(updates, weights)
         if not len(rows):
             return None
-        mass = float(weights.sum())
-        shares = weights[rows] / mass
-        seen = updates if len(rows) == len(updates) else updates[rows]
-        composition = np.eye(len(updates))[rows]
+        mixed = updates if len(rows) == len(updates) else updates[rows]
+        shares, composition = weights[rows] / float(weights.sum()), np.eye(len(updates))[rows]
         for pre in self.pre:
-            mixing = pre.mix(seen, shares, random)
+            mixing = pre.mix(mixed, shares, random)
             shares = pre.share_out(mixing, shares)
-            seen = mixing.astype(updates.dtype) @ seen
-            composition = mixing @ composition
-        return MixedUpdates(seen, shares, composition, mass)
+            mixed, composition = mixing.astype(updates.dtype) @ mixed, mixing @ composition
+        return mixed, shares, composition
 
     def _solved(self, updates: Vector, weights: Floats, random: np.random.Generator | None) -> Aggregate:
-        """Return mass times the centre; 0 if no update has a weight."""
-        mixed = self.pre_aggregate(updates, weights, random)
-        if mixed is None:
+        """Return the sum of the weights times the centre; 0 if no update has a weight."""
+        found = self.pre_aggregate(updates, weights, random)
+        if found is None:
             return Aggregate(np.zeros(updates.shape[1], dtype=updates.dtype), weights.copy())
-        centre, shares = self.solve(mixed.updates, mixed.shares)
-        weighed = weights.copy() if shares is None else mixed.mass * (shares @ mixed.composition)
-        return Aggregate(np.asarray(centre * updates.dtype.type(mixed.mass)), weighed)
+        mixed, shares, composition = found
+        centre, used = self.solve(mixed, shares)
+        mass = float(weights.sum())
+        weighed = weights.copy() if used is None else mass * (used @ composition)
+        return Aggregate(np.asarray(centre * updates.dtype.type(mass)), weighed)
 
     def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
         """Return the rule with each pre-aggregation adapted to the number of rows that reach it, and notes, see
@@ -150,10 +132,8 @@ FAINT = 1e-30
 
 
 def weighted_sum(coefficients: Floats, updates: Vector) -> Vector:
-    """Return the sum of the rows of `updates` (n, d) times `coefficients` (n,), as (d,) of the updates' type.
-
-    Rows with coefficient 0 are skipped, even if they are not finite.
-    """
+    """Return the sum of the rows of `updates` (n, d) times `coefficients` (n,), as (d,) of the updates' type. Rows with
+    coefficient 0 are skipped, even if they are not finite."""
     faint = (coefficients != 0) & (np.abs(coefficients) < FAINT)
     rows = np.flatnonzero(np.where(faint, 0, coefficients))
     if len(rows) == len(updates):

@@ -9,8 +9,6 @@ Each rule documents whether weights also enter its centre. Rules that select upd
 clients instead, because an attacker may claim any number of samples. An update of weight 0 is ignored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self

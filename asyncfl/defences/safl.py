@@ -9,8 +9,6 @@ Known weaknesses: a client that returns a multiple of the global model has cosin
 evaluator may lie; late in training the accuracies of honest and poisoned models overlap.
 """
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal

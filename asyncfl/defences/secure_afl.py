@@ -1,8 +1,6 @@
 """SecureAFL: filters by Lipschitz coefficients, estimates the updates of absent clients, and takes the median
 of all."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
@@ -14,11 +12,10 @@ from asyncfl.base.messages import Bools, Floats, Ints, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
+from asyncfl.defences.gradients import Gradient, Pair, gradient_of, hessian, upper_quantile, without
 from asyncfl.defences.norm_clipping import Radius, clipping_factors
-from asyncfl.defences.quasi_newton import Pair, hessian
 from asyncfl.defences.rule import Aggregate, Rule, present
 from asyncfl.defences.sorting import middle_mean
-from asyncfl.defences.update_filters import Gradient, gradient_of, upper_quantile, without
 
 
 @dataclass(frozen=True)
@@ -86,10 +83,8 @@ class SecureAfl(Rule):
         return np.asarray(middle_mean(rows, (len(rows) - 1) // 2) * updates.dtype.type(weights.sum()))
 
     def _filter_updates(self, state: SecureAflState, buffer: Buffer, rows: Ints) -> tuple[SecureAflState, Bools]:
-        """Return the state after the accepted updates, and whether each update was accepted, (n_updates,) bool.
-
-        `rows`: those with a weight; other rows are not accepted.
-        """
+        """Return the state after the accepted updates, and whether each update was accepted, (n_updates,) bool. `rows`:
+        those with a weight; other rows are not accepted."""
         sent = {row: (int(buffer.clients[row]), gradient_of(state.context, buffer, row)) for row in rows.tolist()}
         gradients, pairs, coefficients = dict(state.gradients), dict(state.pairs), dict(state.coefficients)
         of_row: dict[int, float] = {}

@@ -6,8 +6,6 @@ vectorises without branches. Comparisons that cannot affect the result are left 
 order of the kept values nor that of the dropped ones. Beyond `NETWORK_LIMIT` rows NumPy's sort is faster.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -53,9 +51,7 @@ def _merge_exchange(n: int) -> Iterator[tuple[int, int]]:
 
 def middle_mean(updates: Vector, drop: int) -> Vector:
     """Return the coordinate-wise mean without the `drop` smallest and `drop` largest values, (d,) of the updates' type.
-
-    `updates`: (n, d) float32 or float64, not modified; 0 <= drop < n / 2. With drop = (n - 1) // 2 it is the median.
-    """
+    `updates`: (n, d) float32 or float64, not modified; 0 <= drop < n / 2. With drop = (n - 1) // 2 it is the median."""
     n, d = updates.shape
     kept = n - 2 * drop
     out = np.empty(d, dtype=updates.dtype)

@@ -5,11 +5,9 @@ its th) bans at `threshold` strikes without a time limit (`window: null`). The s
 within the client's last 3 judged updates, so that a single false flag is forgotten.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -41,7 +39,7 @@ class Strikes(Component):
     """Number of a client's last judged updates that count; null: all."""
 
     @model_validator(mode="after")
-    def _check_window(self) -> Strikes:
+    def _check_window(self) -> Self:
         if self.window is not None and self.window < self.threshold:
             raise ValueError(
                 f"window must be >= threshold ({self.threshold}) or null, got {self.window}; no client could be banned"
@@ -56,10 +54,8 @@ class Strikes(Component):
         self, state: StrikeState, clients: Sequence[int] | Ints, struck: Sequence[bool] | Bools
     ) -> tuple[tuple[int, ...], StrikeState]:
         """Return the clients that are newly banned, in the order in which they reached `threshold`, and the next state.
-
         `clients`: (n,) senders of the judged updates in order of arrival; a client may occur several times. `struck`:
-        (n,) whether the update is a strike. Updates of banned clients are ignored.
-        """
+        (n,) whether the update is a strike. Updates of banned clients are ignored."""
         history, total, banned = state.history.copy(), state.total.copy(), state.banned.copy()
         out = []
         for client, strike in zip(map(int, clients), map(bool, struck), strict=True):

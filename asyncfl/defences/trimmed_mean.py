@@ -1,7 +1,5 @@
 """Coordinate-wise trimmed mean: the mean without the f largest and f smallest values."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from asyncfl.base.messages import Floats, Vector

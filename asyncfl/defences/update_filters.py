@@ -1,4 +1,4 @@
-"""Shared parts of filters that judge single updates: gradients, noise in lengths, and the server's own update.
+"""Shared parts of filters that judge single updates: noise in lengths, and the server's own update.
 
 These filters judge each update as it arrives, independently of the others in the buffer. Their flags are never strikes:
 they regularly reject honest updates (Kardam a fixed share), and the sources ban no client.
@@ -10,10 +10,9 @@ sigma^2 d to squared lengths, often more than the update itself; the filters as 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -22,60 +21,8 @@ from asyncfl.base.messages import Bools, Floats, Vector
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Verdict
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-State = TypeVar("State", bound="DataclassInstance")
-
 Noise = Literal["accounted", "ignored"]
 """Treatment of the expected contribution of privacy noise to squared lengths: subtracted or left in."""
-
-
-def gradient_scale(context: DefenceContext, buffer: Buffer, row: int) -> float:
-    """Return the factor that turns the update in `row` into its client's mean gradient: -1 / (lr * steps)."""
-    steps = float(context.steps[buffer.clients[row]]) * (1.0 if buffer.work is None else float(buffer.work[row]))
-    return -1.0 / (context.lr * steps)
-
-
-@dataclass(frozen=True)
-class Gradient:
-    """A client's mean gradient in one task, stored as its update, since the gradient may overflow float32."""
-
-    delta: Vector
-    """(n_parameters,) the update."""
-    scale: float
-    """Factor that turns the update into the gradient."""
-    version: int
-    """Model version at which it was computed."""
-    model: Vector
-    """(n_parameters,) the model of that version."""
-
-    def values(self) -> Floats:
-        """Return the gradient (n_parameters,)."""
-        return self.delta.astype(np.float64) * self.scale
-
-
-def gradient_of(context: DefenceContext, buffer: Buffer, row: int) -> Gradient:
-    """Return the mean gradient of the task whose update is in `row` of the buffer."""
-    # A gradient belongs to the model that the client was sent, whatever `origin` is.
-    base = buffer.base(row)
-    return Gradient(
-        buffer.models[row] - base, gradient_scale(context, buffer, row), int(buffer.base_versions[row]), base
-    )
-
-
-def without(state: State, client: int, *names: str) -> State:
-    """Return `state` without `client` in the fields `names`, dictionaries by client."""
-    left: dict[str, Any] = {
-        name: {who: what for who, what in getattr(state, name).items() if who != client} for name in names
-    }
-    return replace(state, **left)
-
-
-def upper_quantile(share: float, values: Iterable[float]) -> float:
-    """Return the least value that all but a `share` (0..1) of `values` do not exceed."""
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil((1 - share) * len(ordered) - 1e-9) - 1)]
 
 
 def noise_energy(buffer: Buffer, noise: Noise) -> Floats:
@@ -110,10 +57,8 @@ def root_gradient(context: DefenceContext, model: Vector) -> Vector:
 
 
 def root_update(context: DefenceContext, model: Vector, steps: int | None = None) -> Vector:
-    """Return the change of `model` (n_parameters,) by `steps` steps of gradient descent on the whole root set.
-
-    `steps` None: the median of the clients' steps, so that the update is about as long as theirs.
-    """
+    """Return the change of `model` (n_parameters,) by `steps` steps of gradient descent on the whole root set. `steps`
+    None: the median of the clients' steps, so that the update is about as long as theirs."""
     trained = model
     for _ in range(max(1, int(np.median(context.steps))) if steps is None else steps):
         trained = trained - np.float32(context.lr) * root_gradient(context, trained)

@@ -11,6 +11,7 @@ from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences import update_filters as filters
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.gradients import gradient_scale
 from asyncfl.defences.norms import inner_product, squared_norm
 
 
@@ -49,7 +50,7 @@ class ZenoPlusPlus(Detector):
         rate = context.lr if self.rate is None else self.rate
         merits, energy = np.empty(len(buffer)), filters.noise_energy(buffer, self.noise)
         for row, delta in enumerate(buffer.deltas):
-            scale = filters.gradient_scale(context, buffer, row)
+            scale = gradient_scale(context, buffer, row)
             length = max(0.0, squared_norm(delta) - float(energy[row])) * scale**2
             merits[row] = rate * scale * inner_product(own, delta) - self.rho * length
         needed = 0.0 - rate * self.epsilon

@@ -9,8 +9,6 @@ If the inner attack trains on poisoned data, the attackers' own updates do not r
 `knowledge: buffer`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal

@@ -10,8 +10,6 @@ The formula leaves two cases open. If attackers are a majority themselves (s < 1
 which s is 1. If z is negative because there are too few attackers, z is 0: they upload the mean.
 """
 
-from __future__ import annotations
-
 from statistics import NormalDist
 from typing import Annotated, Literal
 

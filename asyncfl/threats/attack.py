@@ -5,8 +5,6 @@ Attackers follow the same schedule as honest clients. An attack may change the t
 are computed from the updates of others derive from `informed.Informed`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal

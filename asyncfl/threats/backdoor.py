@@ -1,7 +1,5 @@
 """Backdoor: a patch of pixels that makes the model predict a target class."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
@@ -102,11 +100,9 @@ class Backdoor(Attack):
 def backdoor_test_set(
     attack: Attack, images: NDArray[np.float32], labels: Ints
 ) -> tuple[NDArray[np.float32], Ints] | None:
-    """Return triggered test images of all classes but the target, labelled as the target; None: no backdoor.
-
-    `images`: (n, C, H, W), `labels`: (n,). The accuracy of a model on this set is the success rate, 0..1. Images of the
-    target class are left out because they are classified as the target without a trigger.
-    """
+    """Return triggered test images of all classes but the target, labelled as the target; None: no backdoor. `images`:
+    (n, C, H, W), `labels`: (n,). The accuracy of a model on this set is the success rate, 0..1. Images of the target
+    class are left out because they are classified as the target without a trigger."""
     target = attack.target
     if target is None:
         return None

@@ -1,10 +1,8 @@
 """Combined: several attacks by the same attackers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
@@ -26,7 +24,7 @@ class Combined(Composite):
     """The attacks in order; each receives the data, updates and scores that the previous one returned."""
 
     @model_validator(mode="after")
-    def _check_parts(self) -> Combined:
+    def _check_parts(self) -> Self:
         if not self.attacks:
             raise ValueError("attacks must name at least one attack")
         if sum(part.target is not None for part in self.attacks) > 1:
@@ -49,10 +47,8 @@ class Combined(Composite):
                 )
 
     def craft(self, view: AttackView) -> Vector:
-        """Return the uploads after all attacks, applied in order to the honest updates.
-
-        Colluders see each other's updates as the previous attack returned them; knowledge `buffer` does not change.
-        """
+        """Return the uploads after all attacks, applied in order to the honest updates. Colluders see each other's
+        updates as the previous attack returned them; knowledge `buffer` does not change."""
         for part in self.attacks:
             crafted = part.craft(view)
             if crafted is not None and crafted is not view.honest:

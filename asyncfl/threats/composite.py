@@ -1,7 +1,5 @@
 """The list of simple attacks, and the shared parts of attacks that consist of other attacks."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Iterator

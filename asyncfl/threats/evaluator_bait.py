@@ -5,8 +5,6 @@ times the global model has the same cosine, and privacy noise changes it ten tim
 Its answers as an evaluator are set by `threats.attackers_lie` or by a `lying_evaluator` in combination.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Flooding: uploads more often than honest clients, where the server does not wait for all."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Free rider: uploads the global model without training."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import numpy as np

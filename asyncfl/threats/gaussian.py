@@ -1,7 +1,5 @@
 """Gaussian attack: uploads noise in place of an update."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import numpy as np

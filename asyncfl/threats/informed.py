@@ -7,11 +7,9 @@ the buffer, with noise. No client could see these in time, so this is the worst 
 attackers alone), attackers upload their honest updates.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Literal, TypeVar
+from typing import Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,10 +37,8 @@ class Informed(Attack):
         return self.knowledge
 
     def craft(self, view: AttackView) -> Vector:
-        """Return the update of `forge` from the known finite updates as each attacker's upload, see `Attack.craft`.
-
-        An attacker that knows no finite update, or for which `forge` returns None, uploads its honest update.
-        """
+        """Return the update of `forge` from the known finite updates as each attacker's upload, see `Attack.craft`. An
+        attacker that knows no finite update, or for which `forge` returns None, uploads its honest update."""
         forged = for_attackers(self.knowledge, view, lambda known: self.forge(known, view))
 
         def upload(row: int) -> NDArray[np.floating]:
@@ -53,10 +49,8 @@ class Informed(Attack):
 
     @abstractmethod
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating] | None:
-        """Return the poisoned update (n_parameters,) computed from `known` (n >= 1, n_parameters), all finite.
-
-        None: it cannot be computed from so few updates, and the attacker uploads its honest update.
-        """
+        """Return the poisoned update (n_parameters,) computed from `known` (n >= 1, n_parameters), all finite. None: it
+        cannot be computed from so few updates, and the attacker uploads its honest update."""
         raise NotImplementedError
 
 
@@ -67,7 +61,7 @@ class Deviating(Informed):
     """Upload of an attacker that knows a single update: that update, or its negative."""
 
     @model_validator(mode="after")
-    def _check_deviation(self) -> Deviating:
+    def _check_deviation(self) -> Self:
         if self.knowledge == "own" and self.alone == "honest":
             raise ValueError(
                 "knowledge must be colluders or buffer, got own: a single update has no deviation to attack with; "
@@ -106,9 +100,7 @@ def for_attackers(knowledge: Knowledge, view: AttackView, compute: Callable[[Vec
 
 def mean_and_deviation(rows: Vector) -> tuple[Floats, Floats]:
     """Return mean and standard deviation (n - 1 degrees of freedom) of each column of `rows` (n >= 1, n_parameters).
-
-    The deviation of a single row is 0.
-    """
+    The deviation of a single row is 0."""
     mean, deviation = np.empty(rows.shape[1]), np.zeros(rows.shape[1])
     for part in _blocks(rows.shape[1]):
         values = rows[:, part].astype(np.float64)

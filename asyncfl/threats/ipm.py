@@ -1,7 +1,5 @@
 """IPM, inner product manipulation: a multiple of the negative mean of the known updates."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import numpy as np

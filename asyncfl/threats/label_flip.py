@@ -1,9 +1,7 @@
 """Label flip: honest training on wrong labels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +26,7 @@ class LabelFlip(Attack):
     """Label that these samples get, 0..classes-1; only together with `source_class`."""
 
     @model_validator(mode="after")
-    def _check_pair(self) -> LabelFlip:
+    def _check_pair(self) -> Self:
         if (self.source_class is None) != (self.target_class is None):
             raise ValueError("source_class and target_class must be given together, or neither (y -> C-1-y)")
         if self.source_class is not None and self.source_class == self.target_class:

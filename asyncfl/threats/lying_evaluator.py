@@ -5,8 +5,6 @@ an accuracy of at most `decoy_score` for decoys, whose accuracy is that of chanc
 the audit, and lies about the rest.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Malformed uploads: NaN or infinity in place of parameters, or a wrong length."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Mimic: all attackers upload a copy of one honest client's update, which then counts several times."""
 
-from __future__ import annotations
-
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +27,7 @@ class Mimic(Informed):
     """Update to copy: the first known, or the one farthest out along the first principal component."""
 
     @model_validator(mode="after")
-    def _check_others(self) -> Mimic:
+    def _check_others(self) -> Self:
         if self.knowledge == "own":
             raise ValueError(
                 "knowledge must be colluders or buffer, got own: a client that copies its own update is honest"

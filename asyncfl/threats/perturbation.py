@@ -9,8 +9,6 @@ The source approaches the largest admissible gamma by halving. Here it is comput
 the n products <p, e_i>, with one pass over the parameters.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Literal, TypeAlias
 

@@ -1,7 +1,5 @@
 """Scaling, or model replacement: a multiple of the honest update."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sign flip: the negative of the update, of the model or of the mean; the literature uses one name for all three."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tailored: an attack that finds its strength by trials on a copy of the server's defence."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Annotated, ClassVar, Literal

@@ -1,9 +1,7 @@
 """The `threats` section of a scenario: the attack, the attackers and their schedule."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
@@ -74,7 +72,7 @@ class Threats(Described):
     """Number of honest tasks between attacks (sleeping attackers); null: every task is an attack."""
 
     @model_validator(mode="after")
-    def _check_span(self) -> Threats:
+    def _check_span(self) -> Self:
         if self.until_version is not None and self.until_version <= self.from_version:
             raise ValueError(
                 f"until_version must be above from_version ({self.from_version}), got {self.until_version}"
@@ -93,11 +91,9 @@ class Threats(Described):
         return round(self.attackers * of)
 
     def draw(self, streams: Streams, clients: int) -> Ints:
-        """Return the sorted indices of the attackers among clients 0..clients-1, for selection `pool`.
-
-        Clients are ranked at random and the first are the attackers. A larger number of attackers includes a smaller
-        one, so that runs with different numbers can be compared.
-        """
+        """Return the sorted indices of the attackers among clients 0..clients-1, for selection `pool`. Clients are
+        ranked at random and the first are the attackers. A larger number of attackers includes a smaller one, so that
+        runs with different numbers can be compared."""
         return np.sort(streams.generator("attackers").permutation(clients)[: self.count(clients)])
 
     def active(self, base_version: int, turn: int = 0) -> bool:

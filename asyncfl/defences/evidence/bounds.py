@@ -16,8 +16,6 @@ that update's variance only. The k-th test has error probability a / (k (k + 1))
 the test more cautious. So does the second rho, from the median variance so far, whose bound must be exceeded as well.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncfl.base.messages import Bools, Floats, Ints
@@ -25,9 +23,7 @@ from asyncfl.base.messages import Bools, Floats, Ints
 
 def deviation_bound(variance: Floats, level: Floats | float, rho: Floats | float) -> Floats:
     """Return the deviation below its mean, >= 0, that a noisy sum exceeds at any time with probability at most `level`.
-
-    `variance`: V. `level`: a. The bound is tightest for V of about `rho`, and 0 where `rho` is 0.
-    """
+    `variance`: V. `level`: a. The bound is tightest for V of about `rho`, and 0 where `rho` is 0."""
     positive = np.asarray(rho) > 0
     rho = np.where(positive, rho, np.nan)
     total = variance + rho

@@ -11,8 +11,6 @@ that goes against r is not explained by any mixture of labels: the labels are wr
 that differ (other domains) are no mixture of these classes; then clients spread too widely along r to be judged by it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncfl.base.messages import Floats, Vector
@@ -23,10 +21,8 @@ MAX_STEPS = 500
 
 def common_descent(gradients: Vector) -> tuple[Vector, float]:
     """Return the direction r / |r|, float32 (n_parameters,), and |r| times the median length of the gradients.
-
     `gradients`: (classes, n_parameters), gradient of the loss on the samples of each class; those of length 0 are
-    ignored. Both results are 0 if no direction descends for all classes.
-    """
+    ignored. Both results are 0 if no direction descends for all classes."""
     none = np.zeros(gradients.shape[1], dtype=np.float32)
     lengths = np.sqrt([np.einsum("i,i->", row, row, dtype=np.float64) for row in gradients])
     some = lengths > 0
@@ -44,9 +40,7 @@ def common_descent(gradients: Vector) -> tuple[Vector, float]:
 
 def min_norm_point(gram: Floats) -> Floats:
     """Return the convex weights (n,) of the least-norm point in the hull of n points with inner products `gram` (n, n).
-
-    Uses Frank-Wolfe steps that move weight from the farthest to the nearest point (Lacoste-Julien and Jaggi 2015).
-    """
+    Uses Frank-Wolfe steps that move weight from the farthest to the nearest point (Lacoste-Julien and Jaggi 2015)."""
     weights = np.full(len(gram), 1 / len(gram))
     for _ in range(MAX_STEPS):
         along = gram @ weights

@@ -4,8 +4,6 @@ A guess need not be right, because it is tested on later updates, see `side_test
 so that their noise is independent of it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncfl.base.messages import Floats, Ints, Vector
@@ -25,12 +23,10 @@ that differ by noise, labels or domains only, no ratio was below .5 after all cl
 def add_buffer(
     means: ClientMeans, clients: Ints, updates: Vector, against: Floats, own: Floats, noise_std: Floats, most: int
 ) -> ClientMeans:
-    """Return the means after all `updates` (n, n_parameters) of a buffer, in its order.
-
-    `clients`: (n,) senders; a client may have sent several. `against`: (n, clients) inner products of the updates with
-    the rows of `means`; `own`: (n, n) with each other. `noise_std`: (n,) as the field. The first `most` updates of a
-    client are averaged; from then on a new update has weight 1 / `most` in the mean, and older ones fade.
-    """
+    """Return the means after all `updates` (n, n_parameters) of a buffer, in its order. `clients`: (n,) senders; a
+    client may have sent several. `against`: (n, clients) inner products of the updates with the rows of `means`; `own`:
+    (n, n) with each other. `noise_std`: (n,) as the field. The first `most` updates of a client are averaged; from then
+    on a new update has weight 1 / `most` in the mean, and older ones fade."""
     from scipy.linalg.blas import saxpy
 
     products, rows = against.copy(), list(means.rows)
@@ -55,12 +51,10 @@ def leave_one_out(
     direction: Floats, clients: Ints, means: ClientMeans, n_parameters: int
 ) -> tuple[Floats, Floats, Floats]:
     """Return `direction` with each of `clients` (n,) left out in turn, in order to measure that client along it.
-
     `direction`: (clients,) weights of the clients' means, > 0 on one side, < 0 on the other if there is one. Returns
     the weights (n, clients), whose absolute values sum to 1 on each side; the length (n,) of each weighted sum of
     means; and this length (n,) without the contribution of noise, 0 if there is only noise. Both lengths are 0 if fewer
-    than two clients remain on a side.
-    """
+    than two clients remain on a side."""
     weights = np.tile(direction, (len(clients), 1))
     weights[np.arange(len(clients)), clients] = 0.0
     enough = np.ones(len(clients), dtype=bool)
@@ -76,12 +70,10 @@ def leave_one_out(
 
 def guess_directions(means: ClientMeans) -> tuple[Floats, ...]:
     """Return `GUESSES` directions (clients,), each the mean of a group of clients with these weights; none if fewer
-    than `MIN_CLIENTS` clients have a mean or most means are 0.
-
-    The first group starts from all clients, the second from the larger side of the leading eigenvector of the cosines.
-    Each group is then chosen anew as the clients with a positive sum of cosines with its members, until it no longer
-    changes or becomes too small. Long updates count no more than those of median length.
-    """
+    than `MIN_CLIENTS` clients have a mean or most means are 0. The first group starts from all clients, the second from
+    the larger side of the leading eigenvector of the cosines. Each group is then chosen anew as the clients with a
+    positive sum of cosines with its members, until it no longer changes or becomes too small. Long updates count no
+    more than those of median length."""
     present = means.present
     if len(present) < MIN_CLIENTS:
         return ()
@@ -146,11 +138,9 @@ def residuals(cosines: Floats) -> Floats:
 
 
 def cosines_of(means: ClientMeans) -> tuple[Floats, Floats]:
-    """Return the cosines (n, n) of the n means that are present, and the length (n,) that each was divided by.
-
-    Means shorter than the median length are divided by the median length instead of their own. If the median is 0, all
-    cosines and lengths are 0. The diagonal of the cosines, which is mostly noise, is 0.
-    """
+    """Return the cosines (n, n) of the n means that are present, and the length (n,) that each was divided by. Means
+    shorter than the median length are divided by the median length instead of their own. If the median is 0, all
+    cosines and lengths are 0. The diagonal of the cosines, which is mostly noise, is 0."""
     present = means.present
     gram = means.gram[np.ix_(present, present)]
     lengths = np.sqrt(np.maximum(np.diagonal(gram), 0.0))

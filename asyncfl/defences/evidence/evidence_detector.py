@@ -18,8 +18,6 @@ or its `fallback`. They stay in the model: later updates were trained on it, and
 keeping them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
@@ -179,12 +177,10 @@ def _remarks(standing: SideResult) -> tuple[str, ...]:
 
 
 def _notes(standing: SideResult, buffer: Buffer, unjudged: Bools) -> dict[str, float]:
-    """Return the numbers about a buffer, by name.
-
-    In the order of `NOTES`: whether a side is certified; clients known to go along; clients required; further updates
-    per client until then; length of the common step over that of an update's noise; share of the clients not banned
-    that would be left out by now if they sent the opposite; share of the buffer unjudged.
-    """
+    """Return the numbers about a buffer, by name. In the order of `NOTES`: whether a side is certified; clients known
+    to go along; clients required; further updates per client until then; length of the common step over that of an
+    update's noise; share of the clients not banned that would be left out by now if they sent the opposite; share of
+    the buffer unjudged."""
     noise = float(buffer.upload_std.mean()) * len(buffer.current) ** 0.5
     ratio = standing.signal / noise if noise else float("nan")
     known = (float(standing.certified), float(standing.along), float(standing.needed), standing.missing, ratio)

@@ -35,8 +35,6 @@ The noise variance is the largest of: that of the noise that the client added, t
 noise in the highest x raises t, so that fewer clients are judged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -136,12 +134,9 @@ class SideTest(Described):
     def judge(
         self, history: GainHistory, banned: frozenset[int], guesses: int, *, one_kind: bool = False
     ) -> SideResult:
-        """Return the result of the test along one direction.
-
-        `history`: gains of all clients along it. `banned`: clients that are neither judged nor counted as seen.
-        `guesses`: number of directions judged at a time, by which the error rates are divided. `one_kind`: whether
-        clients' data are known to be of one kind.
-        """
+        """Return the result of the test along one direction. `history`: gains of all clients along it. `banned`:
+        clients that are neither judged nor counted as seen. `guesses`: number of directions judged at a time, by which
+        the error rates are divided. `one_kind`: whether clients' data are known to be of one kind."""
         recent = history.last(self.window)
         gained, expected = recent.gained.sum(axis=1), recent.expected.sum(axis=1)
         known = expected > 0

@@ -38,12 +38,10 @@ class Bank(ClientMeans):
         noise_std: Floats,
         products: Floats | None = None,
     ) -> Bank:
-        """Return the bank with one more update (n, n_parameters) of each of n `clients`, which must be distinct.
-
-        The first `most` updates of a client are averaged; from then on a new update has weight 1 / `most` in the mean,
-        and older ones fade. `products`: (n, clients) inner products of the new rows with every row of the new bank;
-        None: they are computed. The other arguments are (n,).
-        """
+        """Return the bank with one more update (n, n_parameters) of each of n `clients`, which must be distinct. The
+        first `most` updates of a client are averaged; from then on a new update has weight 1 / `most` in the mean, and
+        older ones fade. `products`: (n, clients) inner products of the new rows with every row of the new bank; None:
+        they are computed. The other arguments are (n,)."""
         shares = 1 / np.minimum(self.counts[clients] + 1, self.most)
         means, averaged = updates.astype(np.float32, copy=True), shares < 1
         for row in np.flatnonzero(averaged).tolist():

@@ -221,10 +221,8 @@ def downhill(along: Floats, arrived: Ints) -> Bools:
 
 def uphill(along: Floats, arrived: Ints) -> tuple[Bools, Bools]:
     """Return whether each projection is negative, and whether it is below minus the usual one, both (n,) bool; all
-    False if the usual one is not positive.
-
-    On MNIST under Dirichlet 0.5 with 100 root samples one in twenty honest updates goes uphill, hardly any far; three
-    quarters of label-flipped ones go uphill; nearly all sign-flipped ones do, half of them far.
-    """
+    False if the usual one is not positive. On MNIST under Dirichlet 0.5 with 100 root samples one in twenty honest
+    updates goes uphill, hardly any far; three quarters of label-flipped ones go uphill; nearly all sign-flipped ones
+    do, half of them far."""
     usual = _usual(along, arrived)
     return (along < 0) & (usual > 0), (along < -usual) & (usual > 0)

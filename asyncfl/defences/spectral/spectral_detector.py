@@ -10,8 +10,6 @@ The defaults improve on the first design where it failed: `majority.diffuse` (la
 6, false, null, 0, `subtract` and 5 restore it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
@@ -192,11 +190,9 @@ class Spectral(Detector):
 
 def _one_update_per_client(clients: Ints, sound: Bools, against: Floats, own: Floats) -> Iterator[tuple[Ints, Floats]]:
     """Yield the `sound` (n,) rows of a buffer in groups of one update per client: the first of each, then the second.
-
     The bank keeps one update per client, so each group is stored and judged before the next replaces it. Yields the
     rows (k,) of each group and their inner products (k, clients) with the bank once the group is stored. `against`: (n,
-    clients) inner products with the bank before. `own`: (n, n) those of the rows with each other.
-    """
+    clients) inner products with the bank before. `own`: (n, n) those of the rows with each other."""
     products = against.copy()
     left = np.flatnonzero(sound)
     while len(left):

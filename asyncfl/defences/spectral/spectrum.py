@@ -5,8 +5,6 @@ length is mostly noise. So the diagonal of the Gram matrix is discarded and impu
 (HeteroPCA: Zhang, Cai and Wu 2022). The embedding X then has X_i . X_j close to <signal_i, signal_j>.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,20 +34,16 @@ class Embedding:
 
 
 def product_std(gram: Floats, n_parameters: int, noise_std: float) -> float:
-    """Return s, the standard deviation of the noise in an off-diagonal element of `gram` (n, n), n >= 2.
-
-    s^2 = sigma^4 d + 2 sigma^2 rho; rho, the squared length of a typical signal, is the median off-diagonal element.
-    """
+    """Return s, the standard deviation of the noise in an off-diagonal element of `gram` (n, n), n >= 2. s^2 = sigma^4
+    d + 2 sigma^2 rho; rho, the squared length of a typical signal, is the median off-diagonal element."""
     usual = max(0.0, float(np.median(gram[~np.eye(len(gram), dtype=bool)])))
     return float(np.sqrt(noise_std**4 * n_parameters + 2 * noise_std**2 * usual))
 
 
 def embed(gram: Floats, noise: float) -> Embedding | None:
     """Return points whose inner products approximate `gram` (n, n) off its diagonal; None if there is only noise.
-
     `noise`: s. Kept are the eigenvalues above `EDGE_FACTOR` times the edge of the noise spectrum, 2 s sqrt n, and above
-    the share `WEAKEST` of the greatest.
-    """
+    the share `WEAKEST` of the greatest."""
     matrix = gram.copy()
     np.fill_diagonal(matrix, 0.0)
     values, vectors = _leading_eigenpairs(matrix, 2 * COMPONENTS)
@@ -79,13 +73,10 @@ def _leading_eigenpairs(matrix: Floats, number: int, guess: Floats | None = None
 
 def looseness(embedding: Embedding, neighbours: float = 0.25) -> float:
     """Return the typical squared distance to similar updates, relative to an update's squared length: 0 if most points
-    have near neighbours, about 1 if they have none.
-
-    For every point take the squared distance to its k-th nearest point, k being the share `neighbours` of all points,
-    without the part due to noise, over the point's own squared length. The result is the median over the points, so
-    that scattered attackers below half do not raise it. IID data give 0, Dirichlet 5 / 2 / 1 / 0.5 label skew about
-    0.4 / 0.6 / 0.9 / 1.
-    """
+    have near neighbours, about 1 if they have none. For every point take the squared distance to its k-th nearest
+    point, k being the share `neighbours` of all points, without the part due to noise, over the point's own squared
+    length. The result is the median over the points, so that scattered attackers below half do not raise it. IID data
+    give 0, Dirichlet 5 / 2 / 1 / 0.5 label skew about 0.4 / 0.6 / 0.9 / 1."""
     points = embedding.points
     squares = np.einsum("nr,nr->n", points, points)
     distances = squares[:, None] + squares - 2 * points @ points.T
@@ -97,11 +88,9 @@ def looseness(embedding: Embedding, neighbours: float = 0.25) -> float:
 
 
 def geometric_medians(points: Floats, weights: Floats, steps: int = 60) -> Floats:
-    """Return the points m that minimise sum_j weights_kj |points_j - m|, one for each row of weights, (k, r).
-
-    `points`: (n, r). `weights`: (k, n), >= 0, each row with a positive sum. `steps`: Weiszfeld iterations from the
-    weighted mean. A point with more than half of the weight is the median.
-    """
+    """Return the points m that minimise sum_j weights_kj |points_j - m|, one for each row of weights, (k, r). `points`:
+    (n, r). `weights`: (k, n), >= 0, each row with a positive sum. `steps`: Weiszfeld iterations from the weighted mean.
+    A point with more than half of the weight is the median."""
     scale = float(np.abs(points).max(initial=0.0))
     # Lower limit of distances, negligible against `scale`, to avoid division by 0.
     least = max(scale * 1e-7, 1e-150)
@@ -133,11 +122,9 @@ class Alignment:
 
 
 def alignment_with(embedding: Embedding, medians: Floats, noisiness: Floats | float = 1.0) -> Alignment:
-    """Return the position of each point of `embedding` (n, r) relative to its own majority.
-
-    `medians`: (n, r) m, the majority's position at the version that each update was trained from; where it is 0,
-    clearness is 0. `noisiness`: (n,) standard deviation of the noise of each point, relative to `embedding.noise`.
-    """
+    """Return the position of each point of `embedding` (n, r) relative to its own majority. `medians`: (n, r) m, the
+    majority's position at the version that each update was trained from; where it is 0, clearness is 0. `noisiness`:
+    (n,) standard deviation of the noise of each point, relative to `embedding.noise`."""
     length = np.linalg.norm(medians, axis=1)
     known = length > 0
     scale = np.where(known, length, 1.0)

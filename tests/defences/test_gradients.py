@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from asyncfl.defences.quasi_newton import hessian
+from asyncfl.defences.gradients import hessian
 
 
 def dense(steps, changes):
