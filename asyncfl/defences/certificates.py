@@ -15,11 +15,15 @@ only lo remains. If noise is drawn between epochs, later steps may depend on it,
 inequality: lo - b and |noise| + b. Compressed updates satisfy none of these bounds.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from asyncfl.base.messages import Bools, Floats
 from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.client_means import ClientMeans
 from asyncfl.defences.detector import DefenceContext
+from asyncfl.defences.norms import inner_products
 
 ROUNDING = 1e-5
 """Relative tolerance for float32 in every comparison with a bound."""
@@ -56,38 +60,49 @@ def _product(noise: Floats, step: Floats) -> Floats:
     return noise * np.where(noise > 0, step, noise)
 
 
-def longest_steps(context: DefenceContext) -> Floats:
-    """Return b = lr C S (clients,); infinite without gradient clipping."""
-    clip = np.inf if context.gradient_clip is None else context.gradient_clip
-    return np.asarray(context.lr * clip * context.steps, dtype=np.float64)
+class Checked(NamedTuple):
+    """A buffer whose certificates were checked; rows are its updates."""
+
+    own: Floats
+    """(n, n) inner products of the updates."""
+    against: Floats
+    """(n, clients) inner products of the updates with the clients' earlier ones."""
+    broken: Bools
+    """(n,) whether the update breaks a certificate."""
+    forged: Bools
+    """(n,) whether any update of its sender does; then all are left out, whether or not the sender is banned."""
+    reasons: list[str]
+    """(n,) the certificate that the update breaks, `beside` for others that are forged, or an empty text."""
 
 
-def broken_certificates(
-    context: DefenceContext, buffer: Buffer, lengths: Floats, against: Floats, others_std: Floats, deviations: float
-) -> list[str]:
-    """Return, for each update of `buffer`, the certificate that it breaks, or an empty text. `lengths`: (n,) L2 norms
-    of the updates. `against`: (n, clients) their inner products with each client's earlier updates, whose noise has the
-    deviation `others_std` (clients,)."""
+def check_certificates(
+    context: DefenceContext, buffer: Buffer, earlier: ClientMeans, deviations: float, *, beside: str, within: bool
+) -> Checked:
+    """Check the certificates of all updates of `buffer`, none of them by length or likeness if updates are compressed.
+    `within`: whether of two updates of the buffer that are too similar one is taken for a copy."""
+    own, against = inner_products(buffer.deltas, buffer.deltas), earlier.products(buffer.deltas)
+    lengths = np.sqrt(np.diagonal(own))
     huge = "norm {:.4g} cannot be compared with anything"
     reasons = [huge.format(length) if length > COMPARABLE else "" for length in lengths]
-    if context.compressed:
-        return reasons
-    d, noise, every = context.n_parameters, buffer.upload_std, longest_steps(context)
-    step = every[buffer.clients]
-    lower, upper = norm_bounds(d, noise, step, deviations, noise_between_epochs=context.noise_between_epochs)
-    for row in np.flatnonzero((lengths < lower * (1 - ROUNDING)) | (lengths > upper * (1 + ROUNDING))):
-        reasons[row] = reasons[row] or f"norm {lengths[row]:.4g} not in {lower[row]:.4g}..{upper[row]:.4g}"
-    earlier = pair_bounds(d, noise, step, others_std, every, deviations) * (1 + ROUNDING)
-    for row in np.flatnonzero((np.abs(against) > earlier).any(axis=1)):
-        reasons[row] = reasons[row] or "pair with an earlier update"
-    return reasons
-
-
-def pairs_within(context: DefenceContext, buffer: Buffer, own: Floats, deviations: float) -> Bools:
-    """Return whether two updates of `buffer` are too similar, (n, n); `own`: (n, n) their inner products."""
-    step = longest_steps(context)[buffer.clients]
-    within = pair_bounds(context.n_parameters, buffer.upload_std, step, buffer.upload_std, step, deviations)
-    return np.asarray(np.abs(own) > within * (1 + ROUNDING))
+    if not context.compressed:
+        clip = np.inf if context.gradient_clip is None else context.gradient_clip
+        every = np.asarray(context.lr * clip * context.steps, dtype=np.float64)
+        d, noise, step = context.n_parameters, buffer.upload_std, every[buffer.clients]
+        lower, upper = norm_bounds(d, noise, step, deviations, noise_between_epochs=context.noise_between_epochs)
+        for row in np.flatnonzero((lengths < lower * (1 - ROUNDING)) | (lengths > upper * (1 + ROUNDING))):
+            reasons[row] = reasons[row] or f"norm {lengths[row]:.4g} not in {lower[row]:.4g}..{upper[row]:.4g}"
+        likeness = pair_bounds(d, noise, step, earlier.noise_std, every, deviations) * (1 + ROUNDING)
+        for row in np.flatnonzero((np.abs(against) > likeness).any(axis=1)):
+            reasons[row] = reasons[row] or "pair with an earlier update"
+        if within:
+            sound = np.array([not reason for reason in reasons])
+            similar = np.abs(own) > pair_bounds(d, noise, step, noise, step, deviations) * (1 + ROUNDING)
+            for row in np.flatnonzero(resolve_conflicts(similar & sound & sound[:, None])):
+                reasons[row] = "pair within the buffer"
+    broken = np.array([bool(reason) for reason in reasons], dtype=bool)
+    forged = np.isin(buffer.clients, buffer.clients[broken])
+    reasons = [reason or (beside if bad else "") for reason, bad in zip(reasons, forged, strict=True)]
+    return Checked(own, against, broken, forged, reasons)
 
 
 def resolve_conflicts(conflicts: Bools) -> Bools:

@@ -18,23 +18,23 @@ or its `fallback`. They stay in the model: later updates were trained on it, and
 keeping them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from asyncfl.base.messages import Bools, Floats, Ints
+from asyncfl.base.messages import Bools, Floats, Ints, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
-from asyncfl.defences.certificates import UNCHECKED_REMARK, broken_certificates
+from asyncfl.defences.certificates import UNCHECKED_REMARK, check_certificates
 from asyncfl.defences.client_means import ClientMeans, empty_means
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.evidence.descent import common_descent
 from asyncfl.defences.evidence.directions import GUESSES, add_buffer, contrast, guess_directions, leave_one_out
 from asyncfl.defences.evidence.gains import GainHistory, empty_history
 from asyncfl.defences.evidence.side_test import SideResult, SideTest, combine_sides
-from asyncfl.defences.norms import inner_products
 
 NOTES = ("certified", "along", "needed", "missing_updates", "signal_to_noise", "power", "abstained")
 """Names of the numbers about each buffer, see `_notes`."""
@@ -79,47 +79,41 @@ class Evidence(Detector):
     Wrong if honest clients are of two kinds: the smaller group is then left out or banned."""
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> EvidenceState:
-        number = self._uses_root(context) + GUESSES + self.one_kind
-        return EvidenceState(
-            context, empty_means(context.clients), (empty_history(context.clients, self.kept),) * number
-        )
+        number = (self._root_gradients(context) is not None) + GUESSES + self.one_kind
+        history = empty_history(context.clients, self.kept)
+        return EvidenceState(context, empty_means(context.clients), (history,) * number)
 
-    def _uses_root(self, context: DefenceContext) -> bool:
-        """Whether the first history is the one along the root set's descent."""
-        return self.root and context.root_gradients is not None
+    def _root_gradients(self, context: DefenceContext) -> Callable[[Vector], Vector] | None:
+        """Return the root set's gradients of each class, if the first history is the one along their descent."""
+        return context.root_gradients if self.root else None
 
     def forget_client(self, state: EvidenceState, client: int) -> EvidenceState:
         histories = tuple(history.forget(client) for history in state.histories)
         return replace(state, means=state.means.forget(client), histories=histories, banned=state.banned | {client})
 
     def judge(self, state: EvidenceState, buffer: Buffer, scores: Floats | None) -> tuple[Verdict, EvidenceState]:
-        deltas, clients, means = buffer.deltas, buffer.clients, state.means
-        own, against = inner_products(deltas, deltas), means.products(deltas)
-        lengths = np.sqrt(np.diagonal(own))
-        reasons = broken_certificates(state.context, buffer, lengths, against, means.noise_std, self.deviations)
-        struck = np.array([bool(reason) for reason in reasons], dtype=bool)
-        # Other updates of the sender of a forged update are left out too.
-        certified = np.isin(clients, clients[struck])
-        sound = np.flatnonzero(~certified)
+        clients = buffer.clients
+        own, against, struck, forged, reasons = check_certificates(
+            state.context, buffer, state.means, self.deviations, beside="left out with a forgery", within=False
+        )
+        sound = np.flatnonzero(~forged)
         histories = self._add_gains(state, buffer, sound, against)
         standing = self._combined_result(state, histories)
-        among, kept = own[np.ix_(sound, sound)], deltas if len(sound) == len(buffer) else deltas[sound]
-        means = add_buffer(means, clients[sound], kept, against[sound], among, buffer.upload_std[sound], self.memory)
-        out, unjudged = certified.copy(), ~certified
+        among, kept = own[np.ix_(sound, sound)], buffer.deltas if len(sound) == len(buffer) else buffer.deltas[sound]
+        noise_std = buffer.upload_std[sound]
+        means = add_buffer(state.means, clients[sound], kept, against[sound], among, noise_std, self.memory)
+        out, unjudged = forged.copy(), ~forged
         if standing.certified:
             out |= standing.out[clients]
-            struck |= standing.struck[clients] & ~certified
+            struck |= standing.struck[clients] & ~forged
             unjudged &= np.isnan(standing.share[clients])
-            for row in np.flatnonzero(standing.out[clients] & ~certified):
+            for row in np.flatnonzero(standing.out[clients] & ~forged):
                 reasons[row] = f"goes {standing.share[clients[row]]:.2f} of the usual way"
         verdict = Verdict(
             out,
             struck,
             unjudged=unjudged,
-            details=tuple(
-                reason or ("left out with a forgery" if bad else "")
-                for reason, bad in zip(reasons, certified, strict=True)
-            ),
+            details=tuple(reasons),
             remarks=_remarks(standing) + ((UNCHECKED_REMARK,) if state.context.compressed else ()),
             notes=_notes(standing, buffer, unjudged),
         )
@@ -128,9 +122,9 @@ class Evidence(Detector):
     def _add_gains(self, state: EvidenceState, buffer: Buffer, sound: Ints, against: Floats) -> tuple[GainHistory, ...]:
         """Return the histories with the gains of the buffer's rows `sound` (k,), along directions that were guessed
         before these rows arrived. `against`: (n, clients) inner products of all rows with the clients' means."""
-        histories, by_root = list(state.histories), self._uses_root(state.context)
-        if by_root and state.context.root_gradients is not None:
-            descents = [common_descent(state.context.root_gradients(base)) for base in buffer.bases]
+        histories, gradients = list(state.histories), self._root_gradients(state.context)
+        if gradients is not None:
+            descents = [common_descent(gradients(base)) for base in buffer.bases]
             for row in sound.tolist():
                 direction, signal = descents[buffer.base_of[row]]
                 if signal > 0:
@@ -139,7 +133,7 @@ class Evidence(Detector):
                     histories[0] = histories[0].add(int(buffer.clients[row]), along * signal, signal**2, variance)
         directions = [*guess_directions(state.means), *(contrast(state.means) if self.one_kind else ())]
         senders, products = buffer.clients[sound], against[sound]
-        for guess, direction in enumerate(directions, start=int(by_root)):
+        for guess, direction in enumerate(directions, start=int(gradients is not None)):
             weights, length, signal = leave_one_out(direction, senders, state.means, state.context.n_parameters)
             along = np.einsum("ij,ij->i", products, weights) * signal / np.where(signal > 0, length, np.inf)
             seen, variance = signal > 0, (buffer.upload_std[sound] * signal) ** 2
@@ -152,7 +146,7 @@ class Evidence(Detector):
         certify a side, guesses are ignored."""
         number = len(histories)
         found = [self.sides.judge(one, state.banned, number, one_kind=self.one_kind) for one in histories]
-        if self._uses_root(state.context) and found[0].certified:
+        if self._root_gradients(state.context) is not None and found[0].certified:
             return found[0]
         if certified := [one for one in found if one.certified]:
             return combine_sides(certified)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -35,33 +35,32 @@ class MajorityFinding:
     """Whether the client's updates are to be left out."""
     struck: Bools
     """Whether the client's last update counts as a strike."""
-    reasons: dict[int, str]
-    """Client -> reason for which it is left out."""
+    against: Bools
+    """Whether the client is left out because of its direction."""
+    cleared: Bools
+    """Whether the client goes along with the majority within its noise."""
     notes: dict[str, float]
     """Numbers about the test, by name, see `Verdict.notes`."""
+    reasons: dict[int, str] = field(default_factory=dict)
+    """Client -> reason for which it is left out."""
     decided: bool = False
     """Whether the majority is certain for most rows, or has no common direction."""
     clearness: float = 0.0
     """Median of `Alignment.clearness` over the points; 0 without an alignment."""
-    against: frozenset[int] = frozenset()
-    """Clients that are left out because of their direction."""
-    cleared: frozenset[int] = frozenset()
-    """Clients that go along with the majority within their noise."""
 
     def merge_pooled(self, pooled: MajorityFinding) -> MajorityFinding:
         """Return this result merged with a clearer one from the `pooled` updates, of which only clients against the
         majority count: means over time may be off a common line if the majority changes direction."""
-        more = np.zeros_like(self.out)
-        more[list(pooled.against)] = True
+        reasons = {int(one): f"pooled {pooled.reasons[int(one)]}" for one in np.flatnonzero(pooled.against)}
         return MajorityFinding(
-            self.out | more,
-            self.struck | more,
-            {client: f"pooled {pooled.reasons[client]}" for client in sorted(pooled.against)} | self.reasons,
+            self.out | pooled.against,
+            self.struck | pooled.against,
+            self.against | pooled.against,
+            pooled.cleared & ~self.against,
             self.notes | {"pooled": pooled.clearness},
+            reasons | self.reasons,
             self.decided or pooled.decided,
             pooled.clearness,
-            self.against | pooled.against,
-            pooled.cleared - self.against,
         )
 
 
@@ -126,7 +125,7 @@ class MajorityTest(Described):
             reasons = finding.reasons | {int(one): "too long to be compared" for one in present[huge]}
             return replace(finding, out=finding.out | far, struck=finding.struck | far, reasons=reasons)
         if len(present) < 2:
-            return MajorityFinding(none, none, {}, {"rank": 0.0})
+            return MajorityFinding(none, none, none, none, {"rank": 0.0})
         gram = bank.gram[np.ix_(present, present)]
         noise_std = bank.noise_std[present]
         # The spectrum's noise has the mean variance of all rows; rows with more or less differ only in their alignment.
@@ -137,17 +136,17 @@ class MajorityTest(Described):
         reference = downhill(projected, arrived) if by_root else np.ones(len(present), bool)
         notes = {"rank": 0.0 if embedding is None else float(len(embedding.noise)), "voters": float(reference.sum())}
         if embedding is None:
-            return MajorityFinding(none, none, {}, notes)
+            return MajorityFinding(none, none, none, none, notes)
         notes["looseness"] = looseness(embedding)
         if self.diffuse is not None and notes["looseness"] > self.diffuse:
             notes["diffuse"] = 1.0
             if self.skewed == "abstain" or not by_root:
-                return MajorityFinding(none, none, {}, notes, decided=True)
+                return MajorityFinding(none, none, none, none, notes, decided=True)
             left, far = uphill(projected, arrived)
             reasons = {int(present[row]): f"uphill {projected[row]:.3g}" for row in np.flatnonzero(left)}
-            return MajorityFinding(per_client(left), per_client(far), reasons, notes, decided=True)
+            return MajorityFinding(per_client(left), per_client(far), none, none, notes, reasons, decided=True)
         if not reference.any():
-            return MajorityFinding(none, none, {}, notes)
+            return MajorityFinding(none, none, none, none, notes)
         alignment = self.alignment(embedding, bank.base_versions[present], reference, noisiness)
         noise = (self.doubt * alignment.doubt) ** 2
         certain, clear = alignment.clearness > self.certainty, alignment.clearness > self.suspicion
@@ -156,23 +155,20 @@ class MajorityTest(Described):
         apart = certain & (alignment.off > self.coherence + noise)
         gross = certain & (alignment.off > self.coherence_strike + noise)
         behind = certain & (self.laggards is not None and lagging(alignment.along, self.laggards))
-        reasons = {
-            int(present[row]): f"direction {alignment.along[row]:.2f}"
-            if against[row]
-            else f"coherence {alignment.off[row]:.2f}"
-            if apart[row]
-            else f"laggard {alignment.along[row]:.2f}"
-            for row in np.flatnonzero(against | apart | behind)
-        }
+        reasons = {}
+        for row in np.flatnonzero(against | apart | behind):
+            reason = "direction" if against[row] else "coherence" if apart[row] else "laggard"
+            value = alignment.off[row] if reason == "coherence" else alignment.along[row]
+            reasons[int(present[row])] = f"{reason} {value:.2f}"
         return MajorityFinding(
             per_client(against | apart | behind),
             per_client(against | gross),
-            reasons,
+            per_client(against),
+            per_client(along_with),
             notes | {"diffuse": 0.0, "certain": float(certain.mean())},
+            reasons,
             decided=bool(2 * certain.sum() >= len(present)),
             clearness=float(np.median(alignment.clearness)),
-            against=frozenset(present[against].tolist()),
-            cleared=frozenset(present[along_with].tolist()),
         )
 
     def alignment(

@@ -20,9 +20,8 @@ from pydantic import Field
 from asyncfl.base.messages import Bools, Floats, Ints
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
-from asyncfl.defences.certificates import UNCHECKED_REMARK, broken_certificates, pairs_within, resolve_conflicts
+from asyncfl.defences.certificates import UNCHECKED_REMARK, check_certificates
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
-from asyncfl.defences.norms import inner_products
 from asyncfl.defences.spectral.bank import Bank, empty_bank
 from asyncfl.defences.spectral.majority_test import MajorityFinding, MajorityTest, projections
 from asyncfl.defences.spectral.provisional import CorrectionKind, ProvisionalBuffer, revise
@@ -34,15 +33,16 @@ class SpectralState:
 
     context: DefenceContext
     bank: Bank
-    pool: Bank | None = None
+    pool: Bank | None
     """Means of each client's last updates; None: not kept."""
+    suspects: Bools
+    """(clients,) whether the client went against the majority and was not cleared since, while noise blurs it."""
+    banned: Bools
+    """(clients,) whether the client is banned."""
     is_open: bool = False
     """Whether verdicts are final: the gate is open."""
     provisional: tuple[ProvisionalBuffer, ...] = ()
     """The buffers so far, while verdicts are provisional."""
-    suspects: frozenset[int] = frozenset()
-    """Clients that went against the majority and have not been cleared since, while noise blurs the majority."""
-    banned: frozenset[int] = frozenset()
 
 
 class Spectral(Detector):
@@ -80,83 +80,70 @@ class Spectral(Detector):
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> SpectralState:
         pool = None if self.pool is None else empty_bank(context.clients, self.pool)
-        return SpectralState(context, empty_bank(context.clients), pool)
+        none = np.zeros(context.clients, dtype=bool)
+        return SpectralState(context, empty_bank(context.clients), pool, none, none)
 
     def forget_client(self, state: SpectralState, client: int) -> SpectralState:
-        pool = None if state.pool is None else state.pool.forget(client)
-        banned, suspects = state.banned | {client}, state.suspects - {client}
+        pool, one = (
+            None if state.pool is None else state.pool.forget(client),
+            np.arange(state.context.clients) == client,
+        )
+        banned, suspects = state.banned | one, state.suspects & ~one
         return replace(state, bank=state.bank.forget(client), pool=pool, banned=banned, suspects=suspects)
 
     def judge(self, state: SpectralState, buffer: Buffer, scores: Floats | None) -> tuple[Verdict, SpectralState]:
         context, deltas = state.context, buffer.deltas
-        own, against = inner_products(deltas, deltas), state.bank.products(deltas)
-        reasons = self._certificates(state, buffer, own, against)
-        broken = np.array([bool(reason) for reason in reasons], dtype=bool)
-        # Other updates of a sender of a forged update are left out too, whether or not it is banned.
-        certified = np.isin(buffer.clients, buffer.clients[broken])
-        reasons = [
-            reason or "sent along with one" if bad else "" for reason, bad in zip(reasons, certified, strict=True)
-        ]
-        out, struck = certified.copy(), broken.copy()
+        own, against, broken, forged, reasons = check_certificates(
+            context, buffer, state.bank, self.deviations, beside="sent along with one", within=True
+        )
+        out, struck = forged.copy(), broken.copy()
         bank, pool, finding, suspects = state.bank, state.pool, None, state.suspects
         along = np.full(len(buffer), np.nan)
         if self.root and context.root_gradient is not None:
             along = projections(deltas, context.root_gradient(buffer.current))
-        for rows, products in _one_update_per_client(buffer.clients, ~certified, against, own):
+        for rows, products in _one_update_per_client(buffer.clients, ~forged, against, own):
             clients = buffer.clients[rows]
             added = clients, deltas[rows], buffer.base_versions[rows], along[rows], buffer.upload_std[rows]
             bank = bank.add(*added, products)
             pool = None if pool is None else pool.add(*added)
             finding = self._majority_finding(context, bank, pool)
             suspects = self._suspects(state, finding)
-            out[rows], struck[rows] = finding.out[clients] | np.isin(clients, list(suspects)), finding.struck[clients]
+            out[rows], struck[rows] = finding.out[clients] | suspects[clients], finding.struck[clients]
             for row, client in zip(rows, clients, strict=True):
-                reasons[row] = finding.reasons.get(int(client), "suspected before" if client in suspects else "")
+                reasons[row] = finding.reasons.get(int(client), "suspected before" if suspects[client] else "")
         notes = {"certificates": float(broken.sum())} | (finding.notes if finding else {})
-        is_open, correction, provisional, late = state.is_open, None, state.provisional, set[int]()
+        late: tuple[int, ...] = ()
+        is_open, correction, provisional = state.is_open, None, state.provisional
         if not is_open:
             finding = finding or self._majority_finding(context, bank, pool)
-            left_out = finding.out.copy()
-            left_out[list(state.banned | suspects)] = True
+            left_out = finding.out | state.banned | suspects
             is_open = self._opens(state, bank, len(buffer), finding)
             if is_open or self.amends == "rebuild":
                 correction, provisional = revise(provisional, left_out, self.amends, context.factors)
-            if is_open:
-                if self.strike_at_gate:
-                    # Clients of this buffer are struck for it and must not be struck twice for one result.
-                    known = state.banned | set(buffer.clients.tolist())
-                    late = {int(one) for earlier in provisional for one in earlier.clients if left_out[one]} - known
-                provisional = ()
-            else:
+            if not is_open:
                 struck &= broken
-                provisional += (ProvisionalBuffer.of(context, buffer, out, certified),)
+                provisional += (ProvisionalBuffer.of(context, buffer, out, forged),)
+            elif self.strike_at_gate:
+                # Clients of this buffer are struck for it and must not be struck twice for one result.
+                remembered = np.isin(np.arange(context.clients), [one for held in provisional for one in held.clients])
+                remembered[buffer.clients] = False
+                late = tuple(np.flatnonzero(remembered & left_out & ~state.banned).tolist())
         verdict = Verdict(
             out,
             struck,
             correction=correction,
-            late_strikes=tuple(sorted(late)),
+            late_strikes=late,
             details=tuple(reasons),
             remarks=(UNCHECKED_REMARK,) if context.compressed else (),
             notes=notes | {"gate_open": float(is_open)},
         )
-        return verdict, SpectralState(context, bank, pool, is_open, provisional, suspects, state.banned)
-
-    def _certificates(self, state: SpectralState, buffer: Buffer, own: Floats, against: Floats) -> list[str]:
-        """Return, for each update, the certificate that it breaks, or an empty text, from the inner products of the
-        updates with each other, (n, n), and with the bank, (n, clients)."""
-        lengths, noise_std = np.sqrt(np.diagonal(own)), state.bank.noise_std
-        reasons = broken_certificates(state.context, buffer, lengths, against, noise_std, self.deviations)
-        if not state.context.compressed:
-            sound = np.array([not reason for reason in reasons])
-            similar = pairs_within(state.context, buffer, own, self.deviations) & sound & sound[:, None]
-            for row in np.flatnonzero(resolve_conflicts(similar)):
-                reasons[row] = "pair within the buffer"
-        return reasons
+        kept = () if is_open else provisional
+        return verdict, SpectralState(context, bank, pool, suspects, state.banned, is_open, kept)
 
     def _opens(self, state: SpectralState, bank: Bank, arrived: int, finding: MajorityFinding) -> bool:
         """Return whether verdicts are final from now on: the gate opens. `arrived`: number of updates of this buffer,
         which `bank` includes."""
-        clients_left = state.context.clients - len(state.banned)
+        clients_left = state.context.clients - int(state.banned.sum())
         # The tolerance absorbs rounding of coverage * clients.
         if len(bank.present) < self.coverage * clients_left - 1e-9:
             return False
@@ -168,7 +155,7 @@ class Spectral(Detector):
         updates are not clear `enough`."""
         if self.majority is None:
             none = np.zeros(context.clients, dtype=bool)
-            return MajorityFinding(none, none, {}, {}, decided=True)
+            return MajorityFinding(none, none, none, none, {}, decided=True)
         by_root = self.root and context.root_gradient is not None
         finding = self.majority.judge(bank, context.n_parameters, by_root=by_root)
         if pool is None or self._is_clear(finding):
@@ -180,12 +167,12 @@ class Spectral(Detector):
         """Return whether single updates suffice: their majority is clear enough, or has no common direction."""
         return finding.clearness >= self.enough or bool(finding.notes.get("diffuse"))
 
-    def _suspects(self, state: SpectralState, finding: MajorityFinding) -> frozenset[int]:
+    def _suspects(self, state: SpectralState, finding: MajorityFinding) -> Bools:
         """Return the clients whose updates stay left out until they go along with the majority again: none if single
         updates are clear. Where noise blurs the majority, each buffer reveals a different part of the attackers."""
         if self.pool is None or self._is_clear(finding):
-            return frozenset()
-        return (state.suspects - finding.cleared) | finding.against
+            return np.zeros_like(finding.against)
+        return (state.suspects & ~finding.cleared) | finding.against
 
 
 def _one_update_per_client(clients: Ints, sound: Bools, against: Floats, own: Floats) -> Iterator[tuple[Ints, Floats]]:
