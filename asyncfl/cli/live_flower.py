@@ -80,8 +80,8 @@ def serve(grid: Any, config: Mapping[str, Any]) -> None:
     print_log(quiet=False)
     from asyncfl.federation.resolve import resolve
     from asyncfl.federation.storage import LIVE, RunFolder
-    from asyncfl.live.flower.client import scenario_of
-    from asyncfl.live.flower.node_manager import GRID_ENDED, run_on_grid
+    from asyncfl.live.flower.client_app import scenario_of
+    from asyncfl.live.flower.nodes import GRID_ENDED, run_on_grid
     from asyncfl.live.flower.records import GridTransport, Shapes
     from asyncfl.live.interrupts import Interrupts
     from asyncfl.simulation import SimulatedRuns

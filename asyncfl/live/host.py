@@ -65,8 +65,7 @@ class Host(LiveFederation):
             await self._something.wait()
             self._something.clear()
             while not self._messages.empty():
-                for _ in self._messages.get_nowait():
-                    pass
+                self._hear_one(self._messages.get_nowait())
         try:
             self.clock.begin()
             await self._do(self.beginning())
@@ -89,6 +88,8 @@ class Host(LiveFederation):
         await asyncio.gather(hearing, return_exceptions=True)
         self.event_log.flush(math.inf)
         self.over.set()
+        while not self._messages.empty():
+            self._hear_one(self._messages.get_nowait())
         return str(self.stopped)
 
     def end(self, reason: str) -> None:
@@ -133,8 +134,12 @@ class Host(LiveFederation):
 
     async def _hear_the_rest(self) -> None:
         while True:
-            for _ in await self._next():
-                pass
+            self._hear_one(await self._next())
+
+    def _hear_one(self, handling: Handling) -> None:
+        """Have a handling happen while no actions are carried out."""
+        for _ in handling:
+            pass
 
     # --- connections -----------------------------------------------------------------------------------------------
 
@@ -155,6 +160,8 @@ class Host(LiveFederation):
 
     async def hear(self, client: RemoteClient, message: FromClient, models: Vector) -> None:
         """Put a message into the queue, and wait until it is handled. Raises AsyncflError as `receive` does."""
+        if self.over.is_set():
+            return
         handled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         await self._messages.put(_taken_in(client.receive(message, models, self.clock.now), handled))
         self._something.set()

@@ -9,7 +9,7 @@
 In each state but JOINING and LEFT the client may be at a task, asked for scores, or both. A client that is AWAY keeps
 its task until its lease ends, or until it is back without it. Hello and Pong belong to the connection (`sessions`).
 
-Inputs are plain calls: `connect`, `receive`, `disconnect`, `begin`, `send_task`, `ask`. Their effects are frames that
+Inputs are plain calls: `connect`, `receive`, `disconnect`, `begin`, `send_task`, `ask`. Their effects are messages that
 are written to the client's link, and actions of the server. Actions come as a `Handling`: lists, each of which must be
 carried out before the next is asked for. What must wait for other things lies in the context: `later`, `alarms`.
 """
@@ -65,7 +65,7 @@ from asyncfl.live.vocabulary import (
     Update,
     Welcome,
 )
-from asyncfl.live.wire import WireError, encode
+from asyncfl.live.wire import WireError
 from asyncfl.server import Server
 from asyncfl.server.tasks import TaskRecord
 from asyncfl.trace import Kind, Recorder
@@ -100,10 +100,13 @@ ALLOWED: dict[State, tuple[type[Message], ...]] = {
 class Link(Protocol):
     """A client's connection, as far as its state machine needs it."""
 
-    peer: str
+    @property
+    def peer(self) -> str:
+        """Name of the other end, for messages."""
+        ...
 
-    def write(self, frame: bytes) -> None:
-        """Send a frame after those before it."""
+    def write(self, message: Message, models: Vector | Download | None = None) -> None:
+        """Send a message after those before it."""
         ...
 
     def end(self, reason: str) -> None:
@@ -188,7 +191,7 @@ class RemoteClient:
     def say(self, message: Message, models: Vector | Download | None = None) -> None:
         """Send a message after those before it. Without a connection it is dropped."""
         if self.link is not None:
-            self.link.write(encode(message, models))
+            self.link.write(message, models)
 
     # --- connections -----------------------------------------------------------------------------------------------
 

@@ -9,11 +9,11 @@ from contextlib import suppress
 from typing import Protocol
 
 from asyncfl.base.errors import MessageError
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Download, Vector
 from asyncfl.live.admission import RefusedError
 from asyncfl.live.remote_client import Link, RemoteClient
 from asyncfl.live.transport import Connection, EndedError
-from asyncfl.live.vocabulary import FromClient, Hello, Over, Ping, Pong, Refused
+from asyncfl.live.vocabulary import FromClient, Hello, Message, Over, Ping, Pong, Refused
 from asyncfl.live.wire import Decoder, WireError, encode
 
 log = logging.getLogger("asyncfl.live")
@@ -58,9 +58,9 @@ class Session:
         """Time of the loop at which the client was heard last; inf: it waits for the server."""
         self.closing: asyncio.Task[None] | None = None
 
-    def write(self, frame: bytes) -> None:
+    def write(self, message: Message, models: Vector | Download | None = None) -> None:
         """See `Link`."""
-        self.outbox.put_nowait(frame)
+        self.outbox.put_nowait(encode(message, models))
 
     def end(self, reason: str) -> None:
         """See `Link`."""
@@ -175,5 +175,5 @@ class Sessions:
                 await session.connection.close("no sign of life")
                 return
             if session.outbox.empty():
-                session.write(encode(Ping(number)))
+                session.write(Ping(number))
                 number += 1

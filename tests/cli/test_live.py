@@ -18,8 +18,8 @@ from asyncfl.federation.resolve import resolve
 from asyncfl.federation.storage import Run
 from asyncfl.live import keys
 from asyncfl.live.clock import Terms
-from asyncfl.live.flower import node_manager
-from asyncfl.live.flower.client import scenario_of
+from asyncfl.live.flower import nodes
+from asyncfl.live.flower.client_app import scenario_of
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 
@@ -155,9 +155,9 @@ def test_the_server_of_a_flower_app_runs_all_seeds_while_the_grid_lasts(
         GridTransport=lambda *given: given, Shapes=SimpleNamespace(flat=lambda number: ("flat", number))
     )
     monkeypatch.setitem(sys.modules, "asyncfl.live.flower.records", records)
-    monkeypatch.setattr(node_manager, "run_on_grid", run_on_grid)
-    monkeypatch.setattr("asyncfl.live.flower.client.scenario_of", lambda text: scenario if text == "it" else None)
-    monkeypatch.setattr("asyncfl.live.flower.node_manager.GRID_ENDED", "GONE")
+    monkeypatch.setattr(nodes, "run_on_grid", run_on_grid)
+    monkeypatch.setattr("asyncfl.live.flower.client_app.scenario_of", lambda text: scenario if text == "it" else None)
+    monkeypatch.setattr("asyncfl.live.flower.nodes.GRID_ENDED", "GONE")
     live_flower.serve("grid", {"scenario": "it", "results": str(tmp_path / "out"), "timeout-s": "90"})
     out = capsys.readouterr().out
     assert "waiting for 5 SuperNodes with partition-id=0..4" in out

@@ -29,7 +29,7 @@ from asyncfl.live.vocabulary import (
     Update,
     Welcome,
 )
-from asyncfl.live.wire import WireError, client_decoder
+from asyncfl.live.wire import WireError
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server
 from asyncfl.simulation import SimulatedRuns
@@ -65,13 +65,12 @@ class Link:
 
     peer = "here"
 
-    def __init__(self, n_parameters: int) -> None:
+    def __init__(self) -> None:
         self.heard: list[Any] = []
         self.ended = ""
-        self._decoder = client_decoder(n_parameters)
 
-    def write(self, frame: bytes) -> None:
-        self.heard.append(self._decoder.decode(frame)[0])
+    def write(self, message: Any, models: Any = None) -> None:
+        self.heard.append(message)
 
     def end(self, reason: str) -> None:
         self.ended = reason
@@ -105,7 +104,7 @@ class Table:
             self.do(self.live.context.later.popleft())
 
     def connect(self, name: str, instance: str = "one", tasks: tuple[int, ...] = ()) -> RemoteClient:
-        link = Link(self.n)
+        link = Link()
         client = self.live.connect(Hello(name, f"t{name}", 0, 20, tasks, instance=instance), link)
         self.links[name] = link
         self.do(iter(()))

@@ -32,7 +32,7 @@ class Host:
 
     def connect(self, hello: Hello, link: Any) -> Any:
         self.links.append(link)
-        link.write(encode(WELCOME))
+        link.write(WELCOME)
         return SimpleNamespace(name=hello.name)
 
     def disconnect(self, client: Any, link: Any) -> None:

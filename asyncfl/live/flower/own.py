@@ -44,9 +44,8 @@ from asyncfl.learning import Architecture
 from asyncfl.learning.architecture import Shape
 from asyncfl.learning.personal_layers import PersonalLayers
 from asyncfl.live.clock import Terms
-from asyncfl.live.flower.messages import FlowerTransport
-from asyncfl.live.flower.node_manager import GridSettings, client_tokens, grid_round
-from asyncfl.live.flower.records import GridTransport, Shapes
+from asyncfl.live.flower.nodes import GridSettings, client_tokens, grid_round
+from asyncfl.live.flower.records import FlowerTransport, GridTransport, Shapes
 from asyncfl.live.run import Progress, Round, run_live
 from asyncfl.privacy import Contribution, State
 from asyncfl.scenario import Scenario

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from asyncfl.live.flower.client import ClientReply, FlowerClient, introduce
-from asyncfl.live.flower.messages import QUERY, READY, SCORES, TRAIN, FlowerMessage, Reply
+from asyncfl.live.flower.client_app import ClientReply, FlowerClient, introduce
+from asyncfl.live.flower.records import QUERY, READY, SCORES, TRAIN, FlowerMessage, Reply
 
 App = Callable[[FlowerMessage], ClientReply | Reply | None]
 """What a node makes of a message; None: it never answers."""

@@ -13,9 +13,8 @@ from asyncfl.base.messages import Vector
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.storage import Run
 from asyncfl.live.flower import own
-from asyncfl.live.flower.messages import QUERY, TRAIN, FlowerMessage, Reply
 from asyncfl.live.flower.own import FlowerOutcome, ServerClipping, run_own, scenario_of
-from asyncfl.live.flower.records import Shapes
+from asyncfl.live.flower.records import QUERY, TRAIN, FlowerMessage, Reply, Shapes
 from asyncfl.privacy.scheme import FixedNorm
 from tests.live import virtual_loop
 from tests.live.flower.conftest import Array, ArrayRecord, Message, MetricRecord, RecordDict

@@ -24,7 +24,7 @@ import yaml
 
 from asyncfl.cli.live_flower import flower
 from asyncfl.federation.storage import Run
-from asyncfl.live.flower.messages import SCORES, TRAIN, FlowerMessage
+from asyncfl.live.flower.records import SCORES, TRAIN, FlowerMessage
 from asyncfl.testing.recordings import replay_run
 
 pytestmark = pytest.mark.skipif(find_spec("flwr") is None, reason="flwr is not installed")

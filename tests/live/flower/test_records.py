@@ -8,9 +8,20 @@ import numpy as np
 import pytest
 
 from asyncfl.live.flower import client_app
-from asyncfl.live.flower.client import ClientReply
-from asyncfl.live.flower.messages import SCORES, TRAIN, FlowerError, FlowerMessage
-from asyncfl.live.flower.records import GridTransport, Shapes, answer, flower, from_flower, models_of, to_flower
+from asyncfl.live.flower.client_app import ClientReply
+from asyncfl.live.flower.records import (
+    SCORES,
+    TRAIN,
+    FlowerError,
+    FlowerMessage,
+    GridTransport,
+    Shapes,
+    answer,
+    flower,
+    from_flower,
+    models_of,
+    to_flower,
+)
 from tests.live.flower.conftest import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 SHAPES = Shapes((("weight", (2, 3), "float64"), ("steps", (), "int64"), ("bias", (2,), "float32")))

@@ -14,9 +14,9 @@ from asyncfl.base.errors import AsyncflError, ScenarioError
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.storage import Run
-from asyncfl.live.flower.client import ClientReply, FlowerClient, clients_scenario, introduce
-from asyncfl.live.flower.messages import QUERY, READY, SCORES, TRAIN, Failure, FlowerError, FlowerMessage, Reply
-from asyncfl.live.flower.node_manager import run_on_grid
+from asyncfl.live.flower.client_app import ClientReply, FlowerClient, clients_scenario, introduce
+from asyncfl.live.flower.nodes import run_on_grid
+from asyncfl.live.flower.records import QUERY, READY, SCORES, TRAIN, Failure, FlowerError, FlowerMessage, Reply
 from asyncfl.live.vocabulary import Begin
 from asyncfl.live.wire import encode
 from asyncfl.scenario import Scenario

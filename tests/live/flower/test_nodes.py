@@ -1,28 +1,29 @@
-"""Queries to the nodes of a grid, and their admission as clients."""
+"""Nodes of a grid: queries, their admission as clients, and their replies as messages of clients."""
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from asyncfl.live.flower.messages import (
+from asyncfl.base.messages import Fate
+from asyncfl.live.flower.nodes import GridSettings, Node, NodeManager, SentMessage, report_of
+from asyncfl.live.flower.records import (
     EXAMPLES,
     QUERY,
     READY,
     SCORES,
+    SECONDS,
     TRAIN,
     Failure,
     FlowerError,
     FlowerMessage,
     Reply,
 )
-from asyncfl.live.flower.node import Node, NodeConnection
-from asyncfl.live.flower.node_manager import GridSettings, NodeManager
-from asyncfl.live.transport import Connection, EndedError
-from asyncfl.live.vocabulary import FromClient, Gone, Hello, Noted, Ready, Scores, Welcome
+from asyncfl.live.vocabulary import FromClient, Gone, Hello, Noted, Ready, Scores, Spent, Update, Welcome
 from asyncfl.live.wire import encode, server_decoder
 from asyncfl.trace import Kind
 from tests.live import virtual_loop
@@ -69,39 +70,41 @@ def introduced(samples: Any = 20, **config: Any) -> Reply:
     return Reply("", metrics={EXAMPLES: samples}, config=config)
 
 
+class Host:
+    """A server that welcomes each client, and notes what it hears until `until_s`."""
+
+    def __init__(self, until_s: float, says: Callable[[Node], Any] | None) -> None:
+        self.heard: list[FromClient] = []
+        self._until_s, self._says = until_s, says
+
+    @property
+    def stopped(self) -> str | None:
+        return "time is over" if asyncio.get_running_loop().time() >= self._until_s else None
+
+    def connect(self, hello: Hello, node: Node) -> Any:
+        self.heard.append(hello)
+        node.write(WELCOME)
+        if self._says is not None:
+            self._says(node)
+        return node
+
+    def disconnect(self, client: Any, node: Node) -> None:
+        assert client is node
+
+    async def hear(self, client: Any, message: FromClient, models: Any) -> None:
+        self.heard.append(message)
+
+
 def carried(grid: Grid, until_s: float, says: Callable[[Node], Any] | None = None, **settings: Any) -> list[FromClient]:
     """What is said in the nodes' place until then. `says`: what the server says to each that introduces itself."""
-    heard: list[FromClient] = []
+    host: Any = Host(until_s, says)
 
     async def main() -> None:
-        loop = asyncio.get_running_loop()
-
-        async def serve(connection: Connection) -> None:
-            assert isinstance(connection, NodeConnection)
-            try:
-                while True:
-                    said = server_decoder(3).decode(await connection.receive())[0]
-                    heard.append(said)
-                    if isinstance(said, Hello):
-                        await connection.send(encode(WELCOME))
-                        if says is not None:
-                            says(connection.node)
-            except EndedError:
-                return
-
-        post = NodeManager(
-            grid,
-            serve,
-            TOKENS,
-            3,
-            GridSettings(**settings),
-            lambda: "time is over" if loop.time() >= until_s else None,
-            lambda reason: heard.append(reason),  # type: ignore[arg-type]
-        )
-        grid.loop = loop
-        await post.run()
+        grid.loop = asyncio.get_running_loop()
+        await NodeManager(host, grid, TOKENS, 3, GridSettings(**settings)).run()
 
     virtual_loop.run(main)
+    heard: list[FromClient] = host.heard
     return heard
 
 
@@ -154,8 +157,8 @@ def test_a_lost_request_to_prepare_is_repeated(failure: Failure) -> None:
 
 def test_a_message_refused_by_the_grid_counts_as_lost() -> None:
     def says(node: Node) -> None:
-        node.write(TRAIN, 5, {}, np.zeros((1, 3), np.float32))
-        node.write(SCORES, 6, {}, np.zeros((2, 3), np.float32))
+        node.queue(TRAIN, 5, {}, np.zeros((1, 3), np.float32))
+        node.queue(SCORES, 6, {}, np.zeros((2, 3), np.float32))
 
     grid = Grid(lambda message: introduced() if message.kind == QUERY else Reply(""))
     grid.untaken = (TRAIN, SCORES)
@@ -188,3 +191,59 @@ def test_a_node_that_names_its_client_waits_for_that_place_alone(caplog: pytest.
     heard = carried(grid, 4.5)
     assert heard == [Hello("bob", "b-token", 3, 20)]
     assert "node 8: client bob is there already, it waits" in caplog.text
+
+
+# --- replies as messages of clients ---
+
+
+SENT = SentMessage(3, "train", 80, 10.0)
+
+
+def answered(reply: Reply, *, ours: bool = True) -> list[FromClient]:
+    """What the server hears, 2.5 s after the task was sent."""
+    node = Node(1, GridSettings(ours=ours))
+    decoder = server_decoder(20)
+    return [decoder.decode(encode(*one))[0] for one in node.messages_of(SENT, reply, 12.5)]
+
+
+@pytest.mark.parametrize("value", [math.nan, 1e30, 0.0, 1.5])
+def test_impossible_epochs_end_a_task_and_not_the_run(value: float) -> None:
+    [gone] = answered(Reply("a", model=np.zeros(3, np.float32), metrics={"epochs": value}))
+    assert isinstance(gone, Gone)
+    assert gone.fate == Fate.DROPPED_OUT
+
+
+@pytest.mark.parametrize(
+    ("told", "began_s", "ended_s"),
+    [
+        ({"began-s": 0.5, SECONDS: 1.0}, 0.5, 1.5),
+        ({"began-s": 5.0}, 5.0, 5.0),
+        ({"began-s": -1.0, SECONDS: -1.0}, 0.0, 0.0),
+    ],
+)
+def test_impossible_times_of_an_app_are_clamped_to_the_time_that_passed(
+    told: dict[str, float], began_s: float, ended_s: float
+) -> None:
+    report = report_of(Reply("a", metrics=told, config={"spent": "all of it"}), SENT, 120, 4.0)
+    assert [one.after_s for one in report] == [0.0, began_s, *[ended_s] * 4]
+    assert report[4] == Noted(ended_s, Kind.BUDGET_SPENT, detail="all of it")
+
+
+@pytest.mark.parametrize(
+    ("config", "detail"), [({"spent": "all of it"}, "budget"), ({"stopped": "s" * 1001}, "s" * 1000)]
+)
+def test_an_app_that_is_spent_or_stopped_ends_its_task(config: dict[str, str], detail: str) -> None:
+    *spent, gone = answered(Reply("a", config=config))
+    assert gone == Gone(3, "dropped_out", (Noted(2.5, Kind.DROPPED_OUT, detail=detail),))
+    assert spent == ([Spent("all of it")] if "spent" in config else [])
+
+
+def test_privacy_claims_are_taken_from_our_app_only() -> None:
+    metrics = {"train_loss": 0.5, "added-std": 0.25, "epsilon": 3.0, "epochs": 2}
+    reply = Reply("a", model=np.zeros(3, np.float32), metrics=metrics)
+    [ours], [other] = (answered(reply, ours=one) for one in (True, False))
+    assert isinstance(ours, Update)
+    assert isinstance(other, Update)
+    assert (ours.loss, ours.added_std, ours.epsilon, ours.epochs) == (0.5, 0.25, 3.0, 2)
+    assert (other.loss, other.added_std, other.epsilon, other.epochs) == (0.5, 0.0, None, None)
+    assert [one.after_s for one in ours.report] == [0.0, 0.0, 2.5, 2.5, 2.5]

@@ -1,0 +1,542 @@
+"""The nodes of a Flower grid as clients of a live server, from the first connected node to the end of the run.
+
+Flower starts a process for each message, which ends with its reply. So a node's side of the conversation is here:
+
+    from the server   to the node      from the node                          to the server
+    Task              train            a model                                Update
+                                       an error of the app                    Gone, dropped_out
+                                       no answer before the message expires   Gone, lost_up
+                                       the node is not connected              (the connection ends)
+    Judge             query.scores     scores                                 Scores
+                                       any error                              Scores, none
+
+A grid does not notify: every `poll_s` seconds waiting messages are sent and replies fetched, and every `nodes_s`
+seconds the list of connected nodes is read. All calls to the grid run in one thread, one at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from asyncfl.base.errors import AsyncflError, MessageError, ScenarioError, shortened
+from asyncfl.base.messages import Download, Fate, Vector
+from asyncfl.base.streams import unknown_seed
+from asyncfl.federation.prepare import Federation
+from asyncfl.federation.resolve import ResolvedSeed
+from asyncfl.federation.seed_run import SeedRun
+from asyncfl.live.admission import RefusedError
+from asyncfl.live.clock import Terms
+from asyncfl.live.faults import flower_faults
+from asyncfl.live.flower.records import (
+    EXAMPLES,
+    LOSS,
+    QUERY,
+    READY,
+    SCORES,
+    SECONDS,
+    TRAIN,
+    Failure,
+    FlowerError,
+    FlowerMessage,
+    FlowerTransport,
+    Metric,
+    Reply,
+    Value,
+)
+from asyncfl.live.host import Host
+from asyncfl.live.interrupts import INTERRUPTED, Interrupts
+from asyncfl.live.remote_client import RemoteClient
+from asyncfl.live.run import Progress, Round, run_live
+from asyncfl.live.vocabulary import (
+    Gone,
+    Hello,
+    Judge,
+    Message,
+    Noted,
+    Ready,
+    Report,
+    Scores,
+    Spent,
+    Task,
+    Update,
+    Welcome,
+)
+from asyncfl.live.wire import WireError, encode, server_decoder
+from asyncfl.trace import Kind
+
+log = logging.getLogger("asyncfl.live")
+
+T = TypeVar("T")
+
+GRID_ENDED = "Flower's grid answers no more"
+"""Beginning of the stop reason of a run that was stopped in Flower (`flwr stop`), or whose SuperLink is gone."""
+
+
+class GridError(AsyncflError):
+    """The grid cannot be reached, or has ended the run."""
+
+
+class UpdateClipping(Protocol):
+    """Clipping, at the server, of updates of a ClientApp that does not clip."""
+
+    def clip(self, base: Vector, model: Vector) -> Vector:
+        """Return the model with its update from `base` clipped."""
+        ...
+
+
+@dataclass(frozen=True)
+class GridSettings:
+    """Settings of the exchange with a grid."""
+
+    ours: bool = True
+    """Whether the nodes run asyncfl's ClientApp, which gets the scenario, clips and adds noise itself; otherwise the
+    user's own, which answers `train` at least."""
+    asks_samples: bool = True
+    """Whether nodes are asked for their number of samples (Flower's `query`); otherwise each counts as one."""
+    asks: Mapping[str, Value] = field(default_factory=dict)
+    """Configuration sent with that query."""
+    clips: UpdateClipping | None = None
+    """Clipping of the updates of the user's own ClientApp, at the server."""
+    poll_s: float = 0.2
+    """Seconds between two requests for replies."""
+    nodes_s: float = 2.0
+    """Seconds between two readings of the list of connected nodes."""
+
+
+@dataclass(frozen=True)
+class SentMessage:
+    """A message that has not been answered."""
+
+    of: int
+    """Number of the task, or of the request for scores."""
+    kind: str
+    bytes_down: int
+    sent_s: float
+    """Time at which it was sent, by the clock of the event loop."""
+
+
+@dataclass(eq=False)
+class Node:
+    """One node of the grid: the link of its client while it is connected."""
+
+    number: int
+    """Flower's identifier of the node."""
+    settings: GridSettings = field(default_factory=GridSettings)
+    samples: int | None = None
+    """Training samples; None: not reported yet."""
+    asked: str | None = None
+    """Identifier of the query for them; None: none is on its way."""
+    wants: str = ""
+    """Name of the client that it asks to be; empty: any."""
+    name: str = ""
+    """Name of the client that it is; empty: of none yet."""
+    waits: bool = False
+    """Whether the log says that it must wait for a free name."""
+    client: RemoteClient | None = None
+    """The client while the node is connected."""
+    is_prepared: bool = False
+    """Whether it was asked to prepare itself."""
+    config: Mapping[str, Value] = field(default_factory=dict)
+    """Configuration sent with each message: the client's process starts anew for each."""
+    outgoing: list[tuple[FlowerMessage, int]] = field(default_factory=list)
+    """Messages to be sent, each with the number of its task or request."""
+    sent: dict[str, SentMessage] = field(default_factory=dict)
+    """Identifier -> message without an answer."""
+    bases: dict[int, Vector] = field(default_factory=dict)
+    """Task -> model that was sent, where the server clips."""
+
+    @property
+    def peer(self) -> str:
+        """See `Link`."""
+        return f"node {self.number}"
+
+    @property
+    def tasks(self) -> tuple[int, ...]:
+        """Tasks whose update has not arrived, in ascending order."""
+        waiting = [of for message, of in self.outgoing if message.kind == TRAIN]
+        return tuple(sorted([*waiting, *(one.of for one in self.sent.values() if one.kind == TRAIN)]))
+
+    def queue(self, kind: str, of: int, config: Mapping[str, Value], models: Vector | None = None) -> None:
+        """Queue a message for the node."""
+        self.outgoing.append((FlowerMessage(self.number, kind, {**config, **self.config}, models), of))
+
+    def write(self, message: Message, models: Vector | Download | None = None) -> None:
+        """See `Link`."""
+        match message:
+            case Welcome():
+                if self.settings.ours:
+                    self.config = {"client": message.client, "welcome": encode(message)}
+                for task in message.gone:
+                    self._forget(task)
+            case Task():
+                assert isinstance(models, Download)
+                model = np.array(models.model[None], dtype=np.float32)
+                if self.settings.clips is not None:
+                    self.bases[message.task] = model[0]
+                config: dict[str, Value] = {"server-round": message.version}
+                if self.settings.ours:
+                    config |= {"task": message.task, "turn": message.turn, "attacks": message.attacks}
+                self.queue(TRAIN, message.task, config, model)
+            case Judge():
+                judge: dict[str, Value] = {"turn": message.turn, "attacks": message.attacks}
+                judge |= {"last-version": message.last_version, "last-turn": message.last_turn}
+                models = np.array(models, dtype=np.float32)
+                self.queue(SCORES, message.request, judge if self.settings.ours else {}, models)
+
+    def _forget(self, task: int) -> None:
+        """Ignore the answer to a task."""
+        self.bases.pop(task, None)
+        self.outgoing = [(message, of) for message, of in self.outgoing if (message.kind, of) != (TRAIN, task)]
+        self.sent = {name: one for name, one in self.sent.items() if (one.kind, one.of) != (TRAIN, task)}
+
+    def end(self, reason: str) -> None:
+        """See `Link`."""
+        self.client = None
+
+    # --- answers ---------------------------------------------------------------------------------------------------
+
+    def messages_of(self, sent: SentMessage, reply: Reply, now_s: float) -> list[tuple[Message, Vector | None]]:
+        """Translate a reply to the client's messages. `now_s`: time of the event loop."""
+        if reply.failure is not None and not is_lost(reply):
+            log.warning("%s: its ClientApp failed (%s)", self.peer, reason_of(reply, 300))
+        if sent.kind == SCORES:
+            return [(Scores(sent.of, scores_of(reply), ()), None)]
+        base, took_s = self.bases.pop(sent.of, None), max(0.0, now_s - sent.sent_s)
+        if reply.failure in (Failure.EXPIRED, Failure.LATE):
+            return [(Gone(sent.of, Fate.LOST_UP.value, (Noted(took_s, Kind.LOST, detail="up"),)), None)]
+        model, metrics = reply.model, reply.metrics
+        # Metrics of another ClientApp may have these names and mean something else.
+        ours: Mapping[str, Metric] = metrics if self.settings.ours else {}
+        spent, stopped = text_of(reply, "spent"), text_of(reply, "stopped") if self.settings.ours else ""
+        said: list[tuple[Message, Vector | None]] = [(Spent(spent), None)] if spent else []
+        done = whole_number_of(ours, "epochs")
+        why = None
+        if reply.failure is not None:
+            why = "app"
+        elif model is None and (spent or stopped):
+            why = stopped or "budget"
+        elif "epochs" in ours and not done:
+            log.warning("%s: its epochs must be a whole number >= 1, got %s", self.peer, shortened(ours["epochs"], 100))
+            why = "app"
+        if why is not None:
+            ended = Noted(took_s, Kind.DROPPED_OUT, detail=why)
+            return [*said, (Gone(sent.of, Fate.DROPPED_OUT.value, (ended,)), None)]
+        clips = self.settings.clips
+        if model is None:
+            log.warning("%s: its reply holds no model", self.peer)
+            # The server rejects a model of the wrong length.
+            model = np.zeros(sent.bytes_down // 4 + 1, dtype=np.float32)
+        elif clips is not None and base is not None and len(model) == len(base):
+            model = clips.clip(base, model)
+        loss, epsilon = number_of(metrics, LOSS), number_of(ours, "epsilon")
+        report = report_of(reply, sent, model.nbytes, took_s, stopped)
+        update = Update(sent.of, loss, number_of(ours, "added-std") or 0.0, epsilon, report, done)
+        return [*said, (update, model[None])]
+
+
+def text_of(reply: Reply, name: str) -> str:
+    """Return a text in a reply's configuration, at most 1000 characters; empty where there is none."""
+    return str(reply.config.get(name, ""))[:1000]
+
+
+def is_lost(reply: Reply) -> bool:
+    """Whether Flower lost the message or its answer; other failures are the app's."""
+    return reply.failure in list(Failure)
+
+
+def reason_of(reply: Reply, length: int) -> str:
+    """Return the reason of a failure on one line."""
+    return shortened(" ".join(reply.reason.split()), length)
+
+
+def number_of(metrics: Mapping[str, Metric], name: str) -> float | None:
+    """Return a metric that is a number; None where it is missing or no number."""
+    value = metrics.get(name)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def whole_number_of(metrics: Mapping[str, Metric], name: str) -> int | None:
+    """Return a metric that is a whole number, 0..2**53; None where it is missing or no such number."""
+    value = number_of(metrics, name)
+    return int(value) if value is not None and 0 <= value <= 2**53 and value.is_integer() else None
+
+
+def scores_of(reply: Reply) -> tuple[float, ...] | None:
+    """Return the scores in a reply; None where there are none."""
+    scores = reply.metrics.get("scores")
+    if reply.failure is not None or scores is None:
+        return None
+    return tuple(float(one) for one in (scores if isinstance(scores, list) else [scores]))
+
+
+def report_of(reply: Reply, sent: SentMessage, bytes_up: int, took_s: float, stopped: str = "") -> Report:
+    """Return the events of a task at a client, from the metrics of its reply.
+
+    `took_s`: seconds from the message to its answer; `stopped`: epochs after which the client stopped, as text. Without
+    a metric for the seconds of training, training is assumed to have taken all of them.
+    """
+    began_s = max(0.0, number_of(reply.metrics, "began-s") or 0.0)
+    seconds = number_of(reply.metrics, SECONDS)
+    ended_s = max(began_s, took_s) if seconds is None else began_s + max(0.0, seconds)
+    spent = text_of(reply, "spent")
+    return (
+        Noted(0.0, Kind.DOWNLOADED, sent.bytes_down, 1, "down"),
+        Noted(began_s, Kind.TRAINING_STARTED),
+        Noted(ended_s, Kind.TRAINED, detail=stopped),
+        Noted(ended_s, Kind.UPLOAD_STARTED, bytes_up),
+        *((Noted(ended_s, Kind.BUDGET_SPENT, detail=spent),) if spent else ()),
+        Noted(ended_s, Kind.UPLOADED, bytes_up, 1, "up"),
+    )
+
+
+class NodeManager:
+    """Connects the nodes of a grid with the server of one live federation."""
+
+    def __init__(
+        self,
+        host: Host,
+        transport: FlowerTransport,
+        tokens: Mapping[str, str],
+        n_parameters: int,
+        settings: GridSettings | None = None,
+    ) -> None:
+        """`tokens`: name -> token of every client."""
+        self._host, self._transport, self._tokens = host, transport, tokens
+        self._n_parameters, self._settings = n_parameters, settings or GridSettings()
+        self._nodes: dict[int, Node] = {}
+        self._decoder = server_decoder(n_parameters)
+
+    async def run(self) -> None:
+        """Exchange messages until the run is over. Raises FlowerError where an app cannot take part."""
+        loop, nodes_s = asyncio.get_running_loop(), self._settings.nodes_s
+        looked_s = -nodes_s
+        try:
+            with ThreadPoolExecutor(1, "grid") as executor:
+                self._executor = executor
+                while self._host.stopped is None:
+                    if loop.time() - looked_s >= nodes_s:
+                        looked_s = loop.time()
+                        await self._look_for_nodes()
+                    await self._send()
+                    await self._fetch()
+                    await asyncio.sleep(self._settings.poll_s)
+        except GridError as error:
+            # The run so far is kept.
+            log.warning("%s", error)
+            self._host.end(str(error)[:1000])
+
+    async def _call(self, do: Callable[[], T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._executor, do)
+        except FlowerError:
+            raise
+        except Exception as error:
+            # Any other exception of a grid means that it is gone, or that the run was stopped there.
+            raise GridError(f"{GRID_ENDED}: {shortened(f'{type(error).__name__}: {error}', 300)}") from error
+
+    # --- connected nodes -------------------------------------------------------------------------------------------
+
+    async def _look_for_nodes(self) -> None:
+        connected: Collection[int] = await self._call(self._transport.nodes)
+        for number, node in list(self._nodes.items()):
+            if number not in connected and not node.name:
+                del self._nodes[number]
+            elif number not in connected and node.client is not None:
+                self._is_away(node)
+            elif number in connected and node.client is None and node.name:
+                await self._connect(node)
+        for number in sorted(connected):
+            if number not in self._nodes:
+                samples = None if self._settings.asks_samples else 1
+                self._nodes[number] = Node(number, self._settings, samples)
+        if asked := [one for one in self._nodes.values() if one.samples is None and one.asked is None]:
+            queries = [FlowerMessage(one.number, QUERY, self._settings.asks) for one in asked]
+            names = await self._call(partial(self._transport.send, queries))
+            for one, name in zip(asked, names, strict=True):
+                one.asked = name
+        await self._admit()
+
+    def _is_away(self, node: Node) -> None:
+        log.warning("node %d: is away", node.number)
+        self._disconnect(node)
+
+    def _disconnect(self, node: Node) -> None:
+        if node.client is not None:
+            self._host.disconnect(node.client, node)
+            node.client = None
+
+    async def _admit(self) -> None:
+        """Give names to the nodes that have introduced themselves."""
+        for node in list(self._nodes.values()):
+            if node.name or node.samples is None:
+                continue
+            name = self._name_for(node.wants)
+            if name is None:
+                if not node.waits:
+                    who = f"client {node.wants} is" if node.wants else f"all {len(self._tokens)} clients are"
+                    log.warning("node %d: %s there already, it waits", node.number, who)
+                node.waits = True
+                continue
+            # A node that had the name before was another process of the same client, and has ended.
+            self._nodes = {number: other for number, other in self._nodes.items() if other.name != name}
+            node.name = name
+            log.info("node %d is client %s, %d samples", node.number, name, node.samples)
+            await self._connect(node)
+
+    def _name_for(self, wants: str) -> str | None:
+        """Return a client name for a new node, or None: the name it asks for, else one without a connected node."""
+        there = {node.name for node in self._nodes.values() if node.client is not None}
+        if wants:
+            # The node holds that client's data.
+            return wants if wants in self._tokens and wants not in there else None
+        known = {node.name for node in self._nodes.values()}
+        return next((name for names in (known, there) for name in self._tokens if name not in names), None)
+
+    async def _connect(self, node: Node) -> None:
+        hello = Hello(node.name, self._tokens[node.name], self._n_parameters, node.samples or 0, node.tasks)
+        try:
+            node.client = self._host.connect(hello, node)
+        except RefusedError as error:
+            log.warning("%s: %s", node.peer, error)
+            return
+        if not node.is_prepared:
+            node.is_prepared = True
+            if self._settings.ours:
+                node.queue(READY, -1, {})
+            else:
+                await self._say(node, Ready(True, None))
+
+    async def _say(self, node: Node, message: Message, model: Vector | None = None) -> None:
+        """Pass a message to the server on behalf of a node. One that cannot be true ends the node's connection."""
+        if node.client is not None:
+            try:
+                await self._host.hear(node.client, *self._decoder.decode(encode(message, model)))
+            except (WireError, MessageError) as error:
+                log.warning("%s: %s", node.peer, error)
+                self._disconnect(node)
+
+    # --- messages --------------------------------------------------------------------------------------------------
+
+    async def _send(self) -> None:
+        messages = [(node, message, of) for node in self._nodes.values() for message, of in node.outgoing]
+        if not messages:
+            return
+        for node in self._nodes.values():
+            node.outgoing = []
+        names = await self._call(partial(self._transport.send, [message for _, message, _ in messages]))
+        now_s = asyncio.get_running_loop().time()
+        for (node, message, of), name in zip(messages, names, strict=True):
+            sent = SentMessage(of, message.kind, 0 if message.models is None else message.models.nbytes, now_s)
+            if name is not None:
+                node.sent[name] = sent
+            else:
+                await self._answered(node, sent, Reply("", Failure.EXPIRED, "it was not taken"))
+
+    async def _fetch(self) -> None:
+        # Replies of disconnected nodes cannot be fetched; they may follow once the node is connected again.
+        waiting = {name: node for node in self._nodes.values() if node.client is not None for name in node.sent}
+        asked = {node.asked: node for node in self._nodes.values() if node.asked is not None}
+        if not waiting and not asked:
+            return
+        for reply in await self._call(partial(self._transport.fetch, [*waiting, *asked])):
+            if (new := asked.get(reply.message)) is not None:
+                _introduce(new, reply)
+                continue
+            node = waiting[reply.message]
+            if node.client is None:
+                continue
+            if reply.failure == Failure.AWAY:
+                self._is_away(node)
+            elif (sent := node.sent.pop(reply.message, None)) is not None:
+                await self._answered(node, sent, reply)
+        await self._admit()
+
+    async def _answered(self, node: Node, sent: SentMessage, reply: Reply) -> None:
+        if sent.kind != READY:
+            for message, model in node.messages_of(sent, reply, asyncio.get_running_loop().time()):
+                await self._say(node, message, model)
+        elif reply.failure is None:
+            await self._say(node, Ready(True, text_of(reply, "spent") or None))
+        elif is_lost(reply):
+            # Ask again.
+            node.queue(READY, -1, {})
+        else:
+            raise FlowerError(f"node {node.number} cannot take part: {reason_of(reply, 500)}")
+
+
+def _introduce(node: Node, reply: Reply) -> None:
+    """Record a node's answer to the query: its samples and the client name it asks for."""
+    node.asked = None
+    if reply.failure is not None:
+        if not is_lost(reply):
+            raise FlowerError(f"node {node.number} cannot say who it is: {reason_of(reply, 500)}")
+        return
+    samples = whole_number_of(reply.metrics, EXAMPLES)
+    if not samples:
+        told = shortened(reply.metrics.get(EXAMPLES), 100)
+        raise FlowerError(
+            f"node {node.number} must answer a query with metric {EXAMPLES}, a whole number >= 1, got {told}"
+        )
+    node.samples, node.wants = samples, str(reply.config.get("name", ""))
+
+
+def grid_round(
+    transport: FlowerTransport,
+    tokens: Mapping[str, str],
+    n_parameters: int,
+    settings: GridSettings,
+    interrupts: Interrupts | None = None,
+) -> Round:
+    """Return the function that serves one seed over a grid. `interrupts`: of several seeds; None: of this one alone."""
+
+    async def serve_nodes(host: Host) -> None:
+        with ExitStack() as stack:
+            requested = interrupts or stack.enter_context(Interrupts())
+            stack.enter_context(requested.ending(partial(host.end, INTERRUPTED)))
+            await NodeManager(host, transport, tokens, n_parameters, settings).run()
+
+    return serve_nodes
+
+
+def client_tokens(clients: int) -> dict[str, str]:
+    """Draw a secret token for each client name, 0..clients-1."""
+    return {str(client): secrets.token_urlsafe(16) for client in range(clients)}
+
+
+async def run_on_grid(
+    resolved: ResolvedSeed,
+    transport: FlowerTransport,
+    *,
+    progress: Progress | None = None,
+    settings: GridSettings | None = None,
+    interrupts: Interrupts | None = None,
+) -> SeedRun:
+    """Run one seed over a grid whose nodes run asyncfl's ClientApp, and return its results.
+
+    The run begins when all clients of the scenario are connected. Ctrl-C and `flwr stop` end it, with the versions so
+    far. `interrupts`: of several seeds; None: of this one alone. Raises ScenarioError for settings that no live
+    federation can carry out, FlowerError where a node's app cannot take part.
+    """
+    scenario = resolved.scenario
+    if faults := list(flower_faults(scenario)):
+        raise ScenarioError(faults)
+    asks: dict[str, Value] = {"scenario": scenario.to_yaml(), "seed": resolved.seed}
+    using = settings or GridSettings(asks=asks)
+    tokens = client_tokens(scenario.data.clients)
+
+    def around(federation: Federation) -> Round:
+        return grid_round(transport, tokens, federation.learner.n_parameters, using, interrupts)
+
+    run = await run_live(resolved, Terms(), tokens, around, secret=unknown_seed(), here=False, progress=progress)
+    run.notes.append("live: over Flower, where a client is started for each message")
+    return run
