@@ -134,7 +134,7 @@ class Host(LiveFederation):
 
     async def _hear_the_rest(self) -> None:
         while True:
-            self._hear_one(await self._next())
+            self._hear_one(await self._messages.get())
 
     def _hear_one(self, handling: Handling) -> None:
         """Have a handling happen while no actions are carried out."""

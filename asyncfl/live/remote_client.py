@@ -11,7 +11,8 @@ its task until its lease ends, or until it is back without it. Hello and Pong be
 
 Inputs are plain calls: `connect`, `receive`, `disconnect`, `begin`, `send_task`, `ask`. Their effects are messages that
 are written to the client's link, and actions of the server. Actions come as a `Handling`: lists, each of which must be
-carried out before the next is asked for. What must wait for other things lies in the context: `later`, `alarms`.
+carried out before the next is asked for; those that wait lie in the context (`later`, `alarms`). After the end of the
+run only messages are handled, for the trace.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from msgspec.structs import replace as replaced
@@ -37,6 +38,7 @@ from asyncfl.base.messages import (
     ClientLeft,
     Download,
     Fate,
+    Input,
     RequestScores,
     ScoresArrived,
     UpdateArrived,
@@ -120,7 +122,7 @@ class RunContext:
     def __init__(self, federation: Federation, server: Server, clock: LiveClock, terms: Terms) -> None:
         scenario = federation.resolved.scenario
         self.server, self.clock, self.shape = server, clock, terms.shape
-        self.attackers = federation.attackers
+        self.tasks, self.attackers = server.tasks, federation.attackers
         self.every_task = federation.path.every_task
         self.serial = scenario.protocol.scoring == "serial"
         self.failure_detection = scenario.world.failure_detection
@@ -140,6 +142,10 @@ class RunContext:
         self.alarms: list[tuple[float, Handling]] = []
         """What is handled at a time of the clock."""
 
+    def tell(self, message: Callable[..., Input], *fields: Any) -> list[Action]:
+        """Tell the server what happens now, if the run goes on. `fields`: of the message but its time."""
+        return [] if self.stopped is not None else self.server.handle(message(self.clock.now, *fields))
+
     def attacks(self, task: int, client: int) -> bool:
         """Whether the client of a task is an attacker."""
         return self.attackers is not None and self.attackers.malicious(task, client)
@@ -148,8 +154,8 @@ class RunContext:
 class RemoteClient:
     """One client, as its server knows it."""
 
-    def __init__(self, context: RunContext, number: int, name: str) -> None:
-        self._context = context
+    def __init__(self, run: RunContext, number: int, name: str) -> None:
+        self._run = run
         self.number, self.name = number, name
         self.state = State.JOINING
         self.samples = 0
@@ -184,9 +190,8 @@ class RemoteClient:
     @property
     def unreported_since_s(self) -> float:
         """Time from which on it may still report events; inf: it is at nothing."""
-        return min(
-            self._sent_s if self.task is not None else math.inf, self._asked_s if self.request is not None else math.inf
-        )
+        since_s = self._sent_s if self.task is not None else math.inf
+        return since_s if self.request is None else min(since_s, self._asked_s)
 
     def say(self, message: Message, models: Vector | Download | None = None) -> None:
         """Send a message after those before it. Without a connection it is dropped."""
@@ -197,24 +202,24 @@ class RemoteClient:
 
     def connect(self, hello: Hello, link: Link, welcome: Welcome) -> None:
         """Let the client in on a new connection, which replaces the one that it had. `welcome`: of all clients."""
-        context = self._context
+        run = self._run
         if self.link is not None:
             self.link.end("the client is back")
         self.link, self.samples = link, hello.samples
-        waiting = context.server.tasks.unanswered_of(self.number)
-        now_s = context.clock.now if context.clock.has_begun else -1.0
+        waiting = run.tasks.unanswered_of(self.number)
         gone = tuple(task for task in hello.tasks if task not in waiting)
+        now_s = run.clock.now if run.clock.has_begun else -1.0
         self.say(replaced(welcome, client=self.number, now_s=now_s, gone=gone))
         if self.instance == hello.instance and self.is_prepared:
             self.state = State.READY
-            context.later.append(self._returned(hello.tasks))
+            run.later.append(self._returned(hello.tasks))
             return
         if self.instance != hello.instance:
             self.processes += 1
             log.info("client %s is number %d, with %d samples", self.name, self.number, self.samples)
             if self.is_prepared:
                 # Another process had its name: what that was at comes to nothing.
-                context.later.append(self._gone_for_good())
+                run.later.append(self._left())
         self.instance, self.state = hello.instance, State.JOINING
 
     def disconnect(self, link: Link) -> None:
@@ -223,44 +228,43 @@ class RemoteClient:
             self.link = None
             if self.state is State.READY:
                 self.state = State.AWAY
-            self._context.later.append(self._disconnected())
+            self._run.later.append(self._disconnected())
 
     def _disconnected(self) -> Handling:
-        context = self._context
-        if context.stopped is not None or self.link is not None or not context.clock.has_begun:
+        run = self._run
+        if self.link is not None or not run.clock.has_begun:
             return
         self._assume_trained()
         if self.task is not None:
             self._missed = True
-            if not context.shape:
+            if not run.shape:
                 # A shaped client reports it.
-                context.event_log.record(Kind.WENT_OFFLINE, client=self.number)
-        now_s, detected_s = context.clock.now, math.inf
+                run.event_log.record(Kind.WENT_OFFLINE, client=self.number)
+        now_s, detected_s = run.clock.now, math.inf
         if self.task is not None or self.request is not None:
-            detected_s = context.failure_detection.detected_s(now_s, math.inf)
+            detected_s = run.failure_detection.detected_s(now_s, math.inf)
         self._ask_held()
         if detected_s <= now_s:
             yield self._dropped_out()
             yield self._unanswered()
         elif detected_s < math.inf:
             self._lease_s = detected_s
-            context.alarms.append((detected_s, self._lease_ended(detected_s)))
+            run.alarms.append((detected_s, self._lease_ended(detected_s)))
 
     def _lease_ended(self, lease_s: float) -> Handling:
-        if self._context.stopped is not None or self.link is not None or self._lease_s != lease_s:
+        if self.link is not None or self._lease_s != lease_s:
             return
         # In the order in which the client stopped.
-        if self._traced[:1] == [-1]:
+        scores_first = self._traced[:1] == [-1]
+        if scores_first:
             yield self._unanswered()
-            yield self._gone(Fate.TIMED_OUT)
-        else:
-            yield self._gone(Fate.TIMED_OUT)
+        yield self._gone(Fate.TIMED_OUT)
+        if not scores_first:
             yield self._unanswered()
 
     def _returned(self, tasks: tuple[int, ...]) -> Handling:
         """Handle that the client is connected again, and at these tasks."""
-        context = self._context
-        if context.stopped is not None or not context.server.validator.is_started:
+        if not self._run.server.validator.is_started:
             return
         self._lease_s = None
         if self.task is not None and self.task.number in tasks:
@@ -268,27 +272,26 @@ class RemoteClient:
             self._came_online()
             return
         self._assume_trained()
-        traced, self._traced = self._traced, []
-        task_first = bool(traced) and traced[0] >= 0
-        if not task_first:
+        scores_first, self._traced = self._traced[:1] in ([], [-1]), []
+        if scores_first:
             yield self._unanswered()
         self._came_online()
         yield self._dropped_out()
         yield self._idle()
-        if task_first:
+        if not scores_first:
             yield self._unanswered()
 
-    def _gone_for_good(self) -> Handling:
+    def _left(self) -> Handling:
         """Handle that the client takes part no longer, unless it joins again."""
-        context = self._context
-        if context.stopped is not None or not context.server.validator.takes_part(self.number):
+        run = self._run
+        if run.stopped is not None or not run.server.validator.takes_part(self.number):
             return
         self._assume_trained()
         task, self.task, self._lease_s, self._missed = self.task, None, None, True
-        context.event_log.record(Kind.WENT_OFFLINE, client=self.number)
-        if task is not None and task.number in context.server.tasks:
-            context.event_log.record_task(Kind.DROPPED_OUT, task, detail="left")
-        yield context.server.handle(ClientLeft(context.clock.now, self.number))
+        run.event_log.record(Kind.WENT_OFFLINE, client=self.number)
+        if task is not None and task.number in run.tasks:
+            run.event_log.record_task(Kind.DROPPED_OUT, task, detail="left")
+        yield run.tell(ClientLeft, self.number)
         yield self._unanswered()
 
     def _assume_trained(self) -> None:
@@ -297,26 +300,21 @@ class RemoteClient:
             self.task.trained = True
 
     def _dropped_out(self) -> list[Action]:
-        if self.task is not None and self.task.number in self._context.server.tasks:
-            self._context.event_log.record_task(Kind.DROPPED_OUT, self.task, detail="offline")
+        if self.task is not None and self.task.number in self._run.tasks:
+            self._run.event_log.record_task(Kind.DROPPED_OUT, self.task, detail="offline")
         return self._gone(Fate.DROPPED_OUT)
 
     def _gone(self, fate: Fate) -> list[Action]:
         task, self.task = self.task, None
-        if task is None or self._context.stopped is not None:
-            return []
-        return self._context.server.handle(ClientGone(self._context.clock.now, self.number, task.number, fate))
+        return [] if task is None else self._run.tell(ClientGone, self.number, task.number, fate)
 
     def _came_online(self) -> None:
-        if self._missed and self._context.stopped is None:
+        if self._missed:
             self._missed = False
-            self._context.event_log.record(Kind.CAME_ONLINE, client=self.number)
+            self._run.event_log.record(Kind.CAME_ONLINE, client=self.number)
 
     def _idle(self) -> list[Action]:
-        context = self._context
-        if context.stopped is not None or context.server.tasks.unanswered_of(self.number):
-            return []
-        return context.server.handle(ClientIdle(context.clock.now, self.number))
+        return [] if self._run.tasks.unanswered_of(self.number) else self._run.tell(ClientIdle, self.number)
 
     # --- messages --------------------------------------------------------------------------------------------------
 
@@ -342,77 +340,73 @@ class RemoteClient:
             case Leaving():
                 log.info("client %s leaves", self.name)
                 self.state = State.LEFT
-                yield from self._gone_for_good()
+                yield from self._left()
 
     def _prepared(self, message: Ready) -> list[Action]:
-        context = self._context
+        run, validator = self._run, self._run.server.validator
         self.state, self.spent = State.READY if message.online else State.AWAY, message.spent
-        if context.clock.has_begun:
+        if run.clock.has_begun:
             # The client was let in before the run began, and got ready afterwards.
-            self.say(Begin(context.clock.now))
-        validator = context.server.validator
-        if context.stopped is not None or not validator.is_started or validator.takes_part(self.number):
+            self.say(Begin(run.clock.now))
+        if run.stopped is not None or not validator.is_started or validator.takes_part(self.number):
             return []
         self._came_online()
-        actions = context.server.handle(ClientJoined(context.clock.now, self.number, self.samples))
-        return actions if message.spent is None else [*actions, *self.spend(message.spent)]
+        joined = run.tell(ClientJoined, self.number, self.samples)
+        return joined if message.spent is None else [*joined, *self.spend(message.spent)]
 
     def spend(self, detail: str) -> list[Action]:
         """Handle that the client's privacy budget is spent."""
-        context = self._context
-        if self.number in context.spent:
+        run = self._run
+        if self.number in run.spent:
             return []
         self.spent = detail
-        context.spent[self.number] = context.clock.now
+        run.spent[self.number] = run.clock.now
         if self.task is None:
             # Otherwise the report of the task holds the event.
-            context.event_log.record(Kind.BUDGET_SPENT, client=self.number, detail=detail)
-        return context.server.handle(BudgetSpent(context.clock.now, self.number))
+            run.event_log.record(Kind.BUDGET_SPENT, client=self.number, detail=detail)
+        return run.tell(BudgetSpent, self.number)
 
     def _answered(self, message: Update | Gone, models: Vector, arrived_s: float) -> Handling:
-        context, task, server = self._context, self.task, self._context.server
-        sender = server.validator.sender_of(message.task)
+        run, task, number = self._run, self.task, message.task
+        sender = run.server.validator.sender_of(number)
         if sender is not None and sender != self.number:
-            raise MessageError(f"task {message.task} is client {sender}'s, got an answer of {self.number}")
+            raise MessageError(f"task {number} is client {sender}'s, got an answer of {self.number}")
         if isinstance(message, Update) and len(models) != 1:
             raise WireError(f"an update comes with its model, got {len(models)}")
         if isinstance(message, Gone) and message.fate not in (Fate.LOST_DOWN, Fate.LOST_UP, Fate.DROPPED_OUT):
             raise WireError(f"a task of a client does not end {message.fate!r}")
-        if context.stopped is not None:
-            self._place(message.task, message.report, arrived_s)
+        if run.stopped is not None:
+            self._place(number, message.report, arrived_s)
             return
-        if sender is None or task is None or task.number != message.task:
+        if sender is None or task is None or task.number != number:
             # The server gave the task up meanwhile.
-            if message.task >= server.tasks.begun or task is not None:
-                raise MessageError(f"task {message.task} is not one that client {self.number} is at")
+            if number >= run.tasks.begun or task is not None:
+                raise MessageError(f"task {number} is not one that client {self.number} is at")
             return
         if isinstance(message, Update):
-            context.updates.check(message, task)
+            run.updates.check(message, task)
         # The report says whether it was trained.
         task.trained = False
-        context.reports.place(self.number, self.name, task, self._sent_s, message.report, arrived_s)
-        in_flight = task.number in server.tasks
+        run.reports.place(self.number, self.name, task, self._sent_s, message.report, arrived_s)
         if isinstance(message, Gone):
             # A shaped client knows beforehand that the update will be lost, and trains for its own layers alone.
-            trains_anyway = context.every_task or not context.shape
-            task.trained = trains_anyway and (task.trained or message.fate == Fate.LOST_UP)
-        if not in_flight:
-            context.updates.record_dropped(task)
-        self.task = None
+            task.trained = (run.every_task or not run.shape) and (task.trained or message.fate == Fate.LOST_UP)
+        if number not in run.tasks:
+            run.updates.record_dropped(task)
         if isinstance(message, Gone):
-            actions = server.handle(ClientGone(context.clock.now, self.number, task.number, Fate(message.fate)))
+            actions = self._gone(Fate(message.fate))
             self._ask_held()
             yield actions
             yield self._idle()
             return
-        if not context.shape:
-            context.traffic.count(context.updates.size_of(models[0]), "up")
-            context.reports.count_tapped(self.number, task, "up")
-        context.trained += 1
-        task.epochs = message.epochs
-        if in_flight:
-            context.updates.keep(message, models[0], task)
-        actions = server.handle(UpdateArrived(context.clock.now, task.number))
+        if not run.shape:
+            run.traffic.count(run.updates.size_of(models[0]), "up")
+            run.reports.count_tapped(self.number, task, "up")
+        run.trained += 1
+        self.task, task.epochs = None, message.epochs
+        if number in run.tasks:
+            run.updates.keep(message, models[0], task)
+        actions = run.tell(UpdateArrived, number)
         self._ask_held()
         yield actions
 
@@ -421,14 +415,14 @@ class RemoteClient:
 
         `number`: of its task, -1: a request for scores. Reports of another than its current task are ignored.
         """
-        context, task = self._context, self.task if number >= 0 else None
+        run, task = self._run, self.task if number >= 0 else None
         if number >= 0 and (task is None or task.number != number):
             return
         began_s = self._asked_s if task is None else self._sent_s
-        ended_s = None if context.stopped is None else context.server.validator.time_s
-        context.reports.place(self.number, self.name, task, began_s, report, arrived_s, ended_s)
-        if task is not None and number not in context.server.tasks:
-            context.updates.record_dropped(task)
+        ended_s = None if run.stopped is None else run.server.validator.time_s
+        run.reports.place(self.number, self.name, task, began_s, report, arrived_s, ended_s)
+        if task is not None and number not in run.tasks:
+            run.updates.record_dropped(task)
 
     def observe(self, number: int, kind: str, size: int, attempt: int, detail: str) -> None:
         """Put an event that happens now at this client into the trace, unless it ends a task.
@@ -436,65 +430,61 @@ class RemoteClient:
         `number`: of the task; -1: a request for scores.
         """
         task = self.task if number >= 0 else None
-        if self._context.stopped is None and (task is not None or number < 0):
-            self._context.reports.observe(self.number, task, kind, size, attempt, detail)
+        if self._run.stopped is None and (task is not None or number < 0):
+            self._run.reports.observe(self.number, task, kind, size, attempt, detail)
 
-    # --- tasks -----------------------------------------------------------------------------------------------------
+    # --- tasks and requests for scores -----------------------------------------------------------------------------
 
     def begin(self, task: TaskRecord) -> bool:
         """Begin a task. Returns False where the client cannot be reached."""
         if self.state is not State.READY:
-            self._context.event_log.record(Kind.WENT_OFFLINE, client=self.number)
+            self._run.event_log.record(Kind.WENT_OFFLINE, client=self.number)
             self._missed = True
             return False
-        self._context.event_log.record_task(Kind.DISPATCHED, task)
-        self.task, self._sent_s = task, self._context.clock.now
+        self._run.event_log.record_task(Kind.DISPATCHED, task)
+        self.task, self._sent_s = task, self._run.clock.now
         return True
 
     def send_task(self, task: TaskRecord) -> None:
         """Send the model of a task that has begun."""
-        context, tasks = self._context, self._context.server.tasks
-        size = context.load.download_bytes
-        context.event_log.record_task(Kind.DOWNLOAD_STARTED, task, size=size)
-        if not context.shape:
-            context.traffic.count(size, "down")
-            context.reports.count_tapped(self.number, task, "down")
+        run, size = self._run, self._run.load.download_bytes
+        run.event_log.record_task(Kind.DOWNLOAD_STARTED, task, size=size)
+        if not run.shape:
+            run.traffic.count(size, "down")
+            run.reports.count_tapped(self.number, task, "down")
         # The model of a task that is settled already may be gone.
-        version = task.base_version if task.number in tasks else context.server.version
-        attacks = context.attacks(task.number, self.number)
-        self.say(Task(task.number, task.turn, task.base_version, attacks), tasks.download(version))
-
-    # --- scores ----------------------------------------------------------------------------------------------------
+        version = task.base_version if task.number in run.tasks else run.server.version
+        attacks = run.attacks(task.number, self.number)
+        self.say(Task(task.number, task.turn, task.base_version, attacks), run.tasks.download(version))
 
     def ask(self, request: RequestScores) -> None:
         """Have the client score models: at once, or where scoring is serial when its task is over."""
-        context, number = self._context, len(request.models)
-        size = number * context.load.payload_bytes
-        context.event_log.record(Kind.SCORES_REQUESTED, client=self.number, detail=f"{number} models", size=size)
+        run, number = self._run, len(request.models)
+        size = number * run.load.payload_bytes
+        run.event_log.record(Kind.SCORES_REQUESTED, client=self.number, detail=f"{number} models", size=size)
         self._held = request
-        if not (context.serial and self.state is State.READY and self.task is not None):
+        if not (run.serial and self.state is State.READY and self.task is not None):
             self._ask_held()
 
     def _ask_held(self) -> None:
         """Send the request that waited for the end of the client's task, if there is one."""
-        context, request = self._context, self._held
+        run, request = self._run, self._held
         if request is None:
             return
         self._held, self.request = None, request
         if self.spent is not None or self.state is not State.READY:
             # As with tasks, the server does not know who is away.
-            context.later.append(self._cannot_answer(request))
+            run.later.append(self._cannot_answer(request))
             return
-        self._asked_s = context.clock.now
+        self._asked_s = run.clock.now
         number, version, turn = self.last
-        attacks = context.attacks(number, self.number)
-        self.say(
-            Judge(request.request, self._requests, number, version, turn, attacks=attacks), np.asarray(request.models)
-        )
+        attacks = run.attacks(number, self.number)
+        judge = Judge(request.request, self._requests, number, version, turn, attacks=attacks)
+        self.say(judge, np.asarray(request.models))
         self._requests += 1
-        if not context.shape:
-            context.traffic.count(request.models.nbytes, "down")
-            context.reports.count_tapped(self.number, None, SCORING_DOWN)
+        if not run.shape:
+            run.traffic.count(request.models.nbytes, "down")
+            run.reports.count_tapped(self.number, None, SCORING_DOWN)
 
     def _cannot_answer(self, request: RequestScores) -> Handling:
         if self.request is request:
@@ -502,29 +492,25 @@ class RemoteClient:
 
     def _unanswered(self) -> list[Action]:
         """Handle that the client will not answer its request, if it has one."""
-        if self.request is None or self._context.stopped is not None:
-            return []
-        return self._score(self.request, None)
+        return [] if self.request is None else self._score(self.request, None)
 
     def _scored(self, message: Scores) -> list[Action]:
-        context, request = self._context, self.request
+        run, request = self._run, self.request
         self._place(-1, message.report)
         scores = None if message.scores is None else np.array(message.scores, dtype=np.float64)
         if scores is not None:
-            context.reports.count_tapped(self.number, None, SCORING_UP)
-        if request is None or request.request != message.request:
-            # The server no longer waits for these scores, but it has them.
-            if scores is not None:
-                detail = f"{len(scores)} models, {TOO_LATE}"
-                context.event_log.record(Kind.SCORED, client=self.number, detail=detail)
-            return []
-        return self._score(request, scores)
+            run.reports.count_tapped(self.number, None, SCORING_UP)
+        if request is not None and request.request == message.request:
+            return self._score(request, scores)
+        # The server no longer waits for these scores, but it has them.
+        if scores is not None:
+            run.event_log.record(Kind.SCORED, client=self.number, detail=f"{len(scores)} models, {TOO_LATE}")
+        return []
 
     def _score(self, request: RequestScores, scores: NDArray[np.float64] | None) -> list[Action]:
-        context = self._context
-        message = ScoresArrived(context.clock.now, request.request, scores)
-        context.server.validator.check(message)
+        run = self._run
+        run.server.validator.check(ScoresArrived(run.clock.now, request.request, scores))
         detail = f"{len(request.models)} models" if scores is not None else NO_ANSWER
-        context.event_log.record(Kind.SCORED, client=self.number, detail=detail)
+        run.event_log.record(Kind.SCORED, client=self.number, detail=detail)
         self.request = None
-        return context.server.handle(message)
+        return run.tell(ScoresArrived, request.request, scores)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from asyncfl.base.errors import MessageError
 from asyncfl.base.messages import Download, Vector
-from asyncfl.live.admission import RefusedError
+from asyncfl.live.live_federation import RefusedError
 from asyncfl.live.remote_client import Link, RemoteClient
 from asyncfl.live.transport import Connection, EndedError
 from asyncfl.live.vocabulary import FromClient, Hello, Message, Over, Ping, Pong, Refused

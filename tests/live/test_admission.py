@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from asyncfl.live.admission import ClientRegistry, RefusedError
+from asyncfl.live.live_federation import ClientRegistry, RefusedError
 from asyncfl.live.vocabulary import Hello
 
 TOKENS = {"ann": "a", "bob": "b", "2": "two", "0": "zero", "eve": "e", "7": "seven"}

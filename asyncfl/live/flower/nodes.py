@@ -34,7 +34,6 @@ from asyncfl.base.streams import unknown_seed
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.live.admission import RefusedError
 from asyncfl.live.clock import Terms
 from asyncfl.live.faults import flower_faults
 from asyncfl.live.flower.records import (
@@ -55,6 +54,7 @@ from asyncfl.live.flower.records import (
 )
 from asyncfl.live.host import Host
 from asyncfl.live.interrupts import INTERRUPTED, Interrupts
+from asyncfl.live.live_federation import RefusedError
 from asyncfl.live.remote_client import RemoteClient
 from asyncfl.live.run import Progress, Round, run_live
 from asyncfl.live.vocabulary import (
