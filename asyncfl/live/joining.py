@@ -118,17 +118,22 @@ def read_scenario(welcome: Welcome, agreed: Scenario | None) -> Scenario:
             f"{SERVER} names {shortened(named)!r}, which a client imports only for a scenario that it knows; name your "
             "copy with --scenario"
         )
-    if not welcome.shape:
-        # Of the world only matters who listens: its files may not be here.
-        world = description.get("world")
-        description["world"] = {"tap": world["tap"]} if isinstance(world, dict) and "tap" in world else {}
-    if isinstance(description.get("model"), dict):
-        # What it starts from comes from the server, not from a file.
-        description["model"].pop("initial", None)
+    drop_server_parts(description, shape=welcome.shape)
     scenario = _parts_of(description, f"{SERVER} (it may have another version of asyncfl)")
     if scenario.data.clients != welcome.clients:
         raise DisagreementError(f"{SERVER} has {scenario.data.clients} clients, it speaks of {welcome.clients}")
     return scenario
+
+
+def drop_server_parts(description: dict[str, Any], *, shape: bool) -> None:
+    """Remove from a scenario what only its server needs, whose files may not be here. `shape`: see `Terms`."""
+    if not shape:
+        # Links and devices are real: of the world only matters who listens.
+        world = description.get("world")
+        description["world"] = {"tap": world["tap"]} if isinstance(world, dict) and "tap" in world else {}
+    if isinstance(description.get("model"), dict):
+        # The server sends what training starts from.
+        description["model"].pop("initial", None)
 
 
 def load_agreed(path: Path) -> Scenario:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from asyncfl.base.files.own_folder import OwnFolder
@@ -71,38 +71,23 @@ def write_app(
     `results`: folder for its runs. `modules`: files of the user's own components. `force`: replace the app of another
     scenario. Raises OutputError, and then leaves the folder unchanged.
     """
-    files = texts(scenario, results, timeout_s)
+    own = OwnFolder(folder, HOLDS, scenario.digest())
+    own.check(force)
+    # JSON strings are valid in TOML.
+    lines = (json.dumps(line, ensure_ascii=False)[1:-1] for line in scenario.to_yaml().split("\n"))
+    project = _PROJECT.format(
+        clients=scenario.data.clients,
+        rounds=scenario.protocol.rounds,
+        results=json.dumps(str(results), ensure_ascii=False),
+        timeout_s=float(timeout_s),
+        scenario='"""\n' + "\n".join(lines) + '"""',
+    )
 
     def write(into: Path) -> None:
-        for name, text in files.items():
+        for name, text in {"pyproject.toml": project, "server_app.py": _SERVER, "client_app.py": _CLIENT}.items():
             (into / name).write_text(text, encoding="utf-8")
         for module in modules:
             shutil.copy(module, into / module.name)
 
-    own = OwnFolder(folder, HOLDS, scenario.digest())
-    own.check(force)
     with own.working(force) as area:
         own.replace(area, write, "pyproject.toml")
-
-
-def texts(scenario: Scenario, results: Path, timeout_s: float) -> Mapping[str, str]:
-    """Return the app's files: name -> contents."""
-    project = _PROJECT.format(
-        clients=scenario.data.clients,
-        rounds=scenario.protocol.rounds,
-        results=_quoted(str(results)),
-        timeout_s=float(timeout_s),
-        scenario=_quoted_lines(scenario.to_yaml()),
-    )
-    return {"pyproject.toml": project, "server_app.py": _SERVER, "client_app.py": _CLIENT}
-
-
-def _quoted(text: str) -> str:
-    """Return a TOML string; JSON strings are valid TOML."""
-    return json.dumps(text, ensure_ascii=False)
-
-
-def _quoted_lines(text: str) -> str:
-    """Return a multi-line TOML string."""
-    lines = [json.dumps(line, ensure_ascii=False)[1:-1] for line in text.split("\n")]
-    return '"""\n' + "\n".join(lines) + '"""'

@@ -9,8 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,16 +28,18 @@ from asyncfl.live.flower.records import (
     LOSS,
     SECONDS,
     FlowerError,
+    Metric,
+    Reply,
     Shapes,
     Value,
     answer,
     flower,
     models_of,
 )
+from asyncfl.live.joining import drop_server_parts
 from asyncfl.live.run import training_of
 from asyncfl.live.vocabulary import Welcome
 from asyncfl.live.wire import client_decoder
-from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.scenario import Scenario
 from asyncfl.trace.events import NO_EPOCH, epochs_detail
 
@@ -53,17 +54,7 @@ NodeState = MutableMapping[str, str]
 """Persistent state of the client at its node, as texts."""
 
 
-@dataclass(frozen=True)
-class ClientReply:
-    """Reply of a client."""
-
-    metrics: Mapping[str, float | int | list[float]]
-    config: Mapping[str, str] = field(default_factory=dict)
-    model: Vector | None = None
-    """(length,)"""
-
-
-def introduce(config: Mapping[str, Value], node: Mapping[str, Any]) -> ClientReply:
+def introduce(config: Mapping[str, Value], node: Mapping[str, Any]) -> Reply:
     """Return the client's name and number of samples. `node`: configuration of its SuperNode.
 
     Raises FlowerError where the configuration has no valid `partition-id`.
@@ -76,7 +67,7 @@ def introduce(config: Mapping[str, Value], node: Mapping[str, Any]) -> ClientRep
             f"0..{clients - 1}; got {client!r}"
         )
     sizes = scenario.data.client_sizes(streams_of(scenario, int(config["seed"])))
-    return ClientReply({EXAMPLES: int(sizes[client])}, {"name": str(client)})
+    return Reply(metrics={EXAMPLES: int(sizes[client])}, config={"name": str(client)})
 
 
 def scenario_of(text: str) -> Scenario:
@@ -91,12 +82,7 @@ def clients_scenario(text: str) -> Scenario:
     """
     description = read_text(text, "the scenario of the app")
     if isinstance(description, dict):
-        if isinstance(description.get("model"), dict):
-            # What it starts from comes with each message.
-            description["model"].pop("initial", None)
-        # Links and devices are real here; only the tap matters for privacy.
-        world = description.get("world")
-        description["world"] = {"tap": world["tap"]} if isinstance(world, dict) and "tap" in world else {}
+        drop_server_parts(description, shape=False)
     return Scenario.read(description)
 
 
@@ -105,10 +91,8 @@ class FlowerClient:
 
     def __init__(self, config: Mapping[str, Value], kept: NodeState) -> None:
         """`config`: configuration in the message to answer; `kept`: state of the node."""
-        welcome_bytes = config["welcome"]
-        if not isinstance(welcome_bytes, bytes):
-            raise FlowerError("a message must hold the server's welcome: both sides need the same version of asyncfl")
-        welcome, _ = client_decoder(0).decode(welcome_bytes)
+        frame = config["welcome"]
+        welcome = client_decoder(0).decode(frame)[0] if isinstance(frame, bytes) else None
         if not isinstance(welcome, Welcome):
             raise FlowerError("a message must hold the server's welcome: both sides need the same version of asyncfl")
         self.number = welcome.client
@@ -125,16 +109,44 @@ class FlowerClient:
         self._trainer = training_of(self.federation, Streams(secret))
         if (own := kept.get(self._personal_name)) is not None and self._trainer.personal is not None:
             self._trainer.personal.put(self.number, np.frombuffer(base64.b64decode(own), np.float32))
+        self._budgets = self.federation.budget_tracker()
+        self._affordable = self._budgets is None or self._budgets.affords(self.number, 0)
         self._sent: list[tuple[str, int, int | None]] = [
             tuple(one) for one in json.loads(kept.get(self._sent_name, "[]"))
         ]
+        for one in self._sent:
+            self._charge(*one)
 
-    def ready(self) -> ClientReply:
+    def _charge(self, what: str, number: int, epochs: int | None) -> bool:
+        """Charge `upload` number `number`, or `scores` of `number` models. Returns False if the budget forbids them."""
+        if self._budgets is None:
+            return True
+        if what == "scores":
+            return self._budgets.charge_scores(self.number, number)
+        self._budgets.charge_upload(self.number, epochs)
+        self._affordable = self._budgets.affords(self.number, number + 1)
+        return True
+
+    def _keep(self, what: str, number: int, epochs: int | None = None) -> bool:
+        """Charge what is sent, and remember it. Returns False if the budget forbids it."""
+        if not self._charge(what, number, epochs):
+            return False
+        self._sent.append((what, number, epochs))
+        self._state[self._sent_name] = json.dumps(self._sent)
+        return True
+
+    @property
+    def _spent(self) -> dict[str, str]:
+        """Why the client takes no further task; empty: it does."""
+        if self._budgets is None or self._affordable:
+            return {}
+        return {"spent": self._budgets.describe_spending(self.number)}
+
+    def ready(self) -> Reply:
         """Reply whether its budget allows an upload."""
-        spent = self._spent(self._budgets())
-        return ClientReply({}, {} if spent is None else {"spent": spent})
+        return Reply(config=self._spent)
 
-    def train(self, config: Mapping[str, Value], model: Vector) -> ClientReply:
+    def train(self, config: Mapping[str, Value], model: Vector) -> Reply:
         """Train a task and reply with the update; without one if the budget is spent or no epoch met the deadline.
 
         `model`: (n_parameters,). Raises FlowerError for a turn whose noise was drawn before.
@@ -143,21 +155,20 @@ class FlowerClient:
         last = max((number for what, number, _ in self._sent if what == "upload"), default=-1)
         if turn <= last:
             raise FlowerError(repeated("task", turn, last))
-        if (why := self._spent(self._budgets())) is not None:
+        if self._spent:
             # The server has not received, or ignores, the notice that the budget is spent.
-            return ClientReply({}, {"spent": why})
+            return Reply(config=self._spent)
         assignment = Assignment(task, self.number, int(config["server-round"]), model, turn)
         began_s = time.perf_counter()
         try:
             done = self._trainer.train(assignment, bool(config["attacks"]), self._training.deadline_s)
         except NoEpochError:
-            return ClientReply({}, {"stopped": NO_EPOCH})
+            return Reply(config={"stopped": NO_EPOCH})
         ended_s = time.perf_counter()
         if done.personal is not None:
             self._state[self._personal_name] = base64.b64encode(done.personal.tobytes()).decode()
         self._keep("upload", turn, done.epochs)
-        spent = self._spent(self._budgets())
-        metrics: dict[str, float | int | list[float]] = {
+        metrics: dict[str, Metric] = {
             EXAMPLES: self.federation.data.samples(self.number),
             SECONDS: ended_s - began_s,
             "began-s": began_s - self._began_s,
@@ -165,57 +176,23 @@ class FlowerClient:
         }
         if self.federation.resolved.scenario.reports_losses:
             metrics[LOSS] = done.loss
-        if done.epochs is not None:
-            metrics["epochs"] = done.epochs
         if done.epsilon is not None:
             metrics["epsilon"] = done.epsilon
-        said = {} if spent is None else {"spent": spent}
+        said = self._spent
         if done.epochs is not None:
+            metrics["epochs"] = done.epochs
             said["stopped"] = epochs_detail(done.epochs, self._training.epochs)
         # Over Flower no update is compressed.
-        model = done.model.model if isinstance(done.model, Download) else done.model[0]
-        return ClientReply(metrics, said, model)
+        sent = done.model.model if isinstance(done.model, Download) else done.model[0]
+        return Reply(metrics=metrics, config=said, model=sent)
 
-    def score(self, config: Mapping[str, Value], models: Vector) -> ClientReply:
+    def score(self, config: Mapping[str, Value], models: Vector) -> Reply:
         """Reply with the scores of models (n_models, n_parameters) on its own data, if its budget allows."""
-        budgets = self._budgets()
-        if budgets is not None:
-            if self._spent(budgets) is not None or not budgets.charge_scores(self.number, len(models)):
-                return ClientReply({})
-            self._keep("scores", len(models))
-        scores = self._trainer.score(
-            self.number,
-            int(config["turn"]),
-            models,
-            bool(config["attacks"]),
-            int(config["last-version"]),
-            int(config["last-turn"]),
-        )
-        return ClientReply({"scores": [float(one) for one in scores]})
-
-    # --- budgets ---------------------------------------------------------------------------------------------------
-
-    def _keep(self, what: str, number: int, epochs: int | None = None) -> None:
-        self._sent.append((what, number, epochs))
-        self._state[self._sent_name] = json.dumps(self._sent)
-
-    def _budgets(self) -> BudgetTracker | None:
-        """Return a tracker charged with everything sent so far; sets whether the next upload is affordable."""
-        budgets = self.federation.budget_tracker()
-        if budgets is None:
-            return None
-        self._affordable = budgets.affords(self.number, 0)
-        for what, number, epochs in self._sent:
-            if what == "upload":
-                budgets.charge_upload(self.number, epochs)
-                self._affordable = budgets.affords(self.number, number + 1)
-            else:
-                budgets.charge_scores(self.number, number)
-        return budgets
-
-    def _spent(self, budgets: BudgetTracker | None) -> str | None:
-        """Return why the client takes no further task; None: it does."""
-        return None if budgets is None or self._affordable else budgets.describe_spending(self.number)
+        if self._budgets is not None and (self._spent or not self._keep("scores", len(models))):
+            return Reply()
+        turn, last = int(config["turn"]), (int(config["last-version"]), int(config["last-turn"]))
+        scores = self._trainer.score(self.number, turn, models, bool(config["attacks"]), *last)
+        return Reply(metrics={"scores": [float(one) for one in scores]})
 
 
 def client_app() -> ClientApp:
@@ -234,37 +211,33 @@ def client_app() -> ClientApp:
 
 def query(message: Message, context: Context) -> Message:
     """Reply with the client's name and number of samples."""
-    return _reply(message, introduce(message.content.config_records[CONFIG], context.node_config))
+    reply = introduce(message.content.config_records[CONFIG], context.node_config)
+    return answer(message, reply.metrics, reply.config)
 
 
 def ready(message: Message, context: Context) -> Message:
     """Reply whether the client can take part."""
-    client, kept = _client(message, context)
-    return _reply(message, client.ready(), kept, context)
+    return _replied(message, context, lambda client, config: client.ready())
 
 
 def scores(message: Message, context: Context) -> Message:
     """Reply with scores of models on the client's own data."""
-    client, kept = _client(message, context)
-    models = models_of(message.content, Shapes.flat(client.federation.learner.n_parameters))
-    return _reply(message, client.score(message.content.config_records[CONFIG], models), kept, context)
+    return _replied(message, context, lambda client, config: client.score(config, _models(message, client)))
 
 
 def train(message: Message, context: Context) -> Message:
     """Reply with the update of a task."""
-    client, kept = _client(message, context)
-    [model] = models_of(message.content, Shapes.flat(client.federation.learner.n_parameters))
-    return _reply(message, client.train(message.content.config_records[CONFIG], model), kept, context)
+    return _replied(message, context, lambda client, config: client.train(config, _models(message, client)[0]))
 
 
-def _client(message: Message, context: Context) -> tuple[FlowerClient, dict[str, str]]:
+def _models(message: Message, client: FlowerClient) -> Vector:
+    return models_of(message.content, Shapes.flat(client.federation.learner.n_parameters))
+
+
+def _replied(message: Message, context: Context, do: Callable[[FlowerClient, Any], Reply]) -> Message:
+    """Return the client's reply, and keep what it must remember."""
+    config = message.content.config_records[CONFIG]
     kept = {name: str(value) for name, value in context.state.config_records.get(KEPT, {}).items()}
-    return FlowerClient(message.content.config_records[CONFIG], kept), kept
-
-
-def _reply(
-    message: Message, answered: ClientReply, kept: dict[str, str] | None = None, context: Context | None = None
-) -> Message:
-    if kept is not None and context is not None:
-        context.state[KEPT] = flower().ConfigRecord(dict(kept))
-    return answer(message, answered.metrics, answered.config, answered.model)
+    reply = do(FlowerClient(config, kept), config)
+    context.state[KEPT] = flower().ConfigRecord(dict(kept))
+    return answer(message, reply.metrics, reply.config, reply.model)

@@ -10,7 +10,7 @@ Flower starts a process for each message, which ends with its reply. So a node's
     Judge             query.scores     scores                                 Scores
                                        any error                              Scores, none
 
-A grid does not notify: every `poll_s` seconds waiting messages are sent and replies fetched, and every `nodes_s`
+A grid does not notify: every `POLL_S` seconds waiting messages are sent and replies fetched, and every `NODES_S`
 seconds the list of connected nodes is read. All calls to the grid run in one thread, one at a time.
 """
 
@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -47,7 +47,7 @@ from asyncfl.live.flower.records import (
     Failure,
     FlowerError,
     FlowerMessage,
-    FlowerTransport,
+    GridTransport,
     Metric,
     Reply,
     Value,
@@ -78,20 +78,13 @@ log = logging.getLogger("asyncfl.live")
 
 T = TypeVar("T")
 
+POLL_S, NODES_S = 0.2, 2.0
 GRID_ENDED = "Flower's grid answers no more"
 """Beginning of the stop reason of a run that was stopped in Flower (`flwr stop`), or whose SuperLink is gone."""
 
 
 class GridError(AsyncflError):
     """The grid cannot be reached, or has ended the run."""
-
-
-class UpdateClipping(Protocol):
-    """Clipping, at the server, of updates of a ClientApp that does not clip."""
-
-    def clip(self, base: Vector, model: Vector) -> Vector:
-        """Return the model with its update from `base` clipped."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -101,16 +94,10 @@ class GridSettings:
     ours: bool = True
     """Whether the nodes run asyncfl's ClientApp, which gets the scenario, clips and adds noise itself; otherwise the
     user's own, which answers `train` at least."""
-    asks_samples: bool = True
-    """Whether nodes are asked for their number of samples (Flower's `query`); otherwise each counts as one."""
-    asks: Mapping[str, Value] = field(default_factory=dict)
-    """Configuration sent with that query."""
-    clips: UpdateClipping | None = None
-    """Clipping of the updates of the user's own ClientApp, at the server."""
-    poll_s: float = 0.2
-    """Seconds between two requests for replies."""
-    nodes_s: float = 2.0
-    """Seconds between two readings of the list of connected nodes."""
+    asks: Mapping[str, Value] | None = None
+    """Configuration of the query for a node's number of samples; None: each node counts as one sample."""
+    clip: Callable[[Vector, Vector], Vector] | None = None
+    """Clips the model of the user's own ClientApp, given the model that it was sent; None: nothing is clipped."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +168,7 @@ class Node:
             case Task():
                 assert isinstance(models, Download)
                 model = np.array(models.model[None], dtype=np.float32)
-                if self.settings.clips is not None:
+                if self.settings.clip is not None:
                     self.bases[message.task] = model[0]
                 config: dict[str, Value] = {"server-round": message.version}
                 if self.settings.ours:
@@ -231,13 +218,12 @@ class Node:
         if why is not None:
             ended = Noted(took_s, Kind.DROPPED_OUT, detail=why)
             return [*said, (Gone(sent.of, Fate.DROPPED_OUT.value, (ended,)), None)]
-        clips = self.settings.clips
         if model is None:
             log.warning("%s: its reply holds no model", self.peer)
             # The server rejects a model of the wrong length.
             model = np.zeros(sent.bytes_down // 4 + 1, dtype=np.float32)
-        elif clips is not None and base is not None and len(model) == len(base):
-            model = clips.clip(base, model)
+        elif self.settings.clip is not None and base is not None and len(model) == len(base):
+            model = self.settings.clip(base, model)
         loss, epsilon = number_of(metrics, LOSS), number_of(ours, "epsilon")
         report = report_of(reply, sent, model.nbytes, took_s, stopped)
         update = Update(sent.of, loss, number_of(ours, "added-std") or 0.0, epsilon, report, done)
@@ -303,33 +289,26 @@ class NodeManager:
     """Connects the nodes of a grid with the server of one live federation."""
 
     def __init__(
-        self,
-        host: Host,
-        transport: FlowerTransport,
-        tokens: Mapping[str, str],
-        n_parameters: int,
-        settings: GridSettings | None = None,
+        self, host: Host, grid: GridTransport, tokens: Mapping[str, str], n_parameters: int, settings: GridSettings
     ) -> None:
         """`tokens`: name -> token of every client."""
-        self._host, self._transport, self._tokens = host, transport, tokens
-        self._n_parameters, self._settings = n_parameters, settings or GridSettings()
+        self._host, self._grid, self._tokens = host, grid, tokens
+        self._n_parameters, self._settings = n_parameters, settings
         self._nodes: dict[int, Node] = {}
         self._decoder = server_decoder(n_parameters)
 
     async def run(self) -> None:
         """Exchange messages until the run is over. Raises FlowerError where an app cannot take part."""
-        loop, nodes_s = asyncio.get_running_loop(), self._settings.nodes_s
-        looked_s = -nodes_s
+        loop, looked_s = asyncio.get_running_loop(), -NODES_S
         try:
-            with ThreadPoolExecutor(1, "grid") as executor:
-                self._executor = executor
+            with ThreadPoolExecutor(1, "grid") as self._executor:
                 while self._host.stopped is None:
-                    if loop.time() - looked_s >= nodes_s:
+                    if loop.time() - looked_s >= NODES_S:
                         looked_s = loop.time()
                         await self._look_for_nodes()
                     await self._send()
                     await self._fetch()
-                    await asyncio.sleep(self._settings.poll_s)
+                    await asyncio.sleep(POLL_S)
         except GridError as error:
             # The run so far is kept.
             log.warning("%s", error)
@@ -347,30 +326,26 @@ class NodeManager:
     # --- connected nodes -------------------------------------------------------------------------------------------
 
     async def _look_for_nodes(self) -> None:
-        connected: Collection[int] = await self._call(self._transport.nodes)
+        connected: Collection[int] = await self._call(self._grid.nodes)
         for number, node in list(self._nodes.items()):
             if number not in connected and not node.name:
                 del self._nodes[number]
             elif number not in connected and node.client is not None:
-                self._is_away(node)
+                self._disconnect(node, "is away")
             elif number in connected and node.client is None and node.name:
                 await self._connect(node)
         for number in sorted(connected):
             if number not in self._nodes:
-                samples = None if self._settings.asks_samples else 1
-                self._nodes[number] = Node(number, self._settings, samples)
+                self._nodes[number] = Node(number, self._settings, 1 if self._settings.asks is None else None)
         if asked := [one for one in self._nodes.values() if one.samples is None and one.asked is None]:
-            queries = [FlowerMessage(one.number, QUERY, self._settings.asks) for one in asked]
-            names = await self._call(partial(self._transport.send, queries))
+            queries = [FlowerMessage(one.number, QUERY, self._settings.asks or {}) for one in asked]
+            names = await self._call(partial(self._grid.send, queries))
             for one, name in zip(asked, names, strict=True):
                 one.asked = name
         await self._admit()
 
-    def _is_away(self, node: Node) -> None:
-        log.warning("node %d: is away", node.number)
-        self._disconnect(node)
-
-    def _disconnect(self, node: Node) -> None:
+    def _disconnect(self, node: Node, why: object) -> None:
+        log.warning("%s: %s", node.peer, why)
         if node.client is not None:
             self._host.disconnect(node.client, node)
             node.client = None
@@ -422,8 +397,7 @@ class NodeManager:
             try:
                 await self._host.hear(node.client, *self._decoder.decode(encode(message, model)))
             except (WireError, MessageError) as error:
-                log.warning("%s: %s", node.peer, error)
-                self._disconnect(node)
+                self._disconnect(node, error)
 
     # --- messages --------------------------------------------------------------------------------------------------
 
@@ -433,7 +407,7 @@ class NodeManager:
             return
         for node in self._nodes.values():
             node.outgoing = []
-        names = await self._call(partial(self._transport.send, [message for _, message, _ in messages]))
+        names = await self._call(partial(self._grid.send, [message for _, message, _ in messages]))
         now_s = asyncio.get_running_loop().time()
         for (node, message, of), name in zip(messages, names, strict=True):
             sent = SentMessage(of, message.kind, 0 if message.models is None else message.models.nbytes, now_s)
@@ -448,7 +422,7 @@ class NodeManager:
         asked = {node.asked: node for node in self._nodes.values() if node.asked is not None}
         if not waiting and not asked:
             return
-        for reply in await self._call(partial(self._transport.fetch, [*waiting, *asked])):
+        for reply in await self._call(partial(self._grid.fetch, [*waiting, *asked])):
             if (new := asked.get(reply.message)) is not None:
                 _introduce(new, reply)
                 continue
@@ -456,7 +430,7 @@ class NodeManager:
             if node.client is None:
                 continue
             if reply.failure == Failure.AWAY:
-                self._is_away(node)
+                self._disconnect(node, "is away")
             elif (sent := node.sent.pop(reply.message, None)) is not None:
                 await self._answered(node, sent, reply)
         await self._admit()
@@ -490,35 +464,33 @@ def _introduce(node: Node, reply: Reply) -> None:
     node.samples, node.wants = samples, str(reply.config.get("name", ""))
 
 
-def grid_round(
-    transport: FlowerTransport,
-    tokens: Mapping[str, str],
-    n_parameters: int,
+async def serve_nodes(
+    resolved: ResolvedSeed,
+    grid: GridTransport,
     settings: GridSettings,
     interrupts: Interrupts | None = None,
-) -> Round:
-    """Return the function that serves one seed over a grid. `interrupts`: of several seeds; None: of this one alone."""
+    **options: Any,
+) -> SeedRun:
+    """Run one seed over a grid. `interrupts`: of several seeds; None: of this one alone. `options`: of `run_live`."""
+    tokens = {str(client): secrets.token_urlsafe(16) for client in range(resolved.scenario.data.clients)}
 
-    async def serve_nodes(host: Host) -> None:
-        with ExitStack() as stack:
-            requested = interrupts or stack.enter_context(Interrupts())
-            stack.enter_context(requested.ending(partial(host.end, INTERRUPTED)))
-            await NodeManager(host, transport, tokens, n_parameters, settings).run()
+    def around(federation: Federation) -> Round:
+        async def serve(host: Host) -> None:
+            with ExitStack() as stack:
+                requested = interrupts or stack.enter_context(Interrupts())
+                stack.enter_context(requested.ending(partial(host.end, INTERRUPTED)))
+                await NodeManager(host, grid, tokens, federation.learner.n_parameters, settings).run()
 
-    return serve_nodes
+        return serve
 
-
-def client_tokens(clients: int) -> dict[str, str]:
-    """Draw a secret token for each client name, 0..clients-1."""
-    return {str(client): secrets.token_urlsafe(16) for client in range(clients)}
+    return await run_live(resolved, Terms(), tokens, around, secret=unknown_seed(), **options)
 
 
 async def run_on_grid(
     resolved: ResolvedSeed,
-    transport: FlowerTransport,
+    grid: GridTransport,
     *,
     progress: Progress | None = None,
-    settings: GridSettings | None = None,
     interrupts: Interrupts | None = None,
 ) -> SeedRun:
     """Run one seed over a grid whose nodes run asyncfl's ClientApp, and return its results.
@@ -530,13 +502,7 @@ async def run_on_grid(
     scenario = resolved.scenario
     if faults := list(flower_faults(scenario)):
         raise ScenarioError(faults)
-    asks: dict[str, Value] = {"scenario": scenario.to_yaml(), "seed": resolved.seed}
-    using = settings or GridSettings(asks=asks)
-    tokens = client_tokens(scenario.data.clients)
-
-    def around(federation: Federation) -> Round:
-        return grid_round(transport, tokens, federation.learner.n_parameters, using, interrupts)
-
-    run = await run_live(resolved, Terms(), tokens, around, secret=unknown_seed(), here=False, progress=progress)
+    settings = GridSettings(asks={"scenario": scenario.to_yaml(), "seed": resolved.seed})
+    run = await serve_nodes(resolved, grid, settings, interrupts, here=False, progress=progress)
     run.notes.append("live: over Flower, where a client is started for each message")
     return run

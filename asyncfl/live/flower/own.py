@@ -24,6 +24,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -32,7 +33,6 @@ from pydantic import Field
 
 from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.base.messages import Publish, Vector
-from asyncfl.base.streams import unknown_seed
 from asyncfl.data.own import Dataset
 from asyncfl.data.own.samples import Samples
 from asyncfl.federation import SeedLedger, rounds_table
@@ -43,10 +43,9 @@ from asyncfl.federation.seed_run import SeedRun
 from asyncfl.learning import Architecture
 from asyncfl.learning.architecture import Shape
 from asyncfl.learning.personal_layers import PersonalLayers
-from asyncfl.live.clock import Terms
-from asyncfl.live.flower.nodes import GridSettings, client_tokens, grid_round
-from asyncfl.live.flower.records import FlowerTransport, GridTransport, Shapes
-from asyncfl.live.run import Progress, Round, run_live
+from asyncfl.live.flower.nodes import GridSettings, serve_nodes
+from asyncfl.live.flower.records import GridTransport, Shapes
+from asyncfl.live.run import Progress
 from asyncfl.privacy import Contribution, State
 from asyncfl.scenario import Scenario
 
@@ -117,20 +116,17 @@ class FlowerOutcome:
     @property
     def rounds(self) -> pd.DataFrame:
         """Table of rounds, one row per version."""
-        frame: pd.DataFrame = SeedLedger(self.run).with_epsilons(rounds_table(self.run)).to_pandas()
-        return frame
+        return SeedLedger(self.run).with_epsilons(rounds_table(self.run)).to_pandas()  # type: ignore[no-any-return]
 
     @property
     def events(self) -> pd.DataFrame:
         """Table of events."""
-        frame: pd.DataFrame = self.run.events.to_pandas()
-        return frame
+        return self.run.events.to_pandas()  # type: ignore[no-any-return]
 
     @property
     def ledger(self) -> pd.DataFrame:
         """Privacy ledger, one row per adversary and holder of a guarantee."""
-        frame: pd.DataFrame = SeedLedger(self.run).ledger.to_pandas()
-        return frame
+        return SeedLedger(self.run).ledger.to_pandas()  # type: ignore[no-any-return]
 
 
 def federate(
@@ -171,21 +167,15 @@ def scenario_of(
     defence: Mapping[str, Any] | None = None,
 ) -> Scenario:
     """Return the scenario of such a federation. Raises ScenarioError."""
+    unseen = {"kind": f"{__name__}:Unseen", "clients": clients}
     description: dict[str, Any] = {
-        "data": {
-            "dataset": {"kind": f"{__name__}:Unseen", "clients": clients},
-            "clients": clients,
-            "samples_per_client": 1,
-        },
+        "data": {"dataset": unseen, "clients": clients, "samples_per_client": 1},
         "model": {"kind": f"{__name__}:Parameters", "n": n_parameters},
         "protocol": dict(protocol),
         "evaluation": {"train_every": 0},
     }
-    if privacy is not None:
-        description["privacy"] = dict(privacy)
-    if defence is not None:
-        description["defence"] = dict(defence)
-    scenario = Scenario.read(description)
+    parts = {"privacy": privacy, "defence": defence}
+    scenario = Scenario.read(description | {name: dict(part) for name, part in parts.items() if part is not None})
     if faults := list(_own_faults(scenario)):
         raise ScenarioError(faults)
     return scenario
@@ -212,20 +202,12 @@ def _own_faults(scenario: Scenario) -> Iterator[Fault]:
         )
 
 
-@dataclass(frozen=True)
-class ServerClipping:
-    """Clips updates at the server."""
-
-    state: State
-
-    def clip(self, base: Vector, model: Vector) -> Vector:
-        """Return the model with its update clipped. A non-finite update is left as it is: the server rejects it."""
-        update = model.astype(np.float64) - base
-        norm = float(np.linalg.norm(update))
-        limit = self.state.clip_norm(np.array([norm])) if np.isfinite(norm) else None
-        if limit is None or norm <= limit:
-            return model
-        return (base + update * (limit / norm)).astype(np.float32)
+def clipped(state: State, base: Vector, model: Vector) -> Vector:
+    """Return a model with its update from `base` clipped. A non-finite one is left to the server, which rejects it."""
+    update = model.astype(np.float64) - base
+    norm = float(np.linalg.norm(update))
+    limit = state.clip_norm(np.array([norm])) if np.isfinite(norm) else None
+    return model if limit is None or norm <= limit else (base + update * (limit / norm)).astype(np.float32)
 
 
 class OwnRounds(RoundRecorder):
@@ -248,7 +230,7 @@ class OwnRounds(RoundRecorder):
 
 async def run_own(
     scenario: Scenario,
-    transport: FlowerTransport,
+    grid: GridTransport,
     initial: Vector,
     *,
     evaluate: Evaluate | None = None,
@@ -256,34 +238,20 @@ async def run_own(
 ) -> tuple[SeedRun, Vector]:
     """Run a federation from `initial` (n_parameters,), and return its results and its last model. See `federate`."""
     resolved = ResolvedSeed(scenario, 0, 0)
-    federation = own_federation(resolved, initial)
-    by_samples = scenario.protocol.weighting == "samples"
-    clips = None if scenario.privacy.off else ServerClipping(federation.path.state)
-    settings = GridSettings(ours=False, asks_samples=by_samples, clips=clips)
-    tokens = client_tokens(scenario.data.clients)
-
-    def around(federation: Federation) -> Round:
-        return grid_round(transport, tokens, len(initial), settings)
-
-    rounds = OwnRounds(scenario, federation, evaluate)
-    run = await run_live(
-        resolved,
-        Terms(),
-        tokens,
-        around,
-        secret=unknown_seed(),
-        known=not by_samples,
-        progress=progress,
-        federation=federation,
-        rounds=rounds,
-    )
-    run.notes.append("live: over Flower, with a ClientApp of the user's own; updates are clipped by the server")
-    return run, rounds.last
-
-
-def own_federation(resolved: ResolvedSeed, initial: Vector) -> Federation:
-    """Prepare a federation that begins with `initial`, with clients whose data are unknown."""
     federation = prepare(resolved)
     first = np.array(initial, dtype=np.float32)
     first.flags.writeable = False
-    return replace(federation, plan=replace(federation.plan, initial=first))
+    federation = replace(federation, plan=replace(federation.plan, initial=first))
+    by_samples = scenario.protocol.weighting == "samples"
+    clip = None if scenario.privacy.off else partial(clipped, federation.path.state)
+    settings = GridSettings(ours=False, asks={} if by_samples else None, clip=clip)
+    rounds = OwnRounds(scenario, federation, evaluate)
+    options: dict[str, Any] = {
+        "known": not by_samples,
+        "progress": progress,
+        "federation": federation,
+        "rounds": rounds,
+    }
+    run = await serve_nodes(resolved, grid, settings, **options)
+    run.notes.append("live: over Flower, with a ClientApp of the user's own; updates are clipped by the server")
+    return run, rounds.last

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -66,8 +66,8 @@ class FlowerMessage:
 class Reply:
     """A node's reply to a message, or the error in its place."""
 
-    message: str
-    """Identifier of the message, which `FlowerTransport.send` returned."""
+    message: str = ""
+    """Identifier of the message, which `GridTransport.send` returned."""
     failure: int | None = None
     """Code of the error; None: there is a reply."""
     reason: str = ""
@@ -76,22 +76,6 @@ class Reply:
     """(length,) float32; None: none, or an unreadable one."""
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     config: Mapping[str, Value] = field(default_factory=dict)
-
-
-class FlowerTransport(Protocol):
-    """Transport of messages: a Flower grid, or a stand-in for tests. Its methods may block; they run in a thread."""
-
-    def nodes(self) -> Collection[int]:
-        """Return the connected nodes."""
-        ...
-
-    def send(self, messages: Iterable[FlowerMessage]) -> list[str | None]:
-        """Send messages, and return the identifier of each; None: it was not accepted."""
-        ...
-
-    def fetch(self, names: Collection[str]) -> list[Reply]:
-        """Return the replies to these messages that have arrived; each reply is returned once."""
-        ...
 
 
 ARRAYS, METRICS, CONFIG = "arrays", "metrics", "config"
@@ -157,24 +141,25 @@ class Shapes:
 
 
 class GridTransport:
-    """Transport of messages over a Flower grid."""
+    """Transport of messages over a Flower grid. Its methods may block."""
 
     def __init__(self, grid: Grid, shapes: Shapes, timeout_s: float) -> None:
         """`timeout_s`: seconds after which a message without an answer expires."""
-        self.grid = grid
-        self.shapes = shapes
-        self.timeout_s = timeout_s
+        self.grid, self.shapes, self.timeout_s = grid, shapes, timeout_s
 
     def nodes(self) -> Collection[int]:
+        """Return the connected nodes."""
         return set(self.grid.get_node_ids())
 
     def send(self, messages: Iterable[FlowerMessage]) -> list[str | None]:
+        """Send messages, and return the identifier of each; None: it was not accepted."""
         built = [to_flower(message, self.shapes, self.timeout_s) for message in messages]
         names = list(self.grid.push_messages(built))
         # A message that is too large makes Flower refuse the whole batch.
         return [str(name) if name else None for name in names] or [None] * len(built)
 
     def fetch(self, names: Collection[str]) -> list[Reply]:
+        """Return the replies to these messages that have arrived; each reply is returned once."""
         return [from_flower(message, self.shapes) for message in self.grid.pull_messages(names)]
 
 
@@ -192,15 +177,12 @@ def to_flower(message: FlowerMessage, shapes: Shapes, timeout_s: float) -> Messa
 
 def models_of(content: RecordDict, shapes: Shapes) -> Vector:
     """Return the models in a message, (n_models, n_parameters). Raises FlowerError."""
-    found = [shapes.vector(record) for name, record in sorted(content.array_records.items(), key=_place)]
-    if not found or any(one is None or len(one) != shapes.n_parameters for one in found):
+    # By number: model-10 comes after model-9.
+    ordered = sorted(content.array_records.items(), key=lambda named: (len(named[0]), named[0]))
+    found = [model for _, record in ordered if (model := shapes.vector(record)) is not None]
+    if not found or {len(model) for model in found} != {shapes.n_parameters} or len(found) != len(ordered):
         raise FlowerError(f"a message must hold models of {shapes.n_parameters} parameters, as one array 'parameters'")
-    return np.stack([one for one in found if one is not None])
-
-
-def _place(named: tuple[str, Any]) -> int:
-    number = named[0].rpartition("-")[2]
-    return int(number) if number.isdigit() else 0
+    return np.stack(found)
 
 
 def from_flower(message: Message, shapes: Shapes) -> Reply:

@@ -1,14 +1,15 @@
 """A grid of Flower that is none: messages go to apps in this process, and come back when a test says so."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from asyncfl.live.flower.client_app import ClientReply, FlowerClient, introduce
+from asyncfl.live.flower.client_app import FlowerClient, introduce
 from asyncfl.live.flower.records import QUERY, READY, SCORES, TRAIN, FlowerMessage, Reply
 
-App = Callable[[FlowerMessage], ClientReply | Reply | None]
+App = Callable[[FlowerMessage], Reply | None]
 """What a node makes of a message; None: it never answers."""
 
 
@@ -34,13 +35,9 @@ class FakeGrid:
         self.sent.append(message)
         self.hook(message)
         answered = self.apps[message.node](message)
-        if isinstance(answered, ClientReply):
+        if answered is not None:
             model = None if answered.model is None else np.array(answered.model)
-            answered = Reply(name, None, "", model, answered.metrics, answered.config)
-        if isinstance(answered, Reply):
-            self.waiting[name] = Reply(
-                name, answered.failure, answered.reason, answered.model, answered.metrics, answered.config
-            )
+            self.waiting[name] = replace(answered, message=name, model=model)
         return name
 
     def fetch(self, names: Collection[str]) -> list[Reply]:
@@ -55,7 +52,7 @@ def our_app(client: int) -> App:
     """Our ClientApp at the node of that client, as Flower would start it for each message."""
     kept: dict[str, str] = {}
 
-    def app(message: FlowerMessage) -> ClientReply:
+    def app(message: FlowerMessage) -> Reply:
         if message.kind == QUERY:
             return introduce(message.config, {"partition-id": client})
         at = FlowerClient(message.config, kept)

@@ -95,13 +95,14 @@ class Host:
         self.heard.append(message)
 
 
-def carried(grid: Grid, until_s: float, says: Callable[[Node], Any] | None = None, **settings: Any) -> list[FromClient]:
+def carried(grid: Grid, until_s: float, says: Callable[[Node], Any] | None = None) -> list[FromClient]:
     """What is said in the nodes' place until then. `says`: what the server says to each that introduces itself."""
     host: Any = Host(until_s, says)
+    transport: Any = grid
 
     async def main() -> None:
         grid.loop = asyncio.get_running_loop()
-        await NodeManager(host, grid, TOKENS, 3, GridSettings(**settings)).run()
+        await NodeManager(host, transport, TOKENS, 3, GridSettings(asks={})).run()
 
     virtual_loop.run(main)
     heard: list[FromClient] = host.heard

@@ -1,6 +1,7 @@
 """Our server, and somebody else's ClientApp."""
 
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ from asyncfl.base.messages import Vector
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.storage import Run
 from asyncfl.live.flower import own
-from asyncfl.live.flower.own import FlowerOutcome, ServerClipping, run_own, scenario_of
+from asyncfl.live.flower.own import FlowerOutcome, clipped, run_own, scenario_of
 from asyncfl.live.flower.records import QUERY, TRAIN, FlowerMessage, Reply, Shapes
 from asyncfl.privacy.scheme import FixedNorm
 from tests.live import virtual_loop
@@ -101,15 +102,15 @@ def test_the_server_clips_adds_noise_and_accounts_for_it(tmp_path: Any) -> None:
 
 def test_only_updates_longer_than_the_norm_are_clipped() -> None:
     base = np.ones(4, dtype=np.float32)
-    clipping = ServerClipping(FixedNorm(1.0))
-    long = clipping.clip(base, base + np.float32([3, 0, 0, 4]))
+    clip = partial(clipped, FixedNorm(1.0))
+    long = clip(base, base + np.float32([3, 0, 0, 4]))
     np.testing.assert_allclose(long - base, [0.6, 0, 0, 0.8], rtol=1e-6)
     exact = base + np.float32([0, 1, 0, 0])
-    assert clipping.clip(base, exact) is exact
+    assert clip(base, exact) is exact
     short = base + np.float32([0.1, 0, 0, 0])
-    assert clipping.clip(base, short) is short
+    assert clip(base, short) is short
     broken = np.full(4, np.nan, dtype=np.float32)
-    assert clipping.clip(base, broken) is broken
+    assert clip(base, broken) is broken
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from asyncfl.live.flower import client_app
-from asyncfl.live.flower.client_app import ClientReply
 from asyncfl.live.flower.records import (
     SCORES,
     TRAIN,
     FlowerError,
     FlowerMessage,
     GridTransport,
+    Reply,
     Shapes,
     answer,
     flower,
@@ -157,21 +157,21 @@ class OneClient:
         self.config, self.kept = config, kept
         self.federation = SimpleNamespace(learner=SimpleNamespace(n_parameters=2))
 
-    def ready(self) -> ClientReply:
+    def ready(self) -> Reply:
         self.kept["turn"] = "8"
-        return ClientReply({"ready": 1.0})
+        return Reply(metrics={"ready": 1.0})
 
-    def score(self, config: Any, models: Any) -> ClientReply:
-        return ClientReply({"scores": models.sum(axis=1).tolist()}, dict(config))
+    def score(self, config: Any, models: Any) -> Reply:
+        return Reply(metrics={"scores": models.sum(axis=1).tolist()}, config=dict(config))
 
-    def train(self, config: Any, model: Any) -> ClientReply:
-        return ClientReply({"loss": 0.5}, dict(config), model + 1)
+    def train(self, config: Any, model: Any) -> Reply:
+        return Reply(metrics={"loss": 0.5}, config=dict(config), model=model + 1)
 
 
 @pytest.mark.usefixtures("flwr")
 def test_the_client_app_answers_each_message_and_keeps_what_it_must_remember(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_app, "FlowerClient", OneClient)
-    monkeypatch.setattr(client_app, "introduce", lambda config, node: ClientReply({"client": node["partition-id"]}))
+    monkeypatch.setattr(client_app, "introduce", lambda config, node: Reply(metrics={"client": node["partition-id"]}))
     app: Any = client_app.client_app()
     assert sorted(app.answers) == ["query", "query.ready", "query.scores", "train"]
     context = SimpleNamespace(state=RecordDict(asyncfl=ConfigRecord(turn=7)), node_config={"partition-id": 3})

@@ -14,7 +14,7 @@ from asyncfl.base.errors import AsyncflError, ScenarioError
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.storage import Run
-from asyncfl.live.flower.client_app import ClientReply, FlowerClient, clients_scenario, introduce
+from asyncfl.live.flower.client_app import FlowerClient, clients_scenario, introduce
 from asyncfl.live.flower.nodes import run_on_grid
 from asyncfl.live.flower.records import QUERY, READY, SCORES, TRAIN, Failure, FlowerError, FlowerMessage, Reply
 from asyncfl.live.vocabulary import Begin
@@ -207,12 +207,12 @@ def test_a_node_trains_nothing_when_its_budget_is_spent_or_a_task_is_repeated() 
     )
     last = [message for message in grid.messages() if message.node == 100][-1]
     answered = asked[0](replace(last, config={**last.config, "turn": 1000}))
-    assert isinstance(answered, ClientReply)
+    assert isinstance(answered, Reply)
     assert answered.model is None
     assert "of 4 spent" in answered.config["spent"]
 
     # The server of a grid whose app answers so ends the task, and hears why.
-    refusing = lambda message: ClientReply({}, {"spent": "budget spent"})  # noqa: E731
+    refusing = lambda message: Reply(config={"spent": "budget spent"})  # noqa: E731
     run, _, _ = over_flower({"privacy": spending}, lambda grid: grid.apps.update({100: only_for(TRAIN, refusing, 0)}))
     assert run.fates["dropped_out"] == 1
     assert run.spent is not None
