@@ -16,7 +16,7 @@ from asyncfl.base.columns import FAMILIES, AuditTable, ClientsTable, PerClientTa
 from asyncfl.cli import COMMANDS, app
 from asyncfl.experiments.columns import OF_ROUNDS, TARGETS, MembershipColumns, PictureColumns, WholeRunColumns
 from asyncfl.experiments.spec import Experiment
-from asyncfl.manual.parts import FieldEntry, Part, all_parts, components, places_of, scenario_part
+from asyncfl.manual.parts import SCENARIO, FieldEntry, Part, all_parts, components, places_of
 from asyncfl.manual.text import example_text, setting
 
 Pages = dict[str, str]
@@ -37,27 +37,26 @@ def anchor_of(name: str) -> str:
 
 def reference_pages() -> Pages:
     """Return a page for the scenario and one for each section or choice in it, with every field."""
-    scenario = scenario_part()
     sections = [part for part in all_parts() if part.path and not part.kind]
-    paged = {field.name: field for field in scenario.fields if field.parts}
+    paged = {field.name: field for field in SCENARIO.fields if field.parts}
     rows = [
         (
             f"[`{field.name}`]({f'{field.name}.md' if field.name in paged else f'#{field.name}'})",
             escaped(field.text),
             f"`{field.default}`" if field.default else "must be given",
         )
-        for field in scenario.fields
+        for field in SCENARIO.fields
     ]
     blocks = [
         "# A scenario, field by field",
-        escaped(scenario.prose.text),
+        escaped(SCENARIO.prose.text),
         "In the terminal, `asyncfl explain NAME` explains any name here; `asyncfl init` writes a scenario to start "
         "from, and `asyncfl schema` prints the JSON schema by which editors complete.",
         table(("section", "what it says", "default"), rows),
     ]
-    for field in scenario.fields:
+    for field in SCENARIO.fields:
         if field.name not in paged:
-            blocks += _field(field, page_of(scenario))
+            blocks += _field(field, page_of(SCENARIO))
     pages = {"reference/scenario.md": "\n\n".join(blocks)}
     for name, field in paged.items():
         page = f"reference/{name}.md"
@@ -79,7 +78,8 @@ def _field(field: FieldEntry, page: str) -> Iterator[str]:
 
 def _facts(field: FieldEntry, page: str) -> Iterator[str]:
     """Yield type, unit, range, default and source in one line, and the kinds that may stand there."""
-    own = "" if field.base is None else f"`kind: my_module:MyClass`, derived from `{_import_path(field.base)}`"
+    base = field.base
+    own = base and f"`kind: my_module:MyClass`, derived from `{base.__module__}.{base.__qualname__}`"
     facts = {
         "type": escaped(field.type_words),
         "unit": "none" if field.unit == "1" else field.unit,
@@ -111,10 +111,6 @@ def _to(target: str, page: str) -> str:
     return posixpath.relpath(target, posixpath.dirname(page))
 
 
-def _import_path(model: type) -> str:
-    return f"{model.__module__}.{model.__qualname__}"
-
-
 def component_pages() -> Pages:
     """Return a page per built-in component, and a list of them by place."""
     pages = {page_of(part): "\n\n".join(_component(part)) for part in components()}
@@ -144,7 +140,7 @@ def _component(part: Part) -> Iterator[str]:
     yield "\n".join(["```console", *(setting(part) or ["asyncfl run scenario.yaml"]), "```"])
     others = [f"`{place}`" for place in places_of(part.model) if place != part.place]
     also = f" and at {', '.join(others)}" if others else ""
-    yield f"It stands at `{part.place}`{also}. In Python it is `{_import_path(part.model)}`."
+    yield f"It stands at `{part.place}`{also}. In Python it is `{part.import_path}`."
     for field in part.fields:
         yield from _field(field, page)
     yield "## What is logged"

@@ -58,14 +58,9 @@ def with_state(component: Component, what: str, value: Any, kind: type[T]) -> tu
 
 def require(right: bool, component: Component, what: str, law: str, value: Any) -> None:
     """Raise ComponentError unless `right`, with the message "<kind>: <what> <law>, got <value>"."""
-    if not right:
-        raise ComponentError(f"{kind_of(component)}: {what} {law}, got {_shown(value)}")
-
-
-def _shown(value: Any) -> str:
-    """Return a value for a message: shape and type of an array, the number of an array with one element."""
-    if isinstance(value, np.ndarray) and value.shape == (1,):
-        return f"{value[0]}"
+    if right:
+        return
+    shown = shortened(f"{type(value).__name__} {value!r}")
     if isinstance(value, np.ndarray):
-        return f"{value.shape} {value.dtype}"
-    return shortened(f"{type(value).__name__} {value!r}")
+        shown = f"{value[0]}" if value.shape == (1,) else f"{value.shape} {value.dtype}"
+    raise ComponentError(f"{kind_of(component)}: {what} {law}, got {shown}")

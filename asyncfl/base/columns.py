@@ -1,27 +1,31 @@
 """Columns of a run's tables: type, unit and meaning.
 
-Each class is a table and each field a column; the annotation gives type and unit, the docstring the meaning. Tables are
-written, experiment files checked, figures labelled and `docs/columns.md` generated from these declarations.
+Each class is a table and each field a column; the annotation gives type and unit. Tables are written, experiment files
+checked, figures labelled and `docs/columns.md` generated from these declarations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import pyarrow as pa
+from pydantic import Field
 
 from asyncfl.base.component import Described
 from asyncfl.base.field_texts import text_of
 
 
 class Column(NamedTuple):
-    """Type, unit and meaning of a column."""
+    """Type, unit and meaning of a column. The unit is `s`, `bytes`, or the counted thing; empty: dimensionless."""
 
     type: pa.DataType
     unit: str
-    """`s`, `bytes`, or the counted thing; empty for dimensionless numbers."""
     meaning: str = ""
+
+
+def about(meaning: str) -> Any:
+    """Return a required field with the meaning of a column."""
+    return Field(description=meaning)
 
 
 Number = Annotated[float, Column(pa.float64(), "")]
@@ -43,86 +47,51 @@ Count = Annotated[int, Column(pa.int64(), "")]
 class RoundsTable(Described):
     """`rounds.parquet`: one row per seed and published version; version 0 is the initial model. NaN: not measured."""
 
-    seed: Seed
-    """Seed of the run."""
-    version: Version
-    """Number of the version; `round` in tables of an experiment."""
-    time_s: Seconds
-    """Virtual time at which the version was published."""
-    train_loss: Number
-    """Mean over the clients of the model's mean loss on the client's own data."""
-    test_loss: Number
-    """Mean loss on the test set: cross-entropy, of a regression the mean squared error."""
-    test_accuracy: Share
-    """Share of the test set that is classified correctly; NaN for a regression."""
-    participants: Updates
-    """Updates that were aggregated into the version."""
-    clip_norm: Number
-    """Norm that the updates were clipped to."""
-    sigma_u: Number
-    """Standard deviation of the noise that clients added to each parameter."""
-    sigma_d: Number
-    """Standard deviation of the noise that the server added to each parameter."""
-    staleness_mean: Versions
-    """Mean staleness of the aggregated updates."""
-    staleness_max: Version
-    """Largest staleness of the aggregated updates; -1 without updates."""
-    bytes_up: Bytes
-    """Bytes sent by clients so far, retransmissions included."""
-    bytes_down: Bytes
-    """Bytes sent by the server so far, retransmissions included."""
-    diverged: Truth
-    """Whether the model or its loss is not finite."""
-    judged: Updates
-    """Updates that a detector judged since the previous version."""
-    unjudged: Updates
-    """Updates that a detector could not judge, because scores were missing or the signal was too weak."""
-    true_positives: Updates
-    """Malicious updates that were flagged."""
-    false_positives: Updates
-    """Honest updates that were flagged."""
-    false_negatives: Updates
-    """Malicious updates that were not flagged."""
-    precision: Share
-    """Share of flagged updates that were malicious; NaN without flagged updates."""
-    recall: Share
-    """Share of malicious updates that were flagged; NaN without malicious updates."""
-    honest_bans: Clients
-    """Honest clients banned since the previous version."""
-    malicious_bans: Clients
-    """Attackers banned since the previous version."""
-    attack_success: Share
-    """Share of test images with the trigger that the model assigns to the backdoor's class; NaN without a backdoor."""
+    seed: Seed = about("Seed of the run.")
+    version: Version = about("Number of the version; `round` in tables of an experiment.")
+    time_s: Seconds = about("Virtual time at which the version was published.")
+    train_loss: Number = about("Mean over the clients of the model's mean loss on the client's own data.")
+    test_loss: Number = about("Mean loss on the test set: cross-entropy, of a regression the mean squared error.")
+    test_accuracy: Share = about("Share of the test set that is classified correctly; NaN for a regression.")
+    participants: Updates = about("Updates that were aggregated into the version.")
+    clip_norm: Number = about("Norm that the updates were clipped to.")
+    sigma_u: Number = about("Standard deviation of the noise that clients added to each parameter.")
+    sigma_d: Number = about("Standard deviation of the noise that the server added to each parameter.")
+    staleness_mean: Versions = about("Mean staleness of the aggregated updates.")
+    staleness_max: Version = about("Largest staleness of the aggregated updates; -1 without updates.")
+    bytes_up: Bytes = about("Bytes sent by clients so far, retransmissions included.")
+    bytes_down: Bytes = about("Bytes sent by the server so far, retransmissions included.")
+    diverged: Truth = about("Whether the model or its loss is not finite.")
+    judged: Updates = about("Updates that a detector judged since the previous version.")
+    unjudged: Updates = about("Updates that a detector could not judge: scores were missing, or the signal was weak.")
+    true_positives: Updates = about("Malicious updates that were flagged.")
+    false_positives: Updates = about("Honest updates that were flagged.")
+    false_negatives: Updates = about("Malicious updates that were not flagged.")
+    precision: Share = about("Share of flagged updates that were malicious; NaN without flagged updates.")
+    recall: Share = about("Share of malicious updates that were flagged; NaN without malicious updates.")
+    honest_bans: Clients = about("Honest clients banned since the previous version.")
+    malicious_bans: Clients = about("Attackers banned since the previous version.")
+    attack_success: Share = about("Share of triggered test images assigned to the backdoor's class; NaN: none.")
 
 
 class UploadBudgetColumns(Described):
     """Further columns of `rounds.parquet` where a scheme gives each upload its own budget."""
 
-    budget_mean: Epsilon
-    """Mean epsilon of the updates that were aggregated into the version."""
-    budget_min: Epsilon
-    """Smallest epsilon of the aggregated updates."""
-    budget_max: Epsilon
-    """Largest epsilon of the aggregated updates."""
-    budget_sum: Epsilon
-    """Sum of the epsilons of the aggregated updates."""
-    sigma_u_mean: Number
-    """Mean standard deviation of the noise that the scheme prescribes to their clients."""
+    budget_mean: Epsilon = about("Mean epsilon of the updates that were aggregated into the version.")
+    budget_min: Epsilon = about("Smallest epsilon of the aggregated updates.")
+    budget_max: Epsilon = about("Largest epsilon of the aggregated updates.")
+    budget_sum: Epsilon = about("Sum of the epsilons of the aggregated updates.")
+    sigma_u_mean: Number = about("Mean standard deviation of the noise that the scheme prescribes to their clients.")
 
 
 class EpsilonColumns(Described):
     """Further columns of `rounds.parquet` of runs that trained. Infinite for releases without noise."""
 
-    epsilon_claimed_max: Epsilon
-    """Largest claimed epsilon of a client so far, against the server: the sum of the claims of its uploads."""
-    epsilon_basic_max: Epsilon
-    """Largest epsilon of a client so far by basic composition of the epsilons of its uploads' noise."""
-    epsilon_rdp_max: Epsilon
-    """Largest epsilon of a client so far by Renyi accounting."""
-    epsilon_exact_max: Epsilon
-    """Largest exact epsilon of a client so far, for the releases that happened."""
-    epsilon_exact_overheard_max: Epsilon
-    """Largest exact epsilon of a client so far against the eavesdropper, for the overheard releases."""
+    epsilon_claimed_max: Epsilon = about("Largest claimed epsilon of a client so far: the sum of its uploads' claims.")
+    epsilon_basic_max: Epsilon = about("Largest epsilon of a client so far by basic composition.")
+    epsilon_rdp_max: Epsilon = about("Largest epsilon of a client so far by Renyi accounting.")
+    epsilon_exact_max: Epsilon = about("Largest exact epsilon of a client so far for what was released.")
+    epsilon_exact_overheard_max: Epsilon = about("Largest exact epsilon of a client so far for what was overheard.")
 
 
 class RegressionColumns(Described):
@@ -131,100 +100,64 @@ class RegressionColumns(Described):
     Errors are in units of the target as the model sees it: standard deviations where the target was standardised.
     """
 
-    test_r2: Number
-    """Explained share of the variance of the test targets, at most 1; 0 is as good as predicting their mean."""
-    test_mae: Number
-    """Mean absolute error on the test set."""
+    test_r2: Number = about("Explained share of the test targets' variance, at most 1; 0: as good as their mean.")
+    test_mae: Number = about("Mean absolute error on the test set.")
 
 
 class FairnessColumns(Described):
     """Further columns of `rounds.parquet` with `evaluation.clients_every`: the model on each client's own data."""
 
-    client_accuracy_std: Share
-    """Standard deviation of the clients' accuracies."""
-    client_accuracy_worst_decile: Share
-    """Mean accuracy over the tenth of the clients, rounded up, with the lowest accuracy."""
-    client_loss_worst_decile: Number
-    """Mean loss over the tenth of the clients, rounded up, with the highest loss."""
+    client_accuracy_std: Share = about("Standard deviation of the clients' accuracies.")
+    client_accuracy_worst_decile: Share = about("Mean accuracy of the tenth of the clients with the lowest one.")
+    client_loss_worst_decile: Number = about("Mean loss of the tenth of the clients with the highest one.")
 
 
 class AggregateColumns(Described):
     """Further columns of `rounds.parquet` with `evaluation.aggregates`: the aggregate of a buffer, before the server's
     noise, compared with the mean of its honest updates, weighted as the server weighs them."""
 
-    aggregate_error: Number
-    """Squared L2 distance of the aggregate, per unit of its weight, from the mean of the honest updates."""
-    honest_spread: Number
-    """Mean squared L2 distance of the honest updates from their mean."""
-    attackers_weight: Share
-    """Attackers' share of the weight of the buffer before any defence."""
+    aggregate_error: Number = about("Squared L2 distance of the aggregate per weight from the mean honest update.")
+    honest_spread: Number = about("Mean squared L2 distance of the honest updates from their mean.")
+    attackers_weight: Share = about("Attackers' share of the weight of the buffer before any defence.")
 
 
 class PerClientTable(Described):
     """`per_client.parquet`, with `evaluation.clients_every`: one row per seed, evaluated version and client. The model,
     with the client's personal layers where there are any, on the client's own data."""
 
-    seed: Seed
-    """Seed of the run."""
-    version: Version
-    """Number of the version."""
-    time_s: Seconds
-    """Virtual time at which the version was published."""
-    client: Count
-    """Number of the client."""
-    loss: Number
-    """Mean loss on its data."""
-    accuracy: Share
-    """Share of its data that is classified rightly; NaN: a regression."""
+    seed: Seed = about("Seed of the run.")
+    version: Version = about("Number of the version.")
+    time_s: Seconds = about("Virtual time at which the version was published.")
+    client: Count = about("Number of the client.")
+    loss: Number = about("Mean loss on its data.")
+    accuracy: Share = about("Share of its data that is classified rightly; NaN: a regression.")
 
 
 class ClientsTable(Described):
     """`clients.parquet`: one row per seed and client."""
 
-    seed: Seed
-    """Seed of the run."""
-    client: Count
-    """Number of the client."""
-    domain: Name
-    """Domain of the client's data, where there are several."""
-    samples: Count
-    """Training samples of the client."""
-    attacker: Truth
-    """Whether the client attacks; where attackers are drawn per round, whether it was drawn at least once."""
-    banned: Truth
-    """Whether the client was banned."""
-    tasks: Count
-    """Tasks given to the client."""
-    uploads: Count
-    """Updates of the client that arrived."""
-    malicious_uploads: Count
-    """Arrived updates that the client sent as an attacker."""
-    aggregated: Count
-    """Updates of the client that were aggregated."""
-    used: Count
-    """Aggregated updates with a weight above 0 (Krum uses one of a buffer)."""
-    malicious_used: Count
-    """Updates with a weight above 0 that the client sent as an attacker."""
-    flagged: Count
-    """Updates of the client that a detector flagged."""
-    discarded: Count
-    """Updates of the client that were discarded because no client could score them."""
-    train_loss: Number
-    """Training loss of the client's last task with a known loss; NaN without one."""
-    exposures_up: Count
-    """Updates of the client that the eavesdropper holds whole."""
-    exposures_down: Count
-    """Models sent to the client that the eavesdropper holds whole."""
-    budget_spent_s: Seconds
-    """Virtual time at which the client's privacy budget was spent, with `stop_at`; NaN: not spent."""
-    energy_compute_j: Energy
-    """Energy of training, where `world.power` gives the power of devices; scoring is not counted."""
-    energy_send_j: Energy
-    """Energy of sending updates."""
-    energy_receive_j: Energy
-    """Energy of receiving models."""
-    energy_idle_j: Energy
-    """Energy of the remaining time."""
+    seed: Seed = about("Seed of the run.")
+    client: Count = about("Number of the client.")
+    domain: Name = about("Domain of the client's data, where there are several.")
+    samples: Count = about("Training samples of the client.")
+    attacker: Truth = about("Whether the client attacks; of attackers drawn per round, whether it ever did.")
+    banned: Truth = about("Whether the client was banned.")
+    tasks: Count = about("Tasks given to the client.")
+    uploads: Count = about("Updates of the client that arrived.")
+    malicious_uploads: Count = about("Arrived updates that the client sent as an attacker.")
+    aggregated: Count = about("Updates of the client that were aggregated.")
+    used: Count = about("Aggregated updates with a weight above 0 (Krum uses one of a buffer).")
+    malicious_used: Count = about("Updates with a weight above 0 that the client sent as an attacker.")
+    flagged: Count = about("Updates of the client that a detector flagged.")
+    discarded: Count = about("Updates of the client that were discarded because no client could score them.")
+    train_loss: Number = about("Training loss of the client's last task with a known loss; NaN without one.")
+    exposures_up: Count = about("Updates of the client that the eavesdropper holds whole.")
+    exposures_down: Count = about("Models sent to the client that the eavesdropper holds whole.")
+    budget_spent_s: Seconds = about("Virtual time at which its budget of `stop_at` was spent; NaN: not spent.")
+    energy_compute_j: Energy = about("Energy of training, where there is `world.power`; scoring is not counted.")
+    energy_send_j: Energy = about("Energy of sending updates.")
+    energy_receive_j: Energy = about("Energy of receiving models.")
+    energy_idle_j: Energy = about("Energy of the remaining time.")
 
 
 class AuditTable(Described):
@@ -234,46 +167,26 @@ class AuditTable(Described):
     trained on a neighbouring data set) whose releases lie furthest away over the whole run.
     """
 
-    seed: Seed
-    """Seed of the run."""
-    holder: Name
-    """`client`: the release is an upload; `model`: a published model."""
-    client: Count
-    """Number of the client that has a twin."""
-    adversary: Name
-    """Adversary that holds the releases: `eavesdropper`, `server` or `both`."""
-    kind: Name
-    """Kind of neighbouring data: ordinary, mislabelled, noise, brightest, ascent, exchanged, zeroed."""
-    counts: Truth
-    """Whether this kind is a neighbour by the relation of the ledger's row."""
-    task: Count
-    """Task that ended with the upload; -1 for a model."""
-    version: Count
-    """Version published when the adversary got the release, or next; as in `spending.parquet`."""
-    time_s: Seconds
-    """Virtual time at which the adversary got the release."""
-    twins: Count
-    """Twins of this kind that were trained for the release."""
-    sample: Count
-    """Index of the replaced sample; -1: all samples were replaced."""
-    label: Count
-    """Class of the replacing sample; -1: all samples were replaced, or the data are a regression."""
-    distance: Number
-    """|u - u'|, L2 (Laplace noise: L1): the largest of a release of several vectors; a lower bound for models."""
-    sensitivity: Number
-    """Assumed upper bound of the distance; infinite without one."""
-    sensitivity_share: Number
-    """distance / sensitivity; above 1 the assumed bound is disproved."""
-    sigma: Number
-    """Standard deviation of the noise on each parameter."""
-    twin_sigma: Number
-    """Standard deviation of the twin's noise."""
-    delta: Number
-    """delta of the ledger's row, at which the epsilons are computed."""
-    epsilon_once: Epsilon
-    """Lower bound of the epsilon of this release alone."""
-    epsilon: Epsilon
-    """Lower bound of the epsilon of all releases so far. Infinite without noise."""
+    seed: Seed = about("Seed of the run.")
+    holder: Name = about("`client`: the release is an upload; `model`: a published model.")
+    client: Count = about("Number of the client that has a twin.")
+    adversary: Name = about("Adversary that holds the releases: `eavesdropper`, `server` or `both`.")
+    kind: Name = about("Kind of neighbouring data: ordinary, mislabelled, noise, brightest, ascent, exchanged, zeroed.")
+    counts: Truth = about("Whether this kind is a neighbour by the relation of the ledger's row.")
+    task: Count = about("Task that ended with the upload; -1 for a model.")
+    version: Count = about("Version published when the adversary got the release, or next; as in `spending.parquet`.")
+    time_s: Seconds = about("Virtual time at which the adversary got the release.")
+    twins: Count = about("Twins of this kind that were trained for the release.")
+    sample: Count = about("Index of the replaced sample; -1: all samples were replaced.")
+    label: Count = about("Class of the replacing sample; -1: all samples were replaced, or the data are a regression.")
+    distance: Number = about("Largest |u - u'| of the release, L2 (Laplace noise: L1); lower bound of models.")
+    sensitivity: Number = about("Assumed upper bound of the distance; infinite without one.")
+    sensitivity_share: Number = about("distance / sensitivity; above 1 the assumed bound is disproved.")
+    sigma: Number = about("Standard deviation of the noise on each parameter.")
+    twin_sigma: Number = about("Standard deviation of the twin's noise.")
+    delta: Number = about("delta of the ledger's row, at which the epsilons are computed.")
+    epsilon_once: Epsilon = about("Lower bound of the epsilon of this release alone.")
+    epsilon: Epsilon = about("Lower bound of the epsilon of all releases so far. Infinite without noise.")
 
 
 FAMILIES = {
@@ -288,14 +201,12 @@ FAMILIES = {
 
 def columns_of(*tables: type[Described]) -> dict[str, Column]:
     """Return name -> type, unit and meaning of each column of the tables, in order."""
-    return dict(column for table in tables for column in _declared(table))
-
-
-def _declared(table: type[Described]) -> Iterator[tuple[str, Column]]:
-    """Yield the name and the column of each field of a table."""
-    for name, field in table.model_fields.items():
-        [column] = (about for about in field.metadata if isinstance(about, Column))
-        yield name, column._replace(meaning=text_of(table, name))
+    found = {}
+    for table in tables:
+        for name, field in table.model_fields.items():
+            [column] = (one for one in field.metadata if isinstance(one, Column))
+            found[name] = column._replace(meaning=text_of(table, name))
+    return found
 
 
 def schema_of(*tables: type[Described]) -> pa.Schema:

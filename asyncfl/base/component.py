@@ -22,28 +22,28 @@ from asyncfl.base.sources import own_modules
 
 
 def _exact(schema: Any, model: type[BaseModel]) -> Any:
-    """Return a strict schema of `model`.
-
-    Pydantic's own strict mode would also refuse lists as tuples, and 1e3 as an integer.
-    """
+    """Return a strict schema of `model`. Pydantic's strict mode would refuse lists as tuples, and 1e3 as an integer."""
     if isinstance(schema, list | tuple):
         return type(schema)(_exact(part, model) for part in schema)
-    if not isinstance(schema, dict):
-        return schema
-    kind = schema.get("type")
-    if kind == "bool":
-        return {**schema, "strict": True}
-    if kind == "float":
-        return core_schema.no_info_after_validator_function(_number, cast(CoreSchema, {**schema, "strict": True}))
-    # A literal compares by equality, and 1 == True.
-    if kind == "int" or (kind == "literal" and any(type(one) is int for one in schema["expected"])):
-        return core_schema.no_info_before_validator_function(_whole, cast(CoreSchema, schema))
-    called = schema.get("function")
-    if (kind == "model" and schema["cls"] is not model) or (
-        isinstance(called, dict) and called.get("function") is _whole
-    ):
-        return schema  # is strict already
-    return {name: part if name in _NO_SCHEMA else _exact(part, model) for name, part in schema.items()}
+    match schema:
+        case {"type": "bool"}:
+            return {**schema, "strict": True}
+        case {"type": "float"}:
+            strict: Any = {**schema, "strict": True}
+            return core_schema.no_info_after_validator_function(_number, strict)
+        case {"type": "int"}:
+            return core_schema.no_info_before_validator_function(_whole, schema)
+        case {"type": "literal", "expected": expected} if any(type(one) is int for one in expected):
+            return core_schema.no_info_before_validator_function(
+                _whole, schema
+            )  # it compares by equality, and 1 == True
+        case {"type": "model", "cls": cls} if cls is not model:
+            return schema  # is strict already
+        case {"function": {"function": called}} if called is _whole:
+            return schema
+        case dict():
+            return {name: part if name in _NO_SCHEMA else _exact(part, model) for name, part in schema.items()}
+    return schema
 
 
 _NO_SCHEMA = ("metadata", "serialization", "default", "expected", "json_schema_input_schema")
@@ -71,13 +71,7 @@ class Described(BaseModel):
     An integer is accepted where a float is asked for, and 1e3 where an integer is.
     """
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        allow_inf_nan=True,
-        ser_json_inf_nan="constants",
-        validate_default=True,
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants", validate_default=True)
 
     in_examples: ClassVar[tuple[str, ...]] = ()
     """Optional fields that a generated example sets, because one of several alternatives is required."""
@@ -92,10 +86,9 @@ if TYPE_CHECKING:
 else:
 
     class default_property:  # noqa: N801  (a decorator, like property)
-        """A property that a subclass may replace by a field of the same name.
+        """A property that a subclass may replace by a field of the same name: it exists on instances only.
 
-        With a plain `property`, pydantic warns that the field shadows an attribute and takes the property for the
-        field's default. This one exists on instances only, where they have no such field.
+        Pydantic would take a plain `property` for the field's default.
         """
 
         def __init__(self, value_of: Callable[[Any], Any]) -> None:
@@ -117,7 +110,6 @@ class Component(Described):
     """Other settings that an example of the component needs: dotted field of the scenario -> value."""
     logged: ClassVar[tuple[str, ...]] = ()
     """Columns and events in which its effect shows, such as `rounds.clip_norm`, `clients.flagged`, `events.lost`."""
-
     one_of: ClassVar[tuple[str, ...]] = ()
     """Methods of a base class of which a class must define at least one."""
 
@@ -164,9 +156,9 @@ def _check_class(cls: type[Component], base: type[Component], name: str) -> None
         raise _fault(f"{name} must define {', '.join(missing) or ' or '.join(base.one_of)}")
 
 
-def _fault(message: Any) -> PydanticCustomError:
-    # The argument is typed as a template; without a context nothing is filled in.
-    return PydanticCustomError("own_component", message)
+def _fault(message: Any, got: str = "") -> PydanticCustomError:
+    # Messages are typed as templates; the braces of a user's text must not be filled in.
+    return PydanticCustomError("component", "{wanted}{got}", {"wanted": message, "got": got})
 
 
 class Choice:
@@ -189,13 +181,11 @@ class Choice:
             return self._own(kind, value)
         kinds = ", ".join(self.kinds)
         if kind is not None:
-            wanted, got = f"kind must be one of {kinds} or my_module:MyClass", f", got {shortened(repr(kind))}"
-        else:
-            wanted = f"must be a mapping with a kind ({kinds})" if kinds else "must be a mapping with a kind"
-            near = nearest(value, self.kinds) if isinstance(value, str) else None
-            meant = f"; did you mean {{kind: {near}}}?" if near else ""
-            got = ", got one without" if isinstance(value, dict) else f", got {shortened(repr(value))}{meant}"
-        raise PydanticCustomError("component", "{wanted}{got}", {"wanted": wanted, "got": got})
+            raise _fault(f"kind must be one of {kinds} or my_module:MyClass", f", got {shortened(repr(kind))}")
+        near = nearest(value, self.kinds) if isinstance(value, str) else None
+        meant = f"; did you mean {{kind: {near}}}?" if near else ""
+        got = ", got one without" if isinstance(value, dict) else f", got {shortened(repr(value))}{meant}"
+        raise _fault(f"must be a mapping with a kind ({kinds})" if kinds else "must be a mapping with a kind", got)
 
     def _own(self, kind: str, value: Any) -> Component:
         cls = load_custom(kind, self.base)
@@ -207,25 +197,14 @@ class Choice:
             raise _fault(f"{kind} cannot be made: {describe_exception(error)}") from None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        members: list[CoreSchema | tuple[CoreSchema, str]] = [
-            handler.generate_schema(one) for one in (*self.kinds.values(), _OWN)
-        ]
+        members: list[Any] = [handler.generate_schema(one) for one in (*self.kinds.values(), _OWN)]
         return core_schema.no_info_plain_validator_function(
             self._validate, json_schema_input_schema=core_schema.union_schema(members)
         )
 
 
-_OWN: Any = Annotated[
-    Any,
-    WithJsonSchema(
-        {
-            "type": "object",
-            "properties": {"kind": {"type": "string", "pattern": IMPORT_PATH}},
-            "required": ["kind"],
-            "title": "Own component",
-        }
-    ),
-]
+_OWN_SCHEMA: Any = {"type": "object", "properties": {"kind": {"type": "string", "pattern": IMPORT_PATH}}}
+_OWN: Any = Annotated[Any, WithJsonSchema({**_OWN_SCHEMA, "required": ["kind"], "title": "Own component"})]
 """A user's own component in the JSON schema."""
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple, get_args
+from contextlib import suppress
+from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -55,19 +56,16 @@ def sound_parts(model: type[BaseModel], description: Mapping[str, Any]) -> dict[
     """Validate each top-level field of `description` alone; return the valid ones, and defaults of absent ones."""
     parts: dict[str, Any] = {}
     for name, field in model.model_fields.items():
-        if name not in description:
-            if not field.is_required():
-                parts[name] = field.get_default(call_default_factory=True)
-            continue
-        try:
-            annotation: Any = field.annotation
-            if field.metadata:
-                annotation = Annotated[(annotation, *field.metadata)]
-            adapter: TypeAdapter[Any] = TypeAdapter(annotation)
-            parts[name] = adapter.validate_python(description[name])
-        except (ValidationError, ScenarioError):
-            continue
+        if name in description:
+            annotation: Any = Annotated[(field.annotation, *field.metadata, None)]
+            with suppress(ValidationError, ScenarioError):
+                parts[name] = TypeAdapter(annotation).validate_python(description[name])
+        elif not field.is_required():
+            parts[name] = field.get_default(call_default_factory=True)
     return parts
+
+
+# --- faults ----------------------------------------------------------------------------------------------------------
 
 
 def faults_of(error: ValidationError, model: type[BaseModel], description: Any) -> list[Fault]:
@@ -76,45 +74,36 @@ def faults_of(error: ValidationError, model: type[BaseModel], description: Any) 
     for details in error.errors():
         # A list may be too short only because its invalid items were not counted.
         if details["type"] != "too_short" or len(details["input"]) < details["ctx"]["min_length"]:
-            place = _locate(model, description, details["loc"])
-            found.setdefault(place.name, {})[_in_words(details, place)] = None
+            name, siblings, models = _locate(model, description, details["loc"])
+            found.setdefault(name, {})[_in_words(details, name, siblings, models)] = None
     return [Fault(name, _together(list(findings))) for name, findings in found.items()]
 
 
-class _Place(NamedTuple):
-    """Field that an error is about."""
-
-    name: str
-    """Dotted name of the field as the user wrote it."""
-    siblings: list[str]
-    """Names of the fields allowed beside it; empty where unknown."""
-    models: list[type[BaseModel]]
-    """Models that may validate the field."""
+Models = list[type[BaseModel]]
 
 
-def _locate(model: type[BaseModel], value: Any, steps: tuple[int | str, ...]) -> _Place:
-    """Return the field at `steps`, pydantic's location: names, indices, and members of unions, which are left out."""
+def _locate(model: type[BaseModel], value: Any, steps: tuple[int | str, ...]) -> tuple[str, list[str], Models]:
+    """Return the field at `steps`, pydantic's location: names, indices, and members of unions, which are left out.
+
+    Returns its dotted name, the names allowed beside it (empty: unknown), and the models that may validate it.
+    """
     names: list[str] = []
     siblings: list[str] = []
-    models: list[type[BaseModel]] = [model]
+    models: Models = [model]
     for step in steps:
-        holder = _holder(models, value)
         if isinstance(value, list | tuple) and isinstance(step, int):
             names.append(str(step))
             siblings, value = [], value[step] if step < len(value) else None
-        elif isinstance(value, Mapping) and (step in value or (holder and step in holder.model_fields)):
-            names.append(str(step))
-            siblings, value = sorted(holder.model_fields) if holder else [], value.get(step)
-            if holder is None or step in holder.model_fields:  # else a mapping from names to models
-                models = [] if holder is None else _models_in(holder.model_fields[str(step)])
-    return _Place(".".join(names), siblings, models)
-
-
-def _holder(models: list[type[BaseModel]], value: Any) -> type[BaseModel] | None:
-    """Return the model of `models` that validates `value`: of several the one with its kind; None: unknown."""
-    kind = value.get("kind") if isinstance(value, Mapping) else None
-    named = [one for one in models if kind is not None and _kind_of(one) == kind]
-    return next(iter(named), models[0] if len(models) == 1 else None)
+        elif isinstance(value, Mapping):
+            named = [one for one in models if _kind_of(one) == value.get("kind")] if "kind" in value else []
+            holder = next(iter(named), models[0] if len(models) == 1 else None)
+            fields = {} if holder is None else holder.model_fields
+            if step in value or step in fields:
+                names.append(str(step))
+                siblings, value = sorted(fields), value.get(step)
+                if not fields or step in fields:  # else a mapping from names to models
+                    models = _models_in(fields[str(step)]) if fields else []
+    return ".".join(names), siblings, models
 
 
 def _kind_of(model: type[BaseModel]) -> Any:
@@ -122,7 +111,7 @@ def _kind_of(model: type[BaseModel]) -> Any:
     return None if kind is None else kind.default
 
 
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
+def _models_in(annotation: Any) -> Models:
     """Return the models inside an annotation, at any depth."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
@@ -139,31 +128,29 @@ def _together(findings: list[tuple[str, str]]) -> str:
     return ", or ".join(wanted + got for wanted, got in findings)
 
 
-def _in_words(details: ErrorDetails, place: _Place) -> tuple[str, str]:
+def _in_words(details: ErrorDetails, name: str, siblings: list[str], models: Models) -> tuple[str, str]:
     """Word an error of pydantic: what is required, and the end of the sentence with the value that came."""
     kind, context, came = details["type"], details.get("ctx", {}), details["input"]
-    kinds = [kind for kind in map(_kind_of, place.models) if isinstance(kind, str)]
+    got = ", got a mapping" if isinstance(came, Mapping) else f", got {shortened(repr(came))}"
     match kind:
         case "component":
             return context["wanted"], context["got"]
-        case "own_component":
-            return details["msg"], ""
         case "extra_forbidden":
-            near = nearest(place.name.rpartition(".")[2], place.siblings)
-            hint = f"; did you mean {near}?" if near else f"; fields here are {', '.join(place.siblings)}"
-            return "is no field" + (hint if place.siblings else ""), ""
+            near = nearest(name.rpartition(".")[2], siblings)
+            meant = f"; did you mean {near}?" if near else f"; fields here are {', '.join(siblings)}"
+            return "is no field" + (meant if siblings else ""), ""
         case "missing":
             return "is required and missing", ""
         case "union_tag_invalid":
-            tags = ", ".join(tag.strip("'") for tag in str(context["expected_tags"]).split(", "))
+            tags = str(context["expected_tags"]).replace("'", "")
             return f"{str(context['discriminator']).strip(chr(39))} must be one of {tags}", f", got {context['tag']!r}"
         case "union_tag_not_found":
-            return "must be a mapping with a kind", ", got one without" if isinstance(came, Mapping) else _got(came)
+            return "must be a mapping with a kind", ", got one without" if isinstance(came, Mapping) else got
         case "model_type" | "model_attributes_type" | "dict_type" | "mapping_type":
-            fields = ", ".join(place.models[0].model_fields) if len(place.models) == 1 else ""
-            return "must be a mapping" + (f" with the fields {fields}" if fields else ""), _got(came)
+            fields = ", ".join(models[0].model_fields) if len(models) == 1 else ""
+            return "must be a mapping" + (f" with the fields {fields}" if fields else ""), got
         case "list_type" | "tuple_type":
-            return "must be a list", _got(came)
+            return "must be a list", got
         case "too_short":
             return f"must list at least {context['min_length']}", f", got {context['actual_length']}"
         case "int_from_float":
@@ -177,13 +164,9 @@ def _in_words(details: ErrorDetails, place: _Place) -> tuple[str, str]:
         return wanted, ""
     if isinstance(came, Mapping):
         # A rule about several fields names them in its message.
-        return wanted, ", got a mapping" if kind.endswith(("_type", "_parsing", "literal_error")) else ""
-    if not kinds:
-        return wanted, _got(came)
-    near = nearest(came, kinds) if isinstance(came, str) else None
-    hint = f"; did you mean {{kind: {near}}}?" if near else ""
-    return f"{wanted} or a mapping with a kind ({', '.join(kinds)})", _got(came) + hint
-
-
-def _got(came: Any) -> str:
-    return ", got a mapping" if isinstance(came, Mapping) else f", got {shortened(repr(came))}"
+        return wanted, got if kind.endswith(("_type", "_parsing", "literal_error")) else ""
+    if kinds := [one for one in map(_kind_of, models) if isinstance(one, str)]:
+        near = nearest(came, kinds) if isinstance(came, str) else None
+        got += f"; did you mean {{kind: {near}}}?" if near else ""
+        wanted += f" or a mapping with a kind ({', '.join(kinds)})"
+    return wanted, got

@@ -77,7 +77,7 @@ class Fault:
         return f"{field}: {message}" if field else message
 
     def under(self, part: str) -> Fault:
-        """Return this fault with its field prefixed by `part`, the section that contains the field."""
+        """Return this fault with its field inside of the section `part`."""
         return Fault(".".join(filter(None, (part, self.field))), self.message)
 
 

@@ -54,10 +54,10 @@ class _WithTexts(GenerateJsonSchema):
 @cache
 def _texts_in(file: str) -> dict[str, str]:
     """Return the docstrings of all fields in a file: `Class.field`, qualified -> text."""
-    return dict(_texts(ast.parse("".join(linecache.getlines(file))).body, ""))
+    return dict(_texts(ast.parse("".join(linecache.getlines(file))).body))
 
 
-def _texts(body: list[ast.stmt], above: str) -> Iterator[tuple[str, str]]:
+def _texts(body: list[ast.stmt], above: str = "") -> Iterator[tuple[str, str]]:
     for part in body:
         if isinstance(part, ast.ClassDef | ast.FunctionDef):
             below = "<locals>." if isinstance(part, ast.FunctionDef) else ""

@@ -1,4 +1,4 @@
-"""The look of all figures: colours, lines, fonts, and files that are the same byte for byte.
+"""Style of all figures: colours, lines, fonts, and files that are the same byte for byte.
 
 Ordered axes (numbers) take colours from a sequential map that stays ordered in grey and for colour-blind readers; axes
 of names take the palette of Okabe and Ito (2008). Lines differ in marker too. `no noise` is the black dashed line.
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#F0E442")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
-WIDTH, HEIGHT = 4.6, 3.3
-"""Inches of one panel."""
-LETTER = 0.068
-"""Inches of a letter of a name at an axis."""
+WIDTH, HEIGHT = 4.6, 3.3  # inches of one panel
+LETTER = 0.068  # inches of a letter of a name at an axis
 
 RC: dict[str, Any] = {
     "font.family": "DejaVu Sans",
@@ -65,7 +63,7 @@ METADATA: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Matplotlib without a display, with the look of this module."""
+    """Use Matplotlib without a display, with the look of this module."""
     import matplotlib
 
     matplotlib.use("Agg", force=True)
@@ -75,27 +73,22 @@ def styled() -> Iterator[None]:
 
 
 def looks(values: Sequence[Any]) -> dict[Any, dict[str, Any]]:
-    """Value of the hue axis -> keyword arguments of its line (colour, marker, dashes)."""
+    """Return value of the hue axis -> keyword arguments of its line (colour, marker, dashes)."""
     import matplotlib
 
     plain = [v for v in values if not _is_infinite(v)]
     numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in plain)
+    colours: list[Any] = [OKABE_ITO[i % len(OKABE_ITO)] for i in range(len(plain))]
     if numeric and len(plain) > 2:
         sequential = matplotlib.colormaps["viridis"]
-        colours: list[Any] = [sequential(0.82 - 0.76 * i / (len(plain) - 1)) for i in range(len(plain))]
-    else:
-        colours = [OKABE_ITO[i % len(OKABE_ITO)] for i in range(len(plain))]
-    made: dict[Any, dict[str, Any]] = {
-        v: {"color": c, "marker": MARKERS[i % len(MARKERS)]}
-        for i, (v, c) in enumerate(zip(plain, colours, strict=True))
-    }
-    for again in plain[len(OKABE_ITO) :]:
-        # Colours and markers come round again: the dashes tell.
-        made[again]["linestyle"] = (0, (4, 1.5))
-    for value in values:
-        if _is_infinite(value):
-            made[value] = {"color": "#000000", "marker": "", "linestyle": (0, (4, 2))}
-    return {v: made[v] for v in values}
+        colours = [sequential(0.82 - 0.76 * i / (len(plain) - 1)) for i in range(len(plain))]
+    made: dict[Any, dict[str, Any]] = {}
+    for i, (value, colour) in enumerate(zip(plain, colours, strict=True)):
+        made[value] = {"color": colour, "marker": MARKERS[i % len(MARKERS)]}
+        if i >= len(OKABE_ITO):  # colours and markers repeat
+            made[value]["linestyle"] = (0, (4, 1.5))
+    no_noise = {"color": "#000000", "marker": "", "linestyle": (0, (4, 2))}
+    return {value: no_noise if _is_infinite(value) else made[value] for value in values}
 
 
 def _is_infinite(value: Any) -> bool:
@@ -103,27 +96,27 @@ def _is_infinite(value: Any) -> bool:
 
 
 def canvas(panels: int, caption: str, title: str, size: tuple[float, float] | None = None) -> tuple[Canvas, list[Axes]]:
-    """A figure with `panels` axes side by side, the title above and the caption below in small print.
+    """Return a figure with `panels` axes side by side, the title above and the caption below in small print.
 
     size: width and height of one panel in inches; None: the usual.
     """
-    usual = (WIDTH if panels < 3 else 3.6 if panels < 5 else 2.7, HEIGHT)
-    page, (left, bottom, width, height) = canvas_of(panels * (size or usual)[0], (size or usual)[1], caption, title)
+    wide, high = size or (WIDTH if panels < 3 else 3.6 if panels < 5 else 2.7, HEIGHT)
+    page, (left, bottom, width, height) = canvas_of(panels * wide, high, caption, title)
     axes = page.subplots(1, panels, squeeze=False)
     page.set_layout_engine("constrained", rect=(left, bottom, width, height), wspace=0.04)
     return page, list(axes[0])
 
 
 def around(width: float, title: str, caption: str) -> tuple[list[str], list[str], float, float]:
-    """Lines of the title, lines of the caption, and the inches that each takes, of a figure `width` inches wide."""
+    """Return the lines of title and caption, and the inches that each takes, of a figure `width` inches wide."""
     heading, lines = textwrap.wrap(title, int(width * 11.5)), textwrap.wrap(caption, int(width * 19))
     head, foot = (0.2 * len(heading) + 0.12 if heading else 0.05), (0.155 * len(lines) + 0.1 if lines else 0.02)
     return heading, lines, head, foot
 
 
 def canvas_of(width: float, body: float, caption: str, title: str) -> tuple[Canvas, tuple[float, float, float, float]]:
-    """An empty figure, the title above and the caption below in small print, and the box (left, bottom, width, height)
-    between them, in shares of the figure. width, body: inches of the figure, and of the box's height."""
+    """Return an empty figure with title above and caption below, and the box (left, bottom, width, height) between
+    them, in shares of the figure. width, body: inches of the figure, and of the box's height."""
     import matplotlib.pyplot as plt
 
     heading, lines, head, foot = around(width, title, caption)
@@ -135,15 +128,21 @@ def canvas_of(width: float, body: float, caption: str, title: str) -> tuple[Canv
 
 
 def saved_as(stem: str | Path) -> list[Path]:
-    """Files that `save` writes."""
+    """Return the files that `save` writes."""
     return [Path(f"{stem}.{ending}") for ending in METADATA]
 
 
 def save(figure: Canvas, stem: str | Path) -> list[Path]:
-    """Writes `stem`.svg, .png and .pdf, whole or not at all, without dates and versions in them."""
+    """Write `stem`.svg, .png and .pdf atomically, without dates and versions in them, and return their paths."""
     import matplotlib.pyplot as plt
 
-    _settle_layout(figure)
+    # The solver behind the layout goes through sets in an order of its own, so that its answers differ in their last
+    # digits from call to call, and with them the names of clipping paths in an SVG: they are rounded and kept.
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        left, bottom, width, height = (round(float(side), 6) for side in axes.get_position().bounds)
+        axes.set_position((left, bottom, width, height))
     # Publishers want TrueType fonts, which take a third of a figure's time: only figures without title and caption,
     # which go into a paper, get them.
     fonts = 3 if any(text.get_text() for text in figure.texts) else 42
@@ -152,16 +151,3 @@ def save(figure: Canvas, stem: str | Path) -> list[Path]:
             figure.savefig(part, format=ending, metadata=metadata)
     plt.close(figure)
     return saved_as(stem)
-
-
-def _settle_layout(figure: Canvas) -> None:
-    """Puts the axes where the layout wants them, to the millionth of the figure, and keeps them there.
-
-    The solver behind the layout goes through sets in an order of its own, so that its answers differ in their last
-    digits from call to call, and with them the names of clipping paths in an SVG.
-    """
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-    for axes in figure.axes:
-        left, bottom, width, height = (round(float(side), 6) for side in axes.get_position().bounds)
-        axes.set_position((left, bottom, width, height))

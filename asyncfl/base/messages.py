@@ -65,7 +65,7 @@ ClientNumber: TypeAlias = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ClientJoined:
-    """A client joins the federation with `samples` training samples, and is idle.
+    """A client joins the federation with `samples` >= 1 training samples, and is idle.
 
     Only if the population was not known from the start (`ServerPlan.all_present`), or for a client that had left.
     """
@@ -73,7 +73,6 @@ class ClientJoined:
     time_s: Time
     client: ClientNumber
     samples: Annotated[int, Public("neighbouring data sets replace samples or updates, and keep the number of samples")]
-    """>= 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,17 +171,8 @@ class BudgetSpent:
     client: Annotated[int, Leak(BUDGETS, Public("the noise and number of its uploads decide when a client stops"))]
 
 
-Input: TypeAlias = (
-    ClientJoined
-    | ClientLeft
-    | ClientIdle
-    | UpdateArrived
-    | Collected
-    | ScoresArrived
-    | TimerFired
-    | ClientGone
-    | BudgetSpent
-)
+_Presence: TypeAlias = ClientJoined | ClientLeft | ClientIdle
+Input: TypeAlias = _Presence | UpdateArrived | Collected | ScoresArrived | TimerFired | ClientGone | BudgetSpent
 
 
 # --- from the server -----------------------------------------------------------------------------------------------
@@ -208,12 +198,14 @@ class Publish:
 
 @dataclass(frozen=True)
 class Download:
-    """A published model as clients are sent it."""
+    """A published model as clients are sent it.
+
+    `model`: that the receivers reconstruct, (n_parameters,) float32; read-only. `payload`: the bytes that are sent;
+    None: the numbers of the model.
+    """
 
     model: Vector
-    """Model that the receivers reconstruct, (n_parameters,) float32; read-only."""
     payload: bytes | None = None
-    """Bytes that are sent; None: the numbers of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,21 +263,20 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Record a detector's verdict on a buffer that was applied to `version`."""
+    """Record a detector's verdict on a buffer that was applied to `version`.
+
+    In the order of the buffer: `clients`, the senders of the updates; `tasks` of the updates; `accused`: whether each
+    was judged as poisoned; `unjudged`: whether it was left out because the detector could not judge it, empty if none
+    was. `banned`: clients banned by this verdict. `notes`: the detector's statistics of the buffer, by name.
+    """
 
     version: int
     clients: tuple[int, ...]
-    """Senders of the updates, in the order of the buffer."""
     accused: tuple[bool, ...]
-    """Whether each update was judged as poisoned."""
     banned: tuple[int, ...]
-    """Clients banned by this verdict."""
     notes: tuple[tuple[str, float], ...] = ()
-    """The detector's statistics of the buffer, by name."""
     tasks: tuple[int, ...] = ()
-    """Tasks of the updates, in the order of the buffer."""
     unjudged: tuple[bool, ...] = ()
-    """Whether each update was left out because the detector could not judge it; empty if none was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,16 +301,5 @@ class Stop:
     reason: str
 
 
-Action: TypeAlias = (
-    Publish
-    | Dispatch
-    | Collect
-    | RequestScores
-    | SetTimer
-    | Ban
-    | Settle
-    | Judged
-    | ShortBuffer
-    | CohortRepeated
-    | Stop
-)
+_Recorded: TypeAlias = Settle | Judged | ShortBuffer | CohortRepeated
+Action: TypeAlias = Publish | Dispatch | Collect | RequestScores | SetTimer | Ban | _Recorded | Stop

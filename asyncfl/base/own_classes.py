@@ -51,9 +51,8 @@ def imports_refused() -> Iterator[list[str]]:
 def own_file(name: str) -> Path:
     """Return the path of a user's file or folder that a scenario names.
 
-    Looks in the working directory, beside the scenario, and in the folders of PYTHONPATH, in this order. Returns the
-    path in the working directory where none exists. Raises OSError, ValueError or RuntimeError for an impossible path
-    (one with a NUL, or `~` of an unknown user).
+    Looks in the working directory, beside the scenario, and in the folders of PYTHONPATH, in this order; where it is in
+    none, returns the path in the first. Raises OSError, ValueError or RuntimeError for an impossible path (`~nobody`).
     """
     path = Path(name).expanduser()
     named = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))

@@ -43,7 +43,10 @@ def own_modules(names: Iterable[str]) -> dict[str, Path]:
         path = _loaded(name)
         if path is None or _is_of_asyncfl(name):
             continue
-        root, inside = _home(name, path)
+        root = path.parents[name.count(".") + (path.name == "__init__.py")]
+        # Of an installed package, only modules of the package are followed.
+        installed = {"site-packages", "dist-packages"} & set(root.parts)
+        inside = name.partition(".")[0] if installed else ""
         todo = [(name, path)]
         while todo:
             module, file = todo.pop()
@@ -67,14 +70,6 @@ def _loaded(name: str) -> Path | None:
     return None if file is None else Path(file)
 
 
-def _home(name: str, path: Path) -> tuple[Path, str]:
-    """Return the folder that `name` is imported from, and the package to stay within: "" for a user's folder."""
-    above = name.count(".") + (path.name == "__init__.py")
-    root = path.parents[above]
-    installed = {"site-packages", "dist-packages"} & set(root.parts)
-    return root, name.partition(".")[0] if installed else ""
-
-
 def _place(module: str, root: Path) -> Path | None:
     """Return the file of a module below `root`; None without one, or where Python imports another of that name."""
     path = file_of(module, root)
@@ -91,10 +86,5 @@ def _imports(module: str, file: Path) -> Iterator[str]:
     except (SyntaxError, ValueError):
         return  # a syntax error is reported by the import itself, if there is one
     for imported, name in imports(tree, package_of(module, file)):
-        yield from _with_packages(".".join(part for part in (imported, name) if part))
-
-
-def _with_packages(module: str) -> Iterator[str]:
-    """Yield the names of all packages that contain a module, the outermost first, and then its own."""
-    parts = module.split(".")
-    yield from (".".join(parts[: end + 1]) for end in range(len(parts)))
+        parts = [*imported.split("."), *([name] if name else [])]
+        yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1))

@@ -25,45 +25,14 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import torch
 
-PURPOSES = {
-    "samples": "data",
-    "test_split": "data",
-    "partition": "data",
-    "domains": "data",
-    "attackers": "data",
-    "curious": "data",
-    "root_set": "data",
-    "stand_ins": "data",
-    "device": "clock",
-    "link": "clock",
-    "task_clock": "clock",
-    "availability": "clock",
-    "cohorts": "clock",
-    "selection": "clock",
-    "calibration": "clock",
-    "initial_model": "training",
-    "batches": "training",
-    "poison": "training",
-    "attack": "training",
-    "lies": "training",
-    "score_noise": "noise",
-    "client_noise": "noise",
-    "compression": "training",
-    "downloads": "training",
-    "epoch_noise": "noise",
-    "server_noise": "noise",
-    "example_noise": "noise",
-    "clip_quantile": "noise",
-    "decoys": "training",
-    "detection": "training",
-    "aggregation": "training",
-    "fallback": "training",
-    "shuffle": "training",
-    "canaries": "training",
-    "membership": "training",
-    "reconstruction": "training",
-    "twins": "training",
+_GROUPS = {
+    "data": "samples test_split partition domains attackers curious root_set stand_ins",
+    "clock": "device link task_clock availability cohorts selection calibration",
+    "training": "initial_model batches poison attack lies compression downloads decoys detection aggregation fallback "
+    "shuffle canaries membership reconstruction twins",
+    "noise": "score_noise client_noise epoch_noise server_noise example_noise clip_quantile",
 }
+PURPOSES = {purpose: group for group, purposes in _GROUPS.items() for purpose in purposes.split()}
 """Purpose of a stream -> group that it is seeded with."""
 
 
@@ -145,7 +114,7 @@ class Streams:
         return made
 
     def order(self, purpose: str, client: int = -1, number: int = -1) -> RandomOrder:
-        """Return the random order that belongs to a stream. Arguments as in `generator`."""
+        """Return the random order of a stream. Arguments as in `generator`."""
         key = self._key(purpose, client, number).to_bytes(16, "little")
         return RandomOrder(int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little"))
 
@@ -166,8 +135,7 @@ class RandomOrder:
     """
 
     def __init__(self, key: int) -> None:
-        """Create the order of a key. `key`: uniformly random in 0..2^64-1."""
-        self._key = key
+        self._key = key  # uniformly random in 0..2^64-1
 
     def generator(self) -> np.random.Generator:
         """Return a new NumPy generator of the same stream, for draws of another kind."""

@@ -69,7 +69,6 @@ class TensorBoard(Tracker):
     """Writer of `<folder>/<run>/seed-<seed>`, for `tensorboard --logdir <folder>`."""
 
     def __init__(self, folder: Path) -> None:
-        """Raise OutputError where TensorBoard is not installed."""
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
@@ -108,15 +107,14 @@ def read_tracker(text: str) -> Tracker:
         return TensorBoard(Path(place))
     try:
         found = own_class(text)
-        made = found() if isinstance(found, type) and issubclass(found, Tracker) else None
+        if isinstance(found, type) and issubclass(found, Tracker):
+            return found()
+        why = f"{text} must be a class derived from asyncfl.base.tracking.Tracker"
     except ImportError as error:
-        why = str(error).removeprefix("kind ")
-        raise ScenarioError([Fault("--track", f"must be tensorboard:DIR or my_module:MyTracker: {why}")]) from None
+        why = f"must be tensorboard:DIR or my_module:MyTracker: {str(error).removeprefix('kind ')}"
     except Exception as error:
-        raise ScenarioError([Fault("--track", f"{text} cannot be made: {describe_exception(error)}")]) from None
-    if made is None:
-        raise ScenarioError([Fault("--track", f"{text} must be a class derived from asyncfl.base.tracking.Tracker")])
-    return made
+        why = f"{text} cannot be made: {describe_exception(error)}"
+    raise ScenarioError([Fault("--track", why)])
 
 
 class Trackers:

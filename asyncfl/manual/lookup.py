@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from asyncfl.base.component import Component, load_custom
 from asyncfl.base.errors import ScenarioError, nearest
-from asyncfl.manual.parts import FieldEntry, Part, all_parts, scenario_part
+from asyncfl.manual.parts import SCENARIO, FieldEntry, Part, all_parts
 
 Entry = FieldEntry | Part
 
@@ -40,7 +40,7 @@ def known_paths() -> list[str]:
 
 def way_to(path: str) -> list[Entry]:
     """Return the scenario, and each field and component on the way to a known path, in order."""
-    ways: list[list[Entry]] = [[scenario_part()]]
+    ways: list[list[Entry]] = [[SCENARIO]]
     for step in path.split(".") if path else []:
         ways = [[*way, one] for way in ways for one in _below(way[-1], step)]
     return ways[0]
@@ -54,7 +54,7 @@ def _all() -> Iterator[Entry]:
 
 def _reached(steps: list[str]) -> list[Entry]:
     """Return everything that the steps lead to from the scenario on."""
-    reached: list[Entry] = [scenario_part()]
+    reached: list[Entry] = [SCENARIO]
     for step in filter(None, steps):
         reached = [one for entry in reached for one in _below(entry, step)]
     return reached
@@ -94,7 +94,7 @@ def _near(name: str) -> str:
         return f"did you mean {above}.{near}?" if near else f"below {above} there are {', '.join(beside)}"
     paths = known_paths()
     near = nearest(name, [*paths, *(path.rpartition(".")[2] for path in paths)])
-    return f"did you mean {near}?" if near else f"sections are {', '.join(_names_below(scenario_part()))}"
+    return f"did you mean {near}?" if near else f"sections are {', '.join(_names_below(SCENARIO))}"
 
 
 def _names_below(entry: Entry) -> list[str]:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, NamedTuple, get_args, get_origin
+from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -53,18 +53,14 @@ class Prose(NamedTuple):
 
 def prose_of(docstring: str | None) -> Prose:
     """Split a docstring. Paragraphs become single lines, except indented ones and lists."""
-    sources: list[str] = []
-
-    def without_source(paragraph: str) -> str:
-        found = _SOURCE.search(paragraph)
-        if found is None:
-            return paragraph
-        sources.append(found[1].strip())
-        return " ".join(filter(None, (paragraph[: found.start()].strip(), paragraph[found.end() :].lstrip(". "))))
-
-    paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(docstring or ""))
-    summary, *body = [without_source(joined(paragraph)) for paragraph in paragraphs]
-    return Prose(summary, tuple(filter(None, body)), "; ".join(sources))
+    sources, paragraphs = [], []
+    for paragraph in map(joined, re.split(r"\n\s*\n", inspect.cleandoc(docstring or ""))):
+        if found := _SOURCE.search(paragraph):
+            sources.append(found[1].strip())
+            around = paragraph[: found.start()].strip(), paragraph[found.end() :].lstrip(". ")
+            paragraph = " ".join(filter(None, around))
+        paragraphs.append(paragraph)
+    return Prose(paragraphs[0], tuple(filter(None, paragraphs[1:])), "; ".join(sources))
 
 
 def joined(paragraph: str) -> str:
@@ -97,19 +93,28 @@ class Part:
         """Name for `explain`: `defence.rule.krum`, `training`."""
         return ".".join(filter(None, (self.holder, self.kind)))
 
+    @property
+    def import_path(self) -> str:
+        return f"{self.model.__module__}.{self.model.__qualname__}"
+
     @cached_property
     def prose(self) -> Prose:
         return prose_of(self.model.__doc__)
 
     @property
+    def header(self) -> Prose:
+        """Docstring of its module, which may concern several components."""
+        return prose_of(sys.modules[self.model.__module__].__doc__)
+
+    @property
     def source(self) -> str:
         """Paper and equation, from the docstring of the class or else of its module."""
-        return self.prose.source or prose_of(sys.modules[self.model.__module__].__doc__).source
+        return self.prose.source or self.header.source
 
     @property
     def theory(self) -> str:
-        """Header of its module without the first paragraph; it may concern several components."""
-        return "\n\n".join(prose_of(sys.modules[self.model.__module__].__doc__).body)
+        """Header of its module without the first paragraph."""
+        return "\n\n".join(self.header.body)
 
     @property
     def logged(self) -> list[str]:
@@ -158,35 +163,29 @@ class FieldEntry:
         return self.prose.source or self.owner.source
 
     @property
-    def node(self) -> Mapping[str, Any]:
+    def _node(self) -> Node:
         """The field in the JSON schema of its class."""
-        node: Mapping[str, Any] = _resolved(_schema(self.owner.model), self._defs)["properties"][self.name]
+        schema = _schema(self.owner.model)
+        node: Node = _resolved(schema, schema.get("$defs", {}))["properties"][self.name]
         return node
-
-    @property
-    def _defs(self) -> Mapping[str, Any]:
-        defs: Mapping[str, Any] = _schema(self.owner.model).get("$defs", {})
-        return defs
 
     @property
     def type_words(self) -> str:
         """Type in words: `whole number or null`, `auto | cpu | cuda`, `list of numbers`."""
-        return _type(self.node, self._defs)
+        return _type(self._node, _schema(self.owner.model).get("$defs", {}))
 
     @property
     def unit(self) -> str:
         """Unit of its number; `1` for one without a unit; empty for other types."""
-        units = [one["unit"] for one in _plain_nodes(self.node) if "unit" in one]
+        units = [one["unit"] for one in _plain_nodes(self._node) if "unit" in one]
         return units[0] if units else next((unit for end, unit in UNITS.items() if f"_{self.name}".endswith(end)), "")
 
     @property
     def range(self) -> str:
         """Limits of its numbers, `>= 1, <= 10`, with their types where these differ; empty without limits."""
-        numbers = [one for one in _plain_nodes(self.node) if one.get("type") in ("integer", "number")]
+        numbers = [one for one in _plain_nodes(self._node) if one.get("type") in ("integer", "number")]
         limited = dict.fromkeys((_type(one, {}), _limits(one)) for one in numbers if _limits(one))
-        if len(limited) == 1:
-            return next(limits for _, limits in limited)
-        return "; ".join(f"{word} {limits}" for word, limits in limited)
+        return "; ".join(limits if len(limited) == 1 else f"{word} {limits}" for word, limits in limited)
 
     @property
     def default(self) -> str:
@@ -201,11 +200,8 @@ class FieldEntry:
     def parts(self) -> list[Part]:
         """Sections or components that it may hold, in the order in which they are offered."""
         found = [one for one in _annotated(self.info) if isinstance(one, type) and issubclass(one, BaseModel)]
-        own = self.base is not None
-        return [
-            Part(model, self.place, self.path, str(model.model_fields["kind"].default) if own else "")
-            for model in dict.fromkeys(found)
-        ]
+        kinds = {one: str(one.model_fields["kind"].default) if self.base is not None else "" for one in found}
+        return [Part(model, self.place, self.path, kind) for model, kind in kinds.items()]
 
     @property
     def choices(self) -> list[Part]:
@@ -216,16 +212,6 @@ class FieldEntry:
     def holders(self) -> list[Part]:
         """Its parts, `kind: none` last: fields that this inherits are better explained elsewhere."""
         return sorted(self.parts, key=lambda part: part.kind == "none")
-
-    @property
-    def many(self) -> bool:
-        """Whether it is a list."""
-        return get_origin(self.info.annotation) in (tuple, list)
-
-    @property
-    def keyed(self) -> bool:
-        """Whether it maps names of the user's choice."""
-        return get_origin(self.info.annotation) is dict
 
     @property
     def base(self) -> type[Component] | None:
@@ -240,8 +226,7 @@ class FieldEntry:
         return None if self.required else self.info.get_default(call_default_factory=True)
 
 
-def scenario_part() -> Part:
-    return Part(Scenario, "")
+SCENARIO = Part(Scenario, "")
 
 
 def all_parts() -> list[Part]:
@@ -262,18 +247,20 @@ def places_of(model: type[BaseModel]) -> list[str]:
 @cache
 def _walk() -> list[tuple[Part, list[str]]]:
     """Each class once, with all its places."""
-    found: dict[type[BaseModel], tuple[Part, list[str]]] = {Scenario: (scenario_part(), [""])}
-    waiting = [scenario_part()]
+    found: dict[type[BaseModel], tuple[Part, list[str]]] = {Scenario: (SCENARIO, [""])}
+    waiting = [SCENARIO]
     while waiting:
-        for field in waiting.pop(0).fields:
-            for part in field.holders:
-                if part.model not in found:
-                    found[part.model] = part, []
-                    waiting.append(part)
-                places = found[part.model][1]
-                if part.place not in places:
-                    places.append(part.place)
+        for part in (part for field in waiting.pop(0).fields for part in field.holders):
+            if part.model not in found:
+                found[part.model] = part, []
+                waiting.append(part)
+            if part.place not in (places := found[part.model][1]):
+                places.append(part.place)
     return list(found.values())
+
+
+Node = Mapping[str, Any]
+"""Part of a JSON schema."""
 
 
 def _annotated(annotation: Any) -> Iterator[Any]:
@@ -293,11 +280,11 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
     return schema_with_texts(model)
 
 
-def _resolved(node: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolved(node: Node, defs: Node) -> Node:
     return defs[node["$ref"].rpartition("/")[2]] if "$ref" in node else node
 
 
-def _plain_nodes(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _plain_nodes(node: Node) -> Iterator[Node]:
     """Yield a node of a JSON schema and the nodes inside it, outside of components."""
     yield node
     items = [node["items"]] if "items" in node else []
@@ -308,7 +295,7 @@ def _plain_nodes(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 _NAMES = {"boolean": "true or false", "integer": "whole number", "number": "number", "string": "text", "null": "null"}
 
 
-def _type(node: Mapping[str, Any], defs: Mapping[str, Any], many: bool = False) -> str:
+def _type(node: Node, defs: Node, many: bool = False) -> str:
     """Return the type of a node of a JSON schema in words. many: in the plural."""
     node = _resolved(node, defs)
     if "anyOf" in node or "oneOf" in node:
@@ -331,7 +318,7 @@ def _type(node: Mapping[str, Any], defs: Mapping[str, Any], many: bool = False) 
     return f"{word}s" if many and word in ("whole number", "number", "text") else word
 
 
-def _alternatives(node: Mapping[str, Any], defs: Mapping[str, Any], many: bool) -> list[str]:
+def _alternatives(node: Node, defs: Node, many: bool) -> list[str]:
     """Return the alternatives of a node in words, a choice of components as one of them, null last."""
     kinds, others = [], []
     for one in (*node.get("anyOf", ()), *node.get("oneOf", ())):
@@ -345,7 +332,7 @@ def _alternatives(node: Mapping[str, Any], defs: Mapping[str, Any], many: bool) 
     return sorted(others, key=lambda word: word == "null")
 
 
-def _limits(node: Mapping[str, Any]) -> str:
+def _limits(node: Node) -> str:
     signs = {">=": "minimum", ">": "exclusiveMinimum", "<=": "maximum", "<": "exclusiveMaximum"}
     limits = {sign: node[name] for sign, name in signs.items() if name in node}
     return ", ".join(

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from asyncfl.manual.parts import OWN_DEFAULTS, FieldEntry, Part, as_written, first_sentence, scenario_part
+from asyncfl.manual.parts import OWN_DEFAULTS, SCENARIO, FieldEntry, Part, as_written, first_sentence
 
 WIDTH = 110
 """Characters in a line."""
@@ -103,51 +103,40 @@ def starter(kind: str, name: str) -> str:
         "#",
         *_comment("Lines behind a # are fields with their defaults: take the # away to change them."),
     ]
-    return "\n".join([*lines, *_section(scenario_part(), fields, "", all_fields=False)]) + "\n"
+    return "\n".join([*lines, *_section(SCENARIO, fields, "", all_fields=False)]) + "\n"
 
 
 def _section(part: Part, fields: Mapping[str, Any], indent: str, all_fields: bool = True) -> Iterator[str]:
     for field in part.fields:
         if field.name in fields:
-            yield from _given_field(field, fields[field.name], indent)
+            yield from [] if indent else [""]
+            yield from _comment(_explanation(field), indent)
+            yield from _given(field, fields[field.name], indent)
         elif all_fields and not field.required and field.name != "kind":
-            yield from _default_field(field, indent)
+            yield from _comment(_explanation(field), indent)
+            yield f"{indent}# {field.name}: {'{}' if field.default == OWN_DEFAULTS else field.default}"
 
 
-def _given_field(field: FieldEntry, value: Any, indent: str) -> Iterator[str]:
-    if not indent:
-        yield ""
-    yield from _comment(_explanation(field), indent)
-    inner = _part_of(field, value)
-    if inner is None or not isinstance(value, dict):
+def _given(field: FieldEntry, value: Any, indent: str) -> Iterator[str]:
+    kind = value.get("kind", "") if isinstance(value, dict) else ""
+    inner = next((part for part in field.parts if part.kind == kind), None)
+    if inner is None or not isinstance(value, dict):  # a plain value, or a class of the user's own
         yield f"{indent}{field.name}: {as_written(value)}"
         return
     yield f"{indent}{field.name}:"
-    if inner.kind:
+    if kind:
         yield from _comment(first_sentence(inner.prose.summary), f"{indent}  ")
-        yield f"{indent}  kind: {as_written(value['kind'])}"
+        yield f"{indent}  kind: {kind}"
     yield from _section(inner, value, f"{indent}  ")
-
-
-def _default_field(field: FieldEntry, indent: str) -> Iterator[str]:
-    yield from _comment(_explanation(field), indent)
-    default = "{}" if field.default == OWN_DEFAULTS else field.default
-    yield f"{indent}# {field.name}: {default}"
 
 
 def _explanation(field: FieldEntry) -> str:
     """Explain a field in a sentence, with its unit, its range, and its choices."""
-    unit = "" if field.unit in ("", "1") else field.unit
+    unit = "" if field.unit == "1" else field.unit
     kinds = ", ".join(part.kind for part in field.choices)
-    about = "; ".join(filter(None, [unit, field.range, f"kinds: {kinds}" if kinds else ""]))
     words = "" if field.choices or " | " not in field.type_words else field.type_words
-    return first_sentence(field.text) + (f" [{'; '.join(filter(None, [about, words]))}]" if about or words else "")
-
-
-def _part_of(field: FieldEntry, value: Any) -> Part | None:
-    """Return the section or component of a value; None: a plain value, or a class of the user's own."""
-    kind = value.get("kind", "") if isinstance(value, dict) else ""
-    return next((part for part in field.parts if part.kind == kind), None)
+    about = "; ".join(filter(None, [unit, field.range, f"kinds: {kinds}" if kinds else "", words]))
+    return first_sentence(field.text) + (f" [{about}]" if about else "")
 
 
 def _comment(text: str, indent: str = "") -> list[str]:

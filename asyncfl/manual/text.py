@@ -6,12 +6,12 @@ import re
 import shlex
 import textwrap
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_origin
 
 import yaml
 from pydantic import BaseModel
 
-from asyncfl.base.description import fields_of
+from asyncfl.base.description import fields_of, override
 from asyncfl.base.files.yaml_text import read_text
 from asyncfl.manual.lookup import Entry, way_to
 from asyncfl.manual.parts import FieldEntry, Part, first_sentence, joined
@@ -25,7 +25,7 @@ SHOWN = 3
 def explained(entry: Entry, width: int) -> str:
     """Return the explanation in lines of at most `width` characters, except for longer words and examples."""
     lines = _of_part(entry, width) if isinstance(entry, Part) else _of_field(entry, width)
-    return "\n".join(line.rstrip() for line in lines)
+    return "\n".join(line.rstrip() for line in (*lines, *_example(entry)))
 
 
 def _of_part(part: Part, width: int) -> Iterator[str]:
@@ -33,35 +33,34 @@ def _of_part(part: Part, width: int) -> Iterator[str]:
     for paragraph in (part.prose.summary, *part.prose.body):
         yield from _paragraph(paragraph, width)
         yield ""
-    yield from _labelled("source", part.source, width)
-    yield from _labelled("class", f"{part.model.__module__}.{part.model.__qualname__}", width)
-    yield from _labelled("logged", ", ".join(part.logged), width)
+    about = {"source": part.source, "class": part.import_path, "logged": ", ".join(part.logged)}
+    yield from _labelled(about, width)
     for paragraph in filter(None, re.split(r"\n\s*\n", part.theory if part.kind else "")):
         yield ""
         yield from _paragraph(joined(paragraph), width)
     yield from _fields(part, width)
-    yield from _example(part)
 
 
 def _of_field(field: FieldEntry, width: int) -> Iterator[str]:
     yield from (field.path, "")
     yield from _paragraph(field.text, width)
     yield ""
-    yield from _labelled("type", field.type_words, width)
-    yield from _labelled("unit", "none" if field.unit == "1" else field.unit, width)
-    yield from _labelled("range", field.range, width)
-    yield from _labelled("default", field.default or "none, must be given", width)
-    yield from _labelled("source", field.source, width)
-    if field.base is not None:
-        own = f"kind: my_module:MyClass, derived from {field.base.__module__}.{field.base.__qualname__}"
-        yield from _labelled("own", own, width)
-    for part in field.choices:
-        yield from ("", f"  {part.kind}")
-        yield from _paragraph(part.prose.summary, width, "      ")
+    base = field.base
+    about = {
+        "type": field.type_words,
+        "unit": "none" if field.unit == "1" else field.unit,
+        "range": field.range,
+        "default": field.default or "none, must be given",
+        "source": field.source,
+        "own": base and f"kind: my_module:MyClass, derived from {base.__module__}.{base.__qualname__}",
+    }
+    yield from _labelled(about, width)
     for part in field.parts:
-        if not part.kind:
+        if part.kind:
+            yield from ("", f"  {part.kind}")
+            yield from _paragraph(part.prose.summary, width, "      ")
+        else:
             yield from _fields(part, width)
-    yield from _example(field)
 
 
 def _fields(part: Part, width: int) -> Iterator[str]:
@@ -80,8 +79,9 @@ def _example(entry: Entry) -> Iterator[str]:
         yield from ("", *(f"  {line}" for line in changes))
 
 
-def _labelled(label: str, text: str, width: int) -> list[str]:
-    return _wrapped(text, width, label.ljust(LABELS), " " * LABELS)
+def _labelled(facts: dict[str, Any], width: int) -> Iterator[str]:
+    for label, text in facts.items():
+        yield from _wrapped(text, width, label.ljust(LABELS), " " * LABELS) if text else ()
 
 
 def _paragraph(text: str, width: int, indent: str = "") -> list[str]:
@@ -90,14 +90,9 @@ def _paragraph(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def _wrapped(text: str, width: int, first: str, further: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=first,
-        subsequent_indent=further,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    wrapper = textwrap.TextWrapper(width, initial_indent=first, subsequent_indent=further, break_long_words=False)
+    wrapper.break_on_hyphens = False
+    return wrapper.wrap(text)
 
 
 def facts(entry: Entry) -> dict[str, Any]:
@@ -118,7 +113,7 @@ def facts(entry: Entry) -> dict[str, Any]:
         "name": entry.path or "scenario",
         "says": entry.prose.text,
         "source": entry.source,
-        "class": f"{entry.model.__module__}.{entry.model.__qualname__}",
+        "class": entry.import_path,
         "logged": entry.logged,
         "theory": entry.theory,
         "fields": [facts(field) for field in entry.fields],
@@ -134,9 +129,10 @@ def example_of(entry: Entry) -> dict[str, Any]:
     value = _value(entry)
     for one in reversed(_way(entry)):
         if isinstance(one, FieldEntry):
-            inner = [value] if one.many and isinstance(value, dict) else value
-            inner = {"mine": value} if one.keyed else inner
-            value = {**(_minimal(one.owner) if one.owner.path else {}), one.name: inner}
+            kind = get_origin(one.info.annotation)
+            value = [value] if kind in (tuple, list) and isinstance(value, dict) else value
+            value = {"mine": value} if kind is dict else value
+            value = {**(_minimal(one.owner) if one.owner.path else {}), one.name: value}
     return value if isinstance(value, dict) else {}
 
 
@@ -144,12 +140,9 @@ def example_text(entry: Entry) -> str:
     """Return `example_of` as YAML, with the settings that classes on the way name in `alongside`."""
     description = example_of(entry)
     for part in _way(entry):
-        for name, value in getattr(part.model, "alongside", {}).items() if isinstance(part, Part) else ():
-            place = description
-            *above, last = name.split(".")
-            for step in above:
-                place = place.setdefault(step, {})
-            place.setdefault(last, value)
+        alongside = getattr(part.model, "alongside", {}) if isinstance(part, Part) else {}
+        missing = alongside.keys() - fields_of(description).keys()
+        override(description, {name: value for name, value in alongside.items() if name in missing})
     return yaml.dump(description, sort_keys=False, allow_unicode=True, default_flow_style=None, width=76)
 
 
@@ -158,12 +151,9 @@ def setting(entry: Entry) -> list[str] | None:
     fields = fields_of(read_text(example_text(entry)))
     if not fields or any(isinstance(value, list | dict) for value in fields.values()):
         return None
-    options = [f"--set {name}={_word(value)}" for name, value in fields.items()]
-    return ["asyncfl run scenario.yaml \\", *(f"  {option} \\" for option in options[:-1]), f"  {options[-1]}"]
-
-
-def _word(value: Any) -> str:
-    return shlex.quote(yaml.safe_dump(value).removesuffix("...\n").strip())
+    words = {name: yaml.safe_dump(value).removesuffix("...\n").strip() for name, value in fields.items()}
+    options = [f"  --set {name}={shlex.quote(word)}" for name, word in words.items()]
+    return " \\\n".join(["asyncfl run scenario.yaml", *options]).splitlines()
 
 
 def _way(entry: Entry) -> list[Entry]:
@@ -195,5 +185,6 @@ def _example_value(field: FieldEntry) -> Any:
         named = [part for part in field.parts if part.model is type(value)]
         return _value(named[0]) if named and isinstance(plain, dict) else plain
     if not value and field.parts and not isinstance(value, str | bool):
-        return [_value(field.parts[0])] if field.many else _value(field.parts[0])
+        first = _value(field.parts[0])
+        return [first] if get_origin(field.info.annotation) in (tuple, list) else first
     return list(value) if isinstance(value, tuple) else value

@@ -27,11 +27,12 @@ def atomic_file(path: str | Path, ours: Callable[[bytes], bool] | None = None) -
             raise OutputError(f"cannot write {path}: it is a link that leads to itself")
         if target.is_dir():
             raise OutputError(f"cannot write {path}: a folder of that name is in the way")
-        if target.exists():
-            if not target.is_file():
-                raise OutputError(f"cannot write {path}: it is no ordinary file")
-            if ours is not None and not ours(_head(target)):
-                raise OutputError(f"cannot write {path}: it is a file of another kind; name another, or remove it")
+        if target.exists() and not target.is_file():
+            raise OutputError(f"cannot write {path}: it is no ordinary file")
+        if target.exists() and ours is not None:
+            with target.open("rb") as file:
+                if not ours(file.read(4096)):
+                    raise OutputError(f"cannot write {path}: it is a file of another kind; name another, or remove it")
         if not target.parent.exists():
             raise OutputError(f"cannot write {path}: there is no folder {target.parent}")
         part = partial_path(target)
@@ -96,8 +97,3 @@ def is_locked(path: Path) -> bool | None:
     except OSError:
         return None
     return False
-
-
-def _head(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(4096)

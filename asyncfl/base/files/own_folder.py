@@ -66,9 +66,12 @@ class FolderMark:
             found: dict[str, Any] = json.loads(read_bytes(folder / MARK, LARGEST_MARK))
             if found["program"] != "asyncfl" or not all(isinstance(name, str) for name in found["files"]):
                 return None
-            files = tuple(name for name in found["files"] if _is_inside(name))
+            # Names must stay within the folder.
+            inside = [
+                one for one in found["files"] if one.count("/") <= 1 and not {"", ".", ".."} & set(one.split("/"))
+            ]
             sha256 = dict(found.get("sha256", {}))
-            return cls(str(found["holds"]), str(found["scenario"]), bool(found["whole"]), files, sha256)
+            return cls(str(found["holds"]), str(found["scenario"]), bool(found["whole"]), tuple(inside), sha256)
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
@@ -88,7 +91,7 @@ class OwnFolder:
         Raises OutputError for a file, a broken link, a folder with the user's files, or another kind of contents.
         """
         folder = self.folder
-        try:
+        with self._os_errors():
             if folder.is_symlink() and not folder.exists():
                 raise OutputError(f"cannot write {folder}: it is a link to {os.readlink(folder)}, which is not there")
             if not folder.exists():
@@ -98,8 +101,6 @@ class OwnFolder:
             mark = FolderMark.read(folder)
             # A process killed while writing the mark leaves a partial file behind.
             found = sorted(path.name for path in folder.iterdir() if path.name != partial_path(folder / MARK).name)
-        except OSError as error:
-            raise OutputError(f"cannot write {folder}: {system_says(error)}") from None
         if mark is None and found:
             some = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
             raise OutputError(
@@ -113,19 +114,14 @@ class OwnFolder:
     def is_whole(self) -> bool:
         """Whether the folder holds the complete contents of this scenario. Raises OutputError as `mark` does."""
         mark = self.mark()
-        return (
-            mark is not None
-            and mark.whole
-            and mark.scenario == self.scenario
-            and all((self.folder / name).is_file() for name in mark.files)
-        )
+        if mark is None or not mark.whole or mark.scenario != self.scenario:
+            return False
+        return all((self.folder / name).is_file() for name in mark.files)
 
     def is_of_another(self) -> bool:
         """Whether the folder holds contents of another scenario, complete or not. Raises OutputError as `mark` does."""
         mark = self.mark()
-        if mark is None or mark.scenario == self.scenario:
-            return False
-        return bool(mark.files) or any(self.kept())
+        return mark is not None and mark.scenario != self.scenario and (bool(mark.files) or any(self.kept()))
 
     def kept(self) -> Iterator[Path]:
         """Iterate over finished parts below `.partial`, see `fill`."""
@@ -156,7 +152,7 @@ class OwnFolder:
         self.check(force)
         area = self.folder / PARTIAL
         with ExitStack() as stack:
-            with self._told():
+            with self._os_errors():
                 made = [place for place in (self.folder, *self.folder.parents) if not place.exists()]
                 stack.callback(_remove_empty, made)
                 self.folder.mkdir(parents=True, exist_ok=True)
@@ -185,7 +181,7 @@ class OwnFolder:
 
     def keep(self, place: Path, write: Write) -> None:
         """Fill the folder `place`, two levels below the working area, by `write`. Raises OutputError."""
-        with self._told():
+        with self._os_errors():
             fill(place, write)
 
     def replace(self, area: Path, write: Write, last: str) -> None:
@@ -195,13 +191,12 @@ class OwnFolder:
         Raises OutputError, and changes nothing, where `write` fails or a file of the user has one of the new names.
         """
         staging = area / "whole" / self.scenario
-        with self._told():
+        with self._os_errors():
             fill(staging, write)
             new = sorted(path.relative_to(staging).as_posix() for path in staging.rglob("*") if not path.is_dir())
             sha256 = {name: _sha256(staging / name) for name in new if name not in self.volatile}
             old = () if (mark := self.mark()) is None else mark.files
-            foreign = [name for name in sorted({*old, *new}) if self._is_foreign(name, old)]
-            if foreign:
+            if foreign := [name for name in sorted({*old, *new}) if self._is_foreign(name, old)]:
                 shutil.rmtree(staging)
                 raise OutputError(
                     f"cannot write {self.folder}: {', '.join(foreign)} was not written by this program; move it away"
@@ -226,9 +221,8 @@ class OwnFolder:
 
     def _is_foreign(self, name: str, old: tuple[str, ...]) -> bool:
         path = self.folder / name
-        if path.parent != self.folder and path.parent.is_symlink():
-            return True
-        if os.path.lexists(path.parent) and not path.parent.is_dir():
+        above = path.parent
+        if above != self.folder and (above.is_symlink() or (above.exists() and not above.is_dir())):
             return True
         return os.path.lexists(path) and (name not in old or (path.is_dir() and not path.is_symlink()))
 
@@ -236,26 +230,17 @@ class OwnFolder:
         write_text(mark.to_json(), self.folder / MARK)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _os_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
             raise OutputError(f"cannot write {self.folder}: {system_says(error)}") from None
 
 
-def _is_inside(name: str) -> bool:
-    """Whether a name stays within the folder of the mark, as it must."""
-    parts = name.split("/")
-    return len(parts) <= 2 and not {"", ".", ".."} & set(parts)
-
-
 def is_worked_on(folder: Path) -> bool:
     """Whether a process is working in a folder; a guess on file systems without locks."""
     at_work = is_locked(folder / PARTIAL / LOCK)
-    if at_work is None:
-        mark = FolderMark.read(folder)
-        return mark is not None and not mark.whole
-    return at_work
+    return at_work if at_work is not None else (mark := FolderMark.read(folder)) is not None and not mark.whole
 
 
 def _sha256(path: Path) -> str:

@@ -68,10 +68,10 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        alias = isinstance(event, yaml.AliasEvent)
-        if alias:
+        is_alias = isinstance(event, yaml.AliasEvent)
+        if is_alias:
             if event.anchor in self.anchors and event.anchor not in self._sizes:
-                raise yaml.composer.ComposerError(None, None, f"*{event.anchor} holds itself", event.start_mark)
+                raise _too_much(event, f"*{event.anchor} holds itself")
             same = super().compose_node(parent, index)
             self._count(self._sizes[event.anchor], event)
             return same
@@ -79,8 +79,7 @@ class _Loader(yaml.SafeLoader):
         self._count(1, event)
         self._depth += 1
         if self._depth > DEEPEST:
-            message = f"lists and mappings must be at most {DEEPEST} deep in each other"
-            raise yaml.composer.ComposerError(None, None, message, event.start_mark)
+            raise _too_much(event, f"lists and mappings must be at most {DEEPEST} deep in each other")
         node = super().compose_node(parent, index)
         self._depth -= 1
         if event.anchor:
@@ -90,15 +89,14 @@ class _Loader(yaml.SafeLoader):
     def _count(self, values: int, event: Any) -> None:
         self._values += values
         if self._values > MOST_VALUES:
-            message = f"stands for more than {MOST_VALUES} values"
-            raise yaml.composer.ComposerError(None, None, message, event.start_mark)
+            raise _too_much(event, f"stands for more than {MOST_VALUES} values")
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
         for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if not isinstance(key, yaml.ScalarNode) or key.tag not in _NAMES:
-                came = shortened(key.value) if isinstance(key, yaml.ScalarNode) else "a list or a mapping"
-                raise _wrong(key, f"the name of a field must be text, got {came}; put it in quotes if it is one")
+                message = f"the name of a field must be text, got {_came(key)}; put it in quotes if it is one"
+                raise _wrong(key, message)
             if key.value in seen:
                 raise _wrong(key, f"field {shortened(key.value)!r} stands twice")
             seen.add(key.value)
@@ -133,8 +131,7 @@ class _Loader(yaml.SafeLoader):
         try:
             return super().construct_object(node, deep)
         except (ValueError, KeyError, IndexError, TypeError, AttributeError):
-            came = shortened(node.value) if isinstance(node, yaml.ScalarNode) else "a list or a mapping"
-            raise _wrong(node, f"{came!r} is no {node.tag.rpartition(':')[2]}") from None
+            raise _wrong(node, f"{_came(node)!r} is no {node.tag.rpartition(':')[2]}") from None
 
 
 class _QuickLoader(_Loader):
@@ -151,8 +148,16 @@ _READ_OTHERWISE = re.compile("[!?\\t\\ufeff\\x85\\u2028\\u2029]|[|>][-+0-9]*#")
 byte order marks, Unicode line ends, comments directly after the header of a block."""
 
 
+def _too_much(event: Any, message: str) -> yaml.composer.ComposerError:
+    return yaml.composer.ComposerError(None, None, message, event.start_mark)
+
+
 def _wrong(node: yaml.Node, message: str) -> yaml.constructor.ConstructorError:
     return yaml.constructor.ConstructorError(None, None, message, node.start_mark)
+
+
+def _came(node: yaml.Node) -> str:
+    return shortened(node.value) if isinstance(node, yaml.ScalarNode) else "a list or a mapping"
 
 
 _TAG = "tag:yaml.org,2002:"
