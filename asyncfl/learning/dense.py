@@ -139,18 +139,25 @@ class Stack:
         if self.mu:
             self._base.copy_(self.weights.flat)
 
-    def forward(self, batch: BatchBuffers, x: torch.Tensor, logits: torch.Tensor) -> None:
-        """Write the logits (n, outputs) of inputs x (n, padded), whose last used column is ones."""
-        transposed = self.weights.transposed
+    def differentiate(
+        self,
+        batch: BatchBuffers,
+        x: torch.Tensor,
+        logits: torch.Tensor,
+        targets: torch.Tensor,
+        activation: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Run a batch forward and backward: write its logits (n, outputs) and fill its errors. Returns `error_in`.
+
+        `x`: (n, padded) inputs, whose last used column is ones; `targets`: (n, outputs) one-hot labels, or numbers to
+        predict. `activation`: (n, inputs) output of the ReLU that is the stack's input, whose gradient `error_in` then
+        is; None leaves `error_in` as it is.
+        """
+        transposed, inner, errors = self.weights.transposed, self.weights.inner, batch.errors
         for layer in range(1, self.layers):
             self._mm(x, transposed[layer - 1], out=batch.inner[layer]).clamp_min_(0)
             x = batch.inputs[layer]
         self._mm(x, transposed[-1], out=logits)
-
-    def backward(self, batch: BatchBuffers, logits: torch.Tensor, targets: torch.Tensor) -> None:
-        """Fill the batch's errors from outputs and targets, both (n, outputs): one-hot labels, or numbers to
-        predict."""
-        inner, errors = self.weights.inner, batch.errors
         if self._squared:
             self._subtract(logits, targets, out=errors[-1]).mul_(2 / self.widths[-1])
         else:
@@ -159,14 +166,10 @@ class Stack:
             error = errors[layer - 1]
             self._mm(errors[layer], inner[layer], out=error)
             self._relu_backward(error, batch.inner[layer], 0, grad_input=error)
-
-    def backward_in(self, batch: BatchBuffers, activation: torch.Tensor) -> torch.Tensor:
-        """Return the gradient (n, inputs) before the ReLU whose output `activation` (n, inputs) is the stack's
-        input."""
-        error = batch.error_in
-        self._mm(batch.errors[0], self.weights.inner[0], out=error)
-        self._relu_backward(error, activation, 0, grad_input=error)
-        return error
+        if activation is not None:
+            self._mm(errors[0], inner[0], out=batch.error_in)
+            self._relu_backward(batch.error_in, activation, 0, grad_input=batch.error_in)
+        return batch.error_in
 
     def squared_norm(self, batch: BatchBuffers, x: torch.Tensor) -> float:
         """Compute the squared L2 norm of the gradient of the batch's summed loss over all layers of the stack."""

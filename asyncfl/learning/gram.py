@@ -96,6 +96,7 @@ class _Plan:
         units, outputs = stack.widths[0], stack.widths[-1]
         n = training.batch_of(samples)
         cuts = [slice(start, min(start + n, samples)) for start in range(0, samples, n)]
+        self.needs_gram = _needs_gram(training, samples)
         self.pre = torch.empty(samples, units)
         self.gram = torch.empty(samples, samples)
         self.gram_rows = torch.empty(samples, samples)
@@ -158,8 +159,7 @@ class GramTrainer:
         weight, bias = base[: self._first].view(units, inputs), base[self._first : upper]
         plan = self._plan(len(images))
         torch.addmm(bias, images, weight.T, out=plan.pre)
-        several = _needs_gram(t, len(images))
-        if several:
+        if plan.needs_gram:
             torch.mm(images, images.T, out=plan.gram).add_(1)
         stack.start(base[upper:], squared)
 
@@ -174,7 +174,7 @@ class GramTrainer:
         for epoch, indices in enumerate(order):
             torch.index_select(plan.pre, 0, indices, out=plan.pre_ordered)
             torch.index_select(wanted, 0, indices, out=plan.targets)
-            if several:
+            if plan.needs_gram:
                 torch.index_select(plan.gram, 0, indices, out=plan.gram_rows)
                 torch.index_select(plan.gram_rows, 1, indices, out=plan.gram_ordered)
             if epoch:  # reorder the coefficients as this epoch reorders the samples
@@ -193,9 +193,7 @@ class GramTrainer:
                     addmm(step.pre, gram, known, alpha=1.0 if momentum else scale, out=activation).clamp_min_(0)
                 else:
                     torch.clamp(step.pre, 0, out=activation)
-                stack.forward(batch, x, logits)
-                stack.backward(batch, logits, step.targets)
-                error = stack.backward_in(batch, activation)
+                error = stack.differentiate(batch, x, logits, step.targets, activation)
                 share = 1 / batch.n
                 if clip is not None:
                     squared_norm = float((error @ error.T).mul_(step.gram).sum()) + stack.squared_norm(batch, x)

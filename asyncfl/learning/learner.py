@@ -277,6 +277,11 @@ def tensor_of(array: NDArray[Any]) -> torch.Tensor:
     return torch.from_numpy(array if array.flags.writeable else np.asarray(_Writable(array)))
 
 
+def tensors_of(*arrays: NDArray[Any]) -> list[torch.Tensor]:
+    """Wrap arrays in tensors, see `tensor_of`."""
+    return [tensor_of(one) for one in arrays]
+
+
 def split(flat: torch.Tensor, like: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Cut a flat vector (n_parameters,) into views with the shapes of a module's parameters."""
     import torch

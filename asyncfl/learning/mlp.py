@@ -15,7 +15,7 @@ from asyncfl.learning.dense import PLANS, BatchBuffers, Stack, clipped, mean_los
 from asyncfl.learning.gemm import products
 from asyncfl.learning.gram import GramTrainer, cost
 from asyncfl.learning.job import Deadline, Job
-from asyncfl.learning.learner import Learner, tensor_of
+from asyncfl.learning.learner import Learner, tensors_of
 from asyncfl.learning.loss import is_regression
 from asyncfl.learning.models.mlp import Layered
 from asyncfl.learning.noise import StandardNormal
@@ -96,8 +96,7 @@ class DirectTrainer:
             torch.index_select(images, 0, indices, out=inner)
             torch.index_select(wanted, 0, indices, out=plan.targets)
             for batch, x, logits, targets in plan.steps:
-                stack.forward(batch, x, logits)
-                stack.backward(batch, logits, targets)
+                stack.differentiate(batch, x, logits, targets)
                 share = 1 / batch.n
                 if clip is not None:
                     share = clipped(share, clip, stack.squared_norm(batch, x))
@@ -134,11 +133,12 @@ class MlpLearner(Learner):
         self._way = "direct" if len(self._widths) < 3 or training.example_noise else way
         self._direct = DirectTrainer(self._widths, self.training)
         self._gram = GramTrainer(self._widths, self.training) if self._way != "direct" else None
+        self.trainer = lru_cache(PLANS)(self._trainer_for)
         self._clips = training.gradient_clip is not None or training.example_clip is not None
         self._loaded: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._activations = [torch.empty(self.chunk, w) for w in self._widths[1:]]
 
-    def trainer(self, samples: int) -> DirectTrainer | GramTrainer:
+    def _trainer_for(self, samples: int) -> DirectTrainer | GramTrainer:
         """Return the implementation that trains a client with `samples` samples."""
         if self._gram is None:
             return self._direct
@@ -152,20 +152,22 @@ class MlpLearner(Learner):
 
         with torch.inference_mode():
             for number, job in enumerate(jobs):
-                squared = is_regression(job.labels)
-                wanted = tensor_of(job.labels)
+                squared, samples = is_regression(job.labels), len(job.labels)
+                order = np.ascontiguousarray(job.order, np.int64)
+                given = job.base, job.images.reshape(samples, -1), job.labels, order
+                base, images, wanted, indices = tensors_of(*given)
                 arrays = (
-                    tensor_of(rows[number]),
-                    tensor_of(job.base),
-                    tensor_of(job.images.reshape(job.samples, -1)),
+                    torch.from_numpy(rows[number]),
+                    base,
+                    images,
                     wanted if squared else self._one_hot(wanted),
-                    tensor_of(np.ascontiguousarray(job.order, np.int64)),
+                    indices,
                 )
                 # Only the direct implementation has a complete model at the end of each epoch, and only there does a
                 # sample whose products overflow leave the others alone.
                 alone = job.deadline is not None or (self._clips and not math.isfinite(np.vdot(job.images, job.images)))
-                trainer = self._direct if alone else self.trainer(job.samples)
-                with products(self.gemm, trainer.multiplies_little(job.samples)):
+                trainer = self._direct if alone else self.trainer(samples)
+                with products(self.gemm, trainer.multiplies_little(samples)):
                     if isinstance(trainer, DirectTrainer):
                         losses[number] = trainer.train(*arrays, self._step_noise(job), squared, job.deadline)
                     else:
