@@ -251,12 +251,8 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
         if not data.classes and model.classes_only:
             yield Fault("model.kind", _no_classes(data, f"{kind_of(model)} answers with"))
         else:
-            unfit = list(model.faults(data.shape, data.outputs))
-            unfit = unfit or list(model.personal_faults(data.shape, data.outputs))
-            yield from (fault.under("model") for fault in unfit)
-            if defence is not None and model.personal and not unfit:
-                parameter_split = model.parameter_split(data.shape, data.outputs)
-                yield from (fault.under("defence") for fault in parameter_split.root_faults(defence.root_samples))
+            root_samples = 0 if defence is None else defence.root_samples
+            yield from model.faults_with(data.shape, data.outputs, root_samples)
     detector = None if defence is None else defence.detector
     if data is not None and detector is not None and detector.asks_clients and not wrong and not data.classes:
         message = _no_classes(data, f"{kind_of(detector)} asks clients for accuracies of")

@@ -33,9 +33,9 @@ class Train(Stage):
             batch.losses = self._by_epochs(batch)
         else:
             batch.losses = self._learn(batch.rows, batch.jobs, batch.assignments)
-            canaries = self.facts.data.canaries
-            for row, one in enumerate(batch.assignments if canaries is not None else ()):
-                if canaries is not None and one.client in canaries.zeroed:
+            zeroed = self.facts.data.zeroed_clients
+            for row, one in enumerate(batch.assignments if zeroed else ()):
+                if one.client in zeroed:
                     batch.rows[row] = one.base
         epochs = self.facts.training.epochs
         # Raises NoEpochError if none was done before the deadline.

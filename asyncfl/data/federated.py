@@ -53,6 +53,11 @@ class FederatedData:
     """Canaries among the samples or the clients; None: no canaries."""
 
     @property
+    def zeroed_clients(self) -> frozenset[int]:
+        """Clients whose updates count as zero: canary clients that are left out."""
+        return frozenset() if self.canaries is None else self.canaries.zeroed
+
+    @property
     def clients(self) -> int:
         return len(self.offsets) - 1
 

@@ -106,6 +106,15 @@ class Architecture(Component):
     def parameter_split(self, shape: Shape, outputs: int) -> ParameterSplit:
         return ParameterSplit(self.layout(shape, outputs), self.personal)
 
+    def faults_with(self, shape: Shape, outputs: int, root_samples: int) -> Iterator[Fault]:
+        """Yield the faults of this network for samples of `shape`, and of a server with `root_samples` samples of its
+        own; fields are relative to the scenario."""
+        unfit = list(self.faults(shape, outputs)) or list(self.personal_faults(shape, outputs))
+        yield from (fault.under("model") for fault in unfit)
+        if self.personal and not unfit:
+            of_root = self.parameter_split(shape, outputs).root_faults(root_samples)
+            yield from (fault.under("defence") for fault in of_root)
+
     def personal_faults(self, shape: Shape, outputs: int) -> Iterator[Fault]:
         """Report patterns in `personal` that match no parameter, and patterns that leave no parameter shared."""
         if not self.personal:
