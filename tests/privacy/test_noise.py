@@ -12,28 +12,22 @@ from asyncfl.privacy.noise import ScoreNoise, add_noise, score_sensitivity
 SIZE = 20_000
 
 
-def drawn(std=1.0, seed=0, purpose="client_noise", client=0, number=0):
+def drawn(distribution, std, seed=0):
     vector = np.zeros(SIZE, dtype=np.float32)
-    add_noise("gaussian", vector, std, Streams(seed), purpose, client, number)
+    add_noise(distribution, vector, std, Streams(seed), "client_noise", 0, 0)
     return vector
 
 
 def test_gaussian_noise_has_its_distribution():
-    noise = drawn(std=0.02589593)
+    noise = drawn("gaussian", 0.02589593)
     assert noise.mean() == pytest.approx(0, abs=4 * 0.0259 / SIZE**0.5)
     assert noise.std() == pytest.approx(0.02589593, rel=4 / (2 * SIZE) ** 0.5)
     assert kstest(noise / 0.02589593, "norm").pvalue > 0.01
 
 
-def laplace(std=1.0, seed=0, client=0, number=0):
-    vector = np.zeros(SIZE, dtype=np.float32)
-    add_noise("laplace", vector, std, Streams(seed), "client_noise", client, number)
-    return vector
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_laplace_noise_has_its_distribution_and_moments(seed):
-    noise = laplace(std=2.828427, seed=seed)
+    noise = drawn("laplace", 2.828427, seed)
     assert kstest(noise, "laplace", args=(0, 2)).pvalue > 0.01
     assert kstest(noise, "norm", args=(0, 2.828427)).pvalue < 1e-6
     assert noise.mean() == pytest.approx(0, abs=4 * 2.83 / SIZE**0.5)
@@ -76,8 +70,8 @@ def test_noise_is_independent_over_clients_rounds_and_server(distribution):
 
 
 def test_laplace_noise_overflows_to_infinity():
-    assert np.isfinite(laplace(std=1e30)).all()
-    assert not np.isfinite(laplace(std=1e39)).any()
+    assert np.isfinite(drawn("laplace", 1e30)).all()
+    assert not np.isfinite(drawn("laplace", 1e39)).any()
     unchanged = np.ones(3, dtype=np.float32)
     add_noise("laplace", unchanged, 0.0, Streams(0), "client_noise")
     assert unchanged.tolist() == [1, 1, 1]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import laplace, ncx2, norm
 
+from asyncfl.privacy.accounting.gaussian import log_delta
 from asyncfl.privacy.accounting.release_pairs import (
     BINS,
     GaussianPairs,
@@ -26,14 +27,8 @@ def loss(*rows: tuple[float, float, float, float]) -> _Loss:
     return _Loss(GaussianPairs.of(rows), None)
 
 
-@given(
-    mu=st.floats(0.05, 8),
-    dimensions=st.integers(1, 10**6),
-    epsilon=st.floats(0, 10),
-)
+@given(mu=st.floats(0.05, 8), dimensions=st.integers(1, 10**6), epsilon=st.floats(0, 10))
 def test_equal_variances_are_the_gaussian_mechanism(mu: float, dimensions: int, epsilon: float) -> None:
-    from asyncfl.privacy.accounting.gaussian import log_delta
-
     expected = float(log_delta(np.array([mu]), np.array([epsilon]))[0])
     if expected > -600:
         assert loss((dimensions, (3 * mu) ** 2, 3.0, 3.0)).log_delta(epsilon)[0] == pytest.approx(expected, abs=1e-9)
@@ -79,19 +74,7 @@ def test_composition_of_equal_and_unequal_variances_matches_quadrature() -> None
     """One release of equal and one of unequal spreads, against a convolution by quadrature."""
     epsilon, d, s, t = 0.7, 3, 1.0, 1.3
     first = norm(loc=0.5 * 0.9**2, scale=0.9)  # the loss of a Gaussian release with mu = .9
-
-    def tail(shift: float) -> float:
-        return delta_by_integral_tails(d, 0.4, s, t, shift)
-
-    def delta_by_integral_tails(d: int, distance: float, s: float, t: float, at: float) -> float:
-        difference = t**2 - s**2
-        constant = d * math.log(t / s) + distance**2 / (2 * difference)
-        limit = max((constant - at) * 2 * s**2 * t**2 / difference, 0.0)
-        p = ncx2.cdf(limit / s**2, d, (s * distance / difference) ** 2)
-        q = ncx2.cdf(limit / t**2, d, (t * distance / difference) ** 2)
-        return float(p - math.exp(at) * q)
-
-    expected = quad(lambda one: first.pdf(one) * tail(epsilon - one), -5, 6, limit=200)[0]
+    expected = quad(lambda one: first.pdf(one) * delta_by_integral(d, 0.4, s, t, epsilon - one), -5, 6, limit=200)[0]
     found = math.exp(loss((1, 0.81, 1.0, 1.0), (d, 0.16, s, t)).log_delta(epsilon)[0])
     assert found == pytest.approx(expected, rel=1e-6)
 

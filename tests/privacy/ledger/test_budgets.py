@@ -1,4 +1,4 @@
-"""Budgets at which clients stop: the cost of an upload by each accountant, and the last affordable one."""
+"""Budgets at which clients stop: their scope, the cost of an upload by each accountant, and the last affordable one."""
 
 import math
 from typing import Any
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from asyncfl.base.errors import Fault
 from asyncfl.privacy import (
@@ -21,7 +22,7 @@ from asyncfl.privacy import (
     Scheme,
     State,
 )
-from asyncfl.privacy.accounting import MechanismEvent, epsilon_by, epsilons_of
+from asyncfl.privacy.accounting import MechanismEvent, epsilons_of
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.ledger.budgets import BudgetTracker, stop_faults, stop_notes
 from asyncfl.privacy.ledger.releases import upload_release
@@ -57,16 +58,11 @@ def test_a_budget_that_is_reached_exactly_still_allows_the_upload(uploads: int) 
     exact = upload_release(GaussianUpload(epsilon=6), CONTEXT, None, Contribution(0, 100))
     assert exact.multiplier == pytest.approx(z)
     epsilon = exact_epsilon(uploads / exact.multiplier**2, 1e-5)
-    assert allowed(budget_tracker(safl(epsilon=epsilon))) == uploads
-    assert allowed(budget_tracker(safl(epsilon=epsilon * (1 - 1e-6)))) == uploads - 1
-    renyi = epsilon_by("rdp", [MechanismEvent("gaussian", exact.multiplier, uploads)], 1e-5)
-    assert allowed(budget_tracker(safl(epsilon=renyi, accountant="rdp"))) == uploads
-    assert allowed(budget_tracker(safl(epsilon=renyi * (1 - 1e-6), accountant="rdp"))) == uploads - 1
-    basic = epsilons_of([MechanismEvent("gaussian", exact.multiplier, uploads)], 1e-5).basic
-    assert allowed(budget_tracker(safl(epsilon=basic, accountant="basic"))) == uploads
-    assert allowed(budget_tracker(safl(epsilon=basic * (1 - 1e-6), accountant="basic"))) == uploads - 1
-    assert allowed(budget_tracker(safl(epsilon=6 * uploads, accountant="naive"))) == uploads
-    assert allowed(budget_tracker(safl(epsilon=6 * uploads - 0.01, accountant="naive"))) == uploads - 1
+    every = epsilons_of([MechanismEvent("gaussian", exact.multiplier, uploads)], 1e-5)
+    spent = {"exact": epsilon, "rdp": every.rdp, "basic": every.basic, "naive": 6 * uploads}
+    for accountant, whole in spent.items():
+        assert allowed(budget_tracker(safl(epsilon=whole, accountant=accountant))) == uploads
+        assert allowed(budget_tracker(safl(epsilon=whole * (1 - 1e-6), accountant=accountant))) == uploads - 1
 
 
 def test_each_client_has_its_own_budget() -> None:
@@ -219,3 +215,42 @@ def test_model_budgets_need_a_bound_that_clients_know_in_advance() -> None:
     assert mixture.field == "stop_at.adversary"
     both = Mechanisms(client=gaussian, server=gaussian, stop_at=public)
     assert list(stop_faults(both, CONTEXT, by_models=scope)) == []
+
+
+@pytest.mark.parametrize(
+    ("adversary", "of", "holds_uploads", "by_models"),
+    [
+        ("server", "uploads", False, False),
+        ("both", "all", False, False),
+        ("eavesdropper", "uploads", False, False),
+        ("eavesdropper", "models", True, True),
+        ("eavesdropper", "all", True, False),
+        ("eavesdropper", "all", False, True),
+        ("curious", "uploads", True, False),
+        ("public", "all", True, True),
+        ("public", "models", False, True),
+    ],
+)
+def test_scope_for_each_adversary(adversary: Any, of: Any, holds_uploads: bool, by_models: bool) -> None:
+    stop_at = StopAt(epsilon=3.0, adversary=adversary, of=of)
+    assert stop_at.counts_models(holds_uploads) == by_models
+    assert stop_at.adversary_is_server is (adversary in ("server", "both"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        (
+            {"accountant": "naive", "delta": 0.0},
+            "delta has no meaning with accountant: naive, which adds up claims, got 0;",
+        ),
+        ({"adversary": "server", "of": "models"}, "of: models has no meaning with adversary: server"),
+        ({"adversary": "both", "of": "models"}, "of: models has no meaning with adversary: both"),
+        ({"adversary": "public"}, "of: uploads has no meaning with adversary: public"),
+        ({"delta": 1.0}, "less than 1"),
+        ({"epsilon": 0.0}, "greater than 0"),
+    ],
+)
+def test_contradictory_fields_are_refused(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        StopAt.model_validate({"epsilon": 1.0, **fields})

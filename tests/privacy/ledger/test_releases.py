@@ -1,12 +1,21 @@
-"""Releases of scores and claims of uploads."""
+"""Releases of scores, and of published models by each client and by the most exposed one."""
 
 import math
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from asyncfl.privacy.ledger.releases import Release, answer_release
+from asyncfl.privacy import Contribution, DpFedAvg, LaplaceNoise, Mechanisms, PrivacyContext
+from asyncfl.privacy.accounting import MechanismEvent, epsilons_of
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
+from asyncfl.privacy.ledger.accounts import spending
+from asyncfl.privacy.ledger.releases import Release, answer_release, model_releases
+from asyncfl.privacy.ledger.rows import ledger
 from asyncfl.privacy.noise import ScoreNoise
 from asyncfl.privacy.scheme import Guarantee, Unit
+from tests.privacy.planned import model_accounts, published_models
 
 
 def test_scores_without_noise_count_as_no_mechanism() -> None:
@@ -23,3 +32,72 @@ def test_scores_with_noise_are_one_gaussian_release(unit: Unit, sensitivity: flo
     noise = ScoreNoise(epsilon=0.5)
     budgeted = answer_release(noise, stated, 3, 20)
     assert (budgeted.epsilon, budgeted.std) == (0.5, noise.std_of(3, 20, False))
+
+
+CONTEXT = PrivacyContext(clients=6, participants=4, rounds=8, smallest_samples=10, exposures=1)
+SCHEME = DpFedAvg(noise_multiplier=1.0, neighbours="replace", noise_at="server")
+
+
+def model(*clients, scheme=SCHEME, **noise):
+    """A version that one update of each of `clients` entered, all with the same weight."""
+    entered = [Contribution(client, 10, weight=1 / len(clients)) for client in clients]
+    return model_releases(scheme, CONTEXT, 1.0, entered, **noise)
+
+
+def test_a_model_has_one_noise_and_a_sensitivity_for_each_client():
+    made = model(4, 4, 1, 4, server_std=0.25)
+    assert {client: one.sensitivity for client, one in made.items()} == {4: 1.5, 1: 0.5}
+    assert {one.std for one in made.values()} == {0.25}
+    by_clients = model(4, 4, 1, 4, scheme=SCHEME.model_copy(update={"noise_at": "client"}), upload_stds=[1.0] * 4)
+    assert by_clients[1].std == pytest.approx(1 / math.sqrt(4))
+
+
+def test_model_epsilon_is_that_of_the_most_exposed_client():
+    versions = [model(0, 1, 2, 3), model(4, 4, 1, 4), model(0, 1, 2, 3), model(5, 5, 5, 5)]
+    (account,) = model_accounts(SCHEME, CONTEXT, {"server": published_models(enumerate(versions))})
+    # z = 1/2 for the client that weighs most in a version, and three times that for one with a third of its weight.
+    one, third = 4.0, 4.0 / 9
+    of_client_1 = [one, one + third, 2 * one + third, 2 * one + third]
+    assert account.history.summed_mu == pytest.approx(of_client_1)
+    assert account.spent.exact == pytest.approx(exact_epsilon(of_client_1, 1e-5))
+    assert account.history.claimed == pytest.approx(np.array([1, 2, 3, 3]) * account.guarantee.epsilon / 8)
+    assert account.releases.sensitivity.tolist() == [0.5, 1.5, 0.5, 2.0]
+    found = ledger(SCHEME, CONTEXT, np.full(6, 10), [], [account], 1.0)
+    assert found["releases"].tolist() == [4]
+    assert found["exact_epsilon"] == account.spent.exact[-1:]
+    assert found["squared_mu"] == account.history.summed_mu[-1:]
+    assert found["noise_multiplier"] == pytest.approx([0.5])
+    over_time = spending([], [account], 6, 4)
+    assert over_time["exact_epsilon"].tolist() == account.spent.exact[:3].tolist(), "the last says nothing new"
+    assert over_time["releases"].tolist() == [1, 2, 3]
+
+
+@given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=6), min_size=1, max_size=6))
+def test_model_epsilon_is_the_largest_over_clients_for_random_versions(versions):
+    made = [model(*clients, server_std=0.25) for clients in versions]
+    (account,) = model_accounts(SCHEME, CONTEXT, {"server": published_models(enumerate(made))})
+    for turn in range(len(versions)):
+        sums = [sum((8 * of.count(c) / len(of)) ** 2 for of in versions[: turn + 1]) for c in range(6)]
+        assert account.history.summed_mu[turn] == pytest.approx(max(sums))
+        assert account.spent.exact[turn] == pytest.approx(exact_epsilon(max(sums), 1e-5))
+    assert (np.diff(account.spent.basic) >= 0).all()
+    assert (np.diff(account.spent.rdp) >= 0).all()
+
+
+LAPLACE = LaplaceNoise(epsilon=1.0, delta=1e-5, composition="advanced", releases=10)
+
+
+def test_varying_laplace_noise_is_bounded_from_above():
+    scheme = Mechanisms(server=LAPLACE)
+    versions = [model(0, 1, 2, 3, scheme=scheme), model(4, 4, 1, 4, scheme=scheme), model(0, 0, 1, 2, scheme=scheme)]
+    (account,) = model_accounts(scheme, CONTEXT, {"server": published_models(enumerate(versions))})
+    b = versions[0][0].multiplier
+    assert versions[1][1].multiplier == pytest.approx(3 * b)
+    by_client = {0: [MechanismEvent("laplace", b, 2)], 1: [MechanismEvent("laplace", f * b, 1) for f in (1, 2, 3)]}
+    exact = max(epsilons_of(parts, 1e-5).exact for parts in by_client.values())
+    assert account.spent.basic[-1] == pytest.approx(2 / b)
+    assert exact <= account.spent.exact[-1] * (1 + 1e-4)
+    assert account.spent.exact[-1] <= account.spent.rdp[-1]
+    even = [model(0, 1, 2, 3, scheme=scheme)] * 3
+    (account,) = model_accounts(scheme, CONTEXT, {"server": published_models(enumerate(even))})
+    assert account.spent.exact[-1] == pytest.approx(epsilons_of([MechanismEvent("laplace", b, 3)], 1e-5).exact)

@@ -1,16 +1,18 @@
-"""Rows of the ledger: published values for the papers' settings, oracles, and laws."""
+"""Rows of the ledger and their flags: published values for the papers' settings, oracles, and laws."""
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.privacy import GaussianUpload, Mechanisms, Nbafl, NoPrivacy, PrivacyContext
+from asyncfl.privacy import GaussianUpload, Mechanisms, Nbafl, NoPrivacy, PrivacyContext, Scheme
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.flags import HEURISTIC, NO_NOISE
-from asyncfl.privacy.ledger.rows import COLUMNS, claim_holds, ledger
+from asyncfl.privacy.flags import CLASSICAL, HEURISTIC, INVALID, NO_NOISE, OVERDRAWN
+from asyncfl.privacy.ledger.rows import COLUMNS, claim_holds, flags_of, ledger
 from tests.privacy.planned import model_accounts, models_of, upload_accounts, uploads_of
 
 CONTEXT = PrivacyContext(clients=50, participants=50, rounds=25, smallest_samples=100, exposures=1)
@@ -68,19 +70,6 @@ def test_exact_epsilons_of_safl_equal_the_published_values():
     assert found["exact_epsilon"] == pytest.approx([5.62, 15.04, 23.70, 74.88], abs=5e-3)
     assert found["naive_epsilon"].tolist() == [6, 30, 60, 300]
     assert found["claim_holds"].tolist() == [None, False, False, False]
-
-
-def test_each_adversary_has_its_rows():
-    uploads = {"eavesdropper": [1, 0], "server": [2, 2], "both": [3, 2]}
-    found = drawn_up(Nbafl(epsilon=60), CONTEXT, np.full(2, 100), uploads, {"eavesdropper": []})
-    assert found["adversary"].tolist() == [
-        *["eavesdropper"] * 2,
-        *["server"] * 2,
-        *["both"] * 2,
-        "eavesdropper",
-    ]
-    assert found["releases"][-1] == 0
-    assert found["exact_epsilon"][-1] == 0
 
 
 def test_epsilon_is_infinite_without_privacy():
@@ -150,3 +139,55 @@ def test_invalid_noise_on_an_unbounded_model_has_no_known_epsilon():
     assert found["claimed_epsilon"].tolist() == [100, 100]
     assert found["claim_holds"].tolist() == [True, None]
     assert "released without noise" not in found["flags"][1]
+
+
+def flagged(
+    scheme: Scheme, context: PrivacyContext = CONTEXT, once: float | None = None, of_models: bool = False
+) -> Any:
+    stated = scheme.model_guarantee(context) if of_models else scheme.upload_guarantee(context)
+    return flags_of(scheme, context, stated, once, of_models)
+
+
+def gaussian(epsilon: float, **fields: Any) -> dict[str, Any]:
+    return {"kind": "gaussian", "epsilon": epsilon, **fields}
+
+
+def test_a_classical_mechanism_past_its_limit_is_flagged() -> None:
+    past = gaussian(20, calibration="classical")
+    assert flagged(Mechanisms(client=past)) == [CLASSICAL]
+    assert flagged(Mechanisms(client=gaussian(20))) == []
+    assert flagged(Mechanisms(client=gaussian(8.4, calibration="classical"))) == []
+    shared = gaussian(20, calibration="classical", releases="rounds")
+    assert flagged(Mechanisms(client=shared)) == [], "one of 25 releases has .8"
+    both = Mechanisms(client=gaussian(1), server=past)
+    assert (flagged(both), flagged(both, of_models=True)) == ([], [CLASSICAL])
+    literal = {"kind": "laplace", "epsilon": 1, "sensitivity_from": "seed_literal"}
+    assert flagged(Mechanisms(client=literal)) == [INVALID]
+
+
+@pytest.mark.parametrize(
+    ("composition", "per_release", "past"),
+    [
+        # The limit is 6.772 at delta = .01, and 7.688 at a twenty-fifth of it.
+        ("naive", 6.7, False),
+        ("naive", 6.8, True),
+        ("naive_delta_split", 7.6, False),
+        ("naive_delta_split", 7.7, True),
+        ("analytic", 50, False),
+        ("rdp", 50, False),
+    ],
+)
+def test_the_classical_limit_uses_the_delta_of_one_release(composition: Any, per_release: float, past: bool) -> None:
+    context = replace(CONTEXT, exposures=25)
+    scheme = Nbafl(epsilon=25 * per_release, clip_norm=1.0, composition=composition, constant=1, sensitivity="2C")
+    assert (CLASSICAL in flagged(scheme, context)) == past
+    assert (CLASSICAL in flagged(scheme, context, once=per_release)) == past
+
+
+def test_noise_in_each_epoch_is_flagged_if_it_exceeds_the_claim() -> None:
+    three = replace(CONTEXT, epochs=3)
+    scheme = GaussianUpload(epsilon=6, noise="epoch")
+    assert flagged(scheme, three) == [OVERDRAWN, HEURISTIC]
+    assert flagged(scheme) == flagged(GaussianUpload(epsilon=6), three) == [HEURISTIC]
+    assert flagged(GaussianUpload(epsilon=9, noise="epoch"), three) == [CLASSICAL, OVERDRAWN, HEURISTIC]
+    assert flagged(GaussianUpload(epsilon=12, noise="epoch", budget="total"), three) == [HEURISTIC]

@@ -1,4 +1,4 @@
-"""Answers of `asyncfl privacy` about mechanisms."""
+"""Answers of `asyncfl privacy` and `asyncfl bounds`."""
 
 import json
 import math
@@ -9,24 +9,18 @@ from pydantic import ValidationError
 from asyncfl.privacy.accounting import MechanismEvent
 from asyncfl.privacy.accounting.gaussian import classical_constant, exact_epsilon
 from asyncfl.privacy.flags import CLASSICAL
+from asyncfl.privacy.queries.bounds import BoundsQuestion
 from asyncfl.privacy.queries.epsilon_and_noise import (
     ComposeQuestion,
     EpsilonQuestion,
     ExposureQuestion,
+    NbaflQuestion,
     NoiseQuestion,
 )
 
 
 def column(answer, name):
     return {row["accountant"]: row[name] for row in answer["accountants"]}
-
-
-def test_epsilon_of_laplace_noise_equals_the_published_values():
-    found = column(EpsilonQuestion(noise_multiplier=10, releases=100, laplace=True).answer(), "epsilon")
-    assert found["basic"] == pytest.approx(10)
-    assert found["advanced"] == pytest.approx(5.850, abs=5e-4)
-    assert found["rdp"] == pytest.approx(4.53269, abs=6e-6)
-    assert found["exact"] == pytest.approx(4.22035, abs=6e-6)
 
 
 def test_a_replaced_record_in_a_sample_has_no_renyi_bound():
@@ -80,12 +74,7 @@ def test_composition_of_different_releases():
     ).answer()
     found = column(answer, "epsilon")
     assert (found["exact"], found["rdp"]) == (pytest.approx(1.224343), pytest.approx(1.335174))
-    assert [row["releases"] for row in answer["alone"]] == [
-        "gaussian:5x1",
-        "gaussian:6x1",
-        "gaussian:7x1",
-        "gaussian:8x1",
-    ]
+    assert [row["releases"] for row in answer["alone"]] == [f"gaussian:{z}x1" for z in (5, 6, 7, 8)]
     assert answer["alone"][0]["exact_epsilon"] == pytest.approx(exact_epsilon(0.04, 1e-5))
 
 
@@ -109,3 +98,46 @@ def test_all_faults_of_a_question_are_reported():
     for no_number in (math.inf, math.nan):
         with pytest.raises(ValidationError, match="a finite number"):
             NoiseQuestion(epsilon=no_number)
+
+
+def test_noise_of_figure_4_equals_the_published_values():
+    found = NbaflQuestion(clients=50, participants=20, rounds=25, exposures=2, epsilon=50).answer()
+    assert found["sigma_u"] == pytest.approx(0.06215023, abs=5e-9)
+    assert (found["sigma_a"], found["sigma_d"], found["b"]) == (None, 0, None)
+    assert found["gamma"] == pytest.approx(0.50833912, abs=5e-9)
+    assert found["rounds_without_server_noise"] == pytest.approx(98.359536, abs=5e-7)
+    assert found["server_rule"].startswith("paper: none")
+    assert found["sigma_model"] == pytest.approx(found["sigma_u"] / 20**0.5)
+    json.dumps(found, allow_nan=False)
+
+
+@pytest.mark.parametrize(("epsilon", "exact", "renyi"), [(50, 111.9, 119.3), (60, 154.3, 163.5), (100, 390.3, 406.3)])
+def test_epsilons_of_the_noise_equal_the_published_values(epsilon, exact, renyi):
+    once, always, model = NbaflQuestion(epsilon=epsilon).answer()["worth"]
+    assert (once["release"], once["releases"]) == ("upload", 1)
+    assert once["exact_epsilon"] == pytest.approx(exact, abs=0.05)
+    assert once["rdp_epsilon"] == pytest.approx(renyi, abs=0.06)
+    assert (always["releases"], model["releases"], model["release"]) == (25, 25, "model")
+    assert always["exact_epsilon"] > once["exact_epsilon"] > model["exact_epsilon"]
+
+
+def test_theorem_2_is_answered():
+    found = BoundsQuestion().answer()
+    assert (found["theorem"], found["P"], found["undefined"]) == (2, 0.75, None)
+    assert found["bound"] == pytest.approx(0.22281512, abs=5e-9)
+    assert found["best_rounds"]["best"] == 15
+    json.dumps(found, allow_nan=False)
+
+
+def test_theorem_3_is_answered_or_explains_why_it_is_undefined():
+    partial = {"participants": 20, "loss": {"smoothness": 0.1}}
+    found = BoundsQuestion(**partial, noise={"epsilon": 6}).answer()
+    assert (found["theorem"], found["undefined"]) == (3, None)
+    assert found["bound"] == pytest.approx(0.08666987, abs=5e-7)
+    none = BoundsQuestion(**partial, noise={"epsilon": 50}).answer()
+    assert none["bound"] is None
+    assert "epsilon/T < -ln(1 - K/N)" in none["undefined"]
+    diverging = BoundsQuestion(participants=20).answer()
+    assert "0 <= Q < 1" in diverging["undefined"]
+    assert diverging["best_rounds"] is diverging["best_participants"] is None
+    json.dumps([found, none, diverging], allow_nan=False)

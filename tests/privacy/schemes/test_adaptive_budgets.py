@@ -1,4 +1,4 @@
-"""The adaptive scheme: budgets and noise of each upload, claims and faults."""
+"""Adaptive budgets: budgets, noise and claims of each upload, their rows in the ledger, and the trusted shuffler."""
 
 from __future__ import annotations
 
@@ -9,20 +9,25 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from asyncfl.base.errors import ScenarioError
+from asyncfl.learning import Mlp
 from asyncfl.privacy import AdaptiveBudgets, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.ledger.releases import upload_release
+from asyncfl.privacy.flags import BUDGETS, CLASSICAL, HEURISTIC
+from asyncfl.privacy.ledger.releases import releases_of, upload_release
+from asyncfl.privacy.ledger.rows import ledger
 from asyncfl.privacy.release import Contribution
 from asyncfl.privacy.schemes.adaptive_budgets import (
     LossHistory,
+    Shuffler,
     adjusted_budget,
     constant_budget,
+    swapped_order,
 )
 from asyncfl.privacy.upload_records import Upload
 from asyncfl.scenario import Scenario
+from tests.privacy.planned import model_accounts, published_models, upload_accounts, uploads_of
 
 CONTEXT = PrivacyContext(
     clients=5, participants=5, rounds=250, smallest_samples=1000, exposures=0, batch_size=32, epochs=1, lr=0.01
@@ -131,23 +136,6 @@ def test_the_control_spends_as_much_as_its_reference_run() -> None:
         assert measured.reference is None
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"budgets": ()}, "at least 1"),
-        ({"budgets": (4, 0)}, "greater than 0"),
-        ({"budgets": (4,), "threshold": 0}, "greater than 0"),
-        ({"budgets": (4,), "shuffler": {"swaps": -1}}, "greater than or equal to 0"),
-    ],
-)
-def test_invalid_fields_are_refused(fields: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValidationError, match=words):
-        AdaptiveBudgets.model_validate(fields)
-
-
-BUDGETS = st.lists(st.floats(0.1, 100), min_size=1, max_size=20)
-
-
 def test_budget_after_the_loss_fell_from_2_3_to_0_5() -> None:
     assert adjusted_budget("linear", 4, 1, 2.3, 0.5) == pytest.approx(5.8)
     assert adjusted_budget("exponential", 4, 1, 2.3, 0.5) == pytest.approx(24.19859, abs=5e-6)
@@ -155,7 +143,7 @@ def test_budget_after_the_loss_fell_from_2_3_to_0_5() -> None:
     assert adjusted_budget("none", 4, 1, 2.3, 0.5) == 4
 
 
-@given(BUDGETS)
+@given(st.lists(st.floats(0.1, 100), min_size=1, max_size=20))
 def test_constant_budgets_spend_as_much_as_varying_ones(spent: list[float]) -> None:
     naive, renyi = constant_budget(spent, "naive"), constant_budget(spent, "rdp")
     assert len(spent) * naive == pytest.approx(sum(spent))
@@ -203,3 +191,130 @@ def test_gradient_uploads_need_plain_sgd(scenario: Scenario, training: dict[str,
     assert faults(scenario, {"upload": "gradient"}, **training) == [GRADIENT.format(got)]
     scenario.override({"privacy": FIVE, **training})
     scenario.override({"privacy": {**FIVE, "upload": "gradient"}})
+
+
+SAMPLES = np.full(5, 1000)
+SETTING_1 = (1, 1, 2, 2, 3)
+
+
+def context(clients: int = 5) -> PrivacyContext:
+    return PrivacyContext(clients, clients, 250, 1000, 0, batch_size=32, lr=0.01)
+
+
+def constant(budgets: tuple[float, ...] = SETTING_3, **fields: Any) -> AdaptiveBudgets:
+    return AdaptiveBudgets(budgets=budgets, adjustment="none", **fields)
+
+
+def after(scheme: AdaptiveBudgets, uploads: list[int]) -> dict[str, list[Any]]:
+    """The ledger of typical uploads."""
+    facts = context(len(uploads))
+    made = {"server": uploads_of(scheme, facts, SAMPLES[: len(uploads)], uploads)}
+    found = ledger(scheme, facts, SAMPLES[: len(uploads)], upload_accounts(scheme, facts, made))
+    return {name: column.tolist() for name, column in found.items()}
+
+
+def of_budgets(scheme: AdaptiveBudgets, *made: list[float]) -> dict[str, list[Any]]:
+    """The ledger where each client's uploads had the budgets `made`."""
+    facts = context(len(made))
+    releases = [
+        (client, turn, upload_release(scheme, facts, None, Contribution(client, 1000, turn, epsilon)))
+        for client, budgets in enumerate(made)
+        for turn, epsilon in enumerate(budgets)
+    ]
+    accounts = upload_accounts(scheme, facts, {"server": releases_of(releases)})
+    return {name: column.tolist() for name, column in ledger(scheme, facts, SAMPLES[: len(made)], accounts).items()}
+
+
+def test_each_client_is_promised_its_own_budget() -> None:
+    scheme = constant(SETTING_1)
+    assert [scheme.upload_guarantee(context(), client).epsilon for client in range(5)] == [1, 1, 2, 2, 3]
+    assert scheme.upload_guarantee(context()).epsilon == 3, "what is promised to all is the largest"
+    assert upload_release(scheme, context(), None, Contribution(0, 1000)).epsilon == 1
+    assert upload_release(scheme, context(), None, Contribution(-1, 1000)).epsilon == 3
+
+
+def test_the_ledger_of_setting_3_over_250_rounds() -> None:
+    found = after(constant(), [250] * 5)
+    assert found["claimed_epsilon"] == [4, 4, 8, 8, 12]
+    assert found["naive_epsilon"] == [1000, 1000, 2000, 2000, 3000]
+    assert found["exact_epsilon"] == pytest.approx([140, 140, 451, 451, 933], abs=0.5)
+    assert found["claim_holds"] == [False] * 5
+
+
+def test_adjusted_budgets_claim_the_largest_upload_budget() -> None:
+    found = of_budgets(AdaptiveBudgets(budgets=(8, 8, 4)), [8, 8, 18.6], [8, 8, 0.1], [])
+    assert found["claimed_epsilon"] == [18.6, 8, 4]
+    assert found["naive_epsilon"] == pytest.approx([34.6, 16.1, 0])
+    assert found["exact_epsilon"][0] > 23.0734, "what its last upload alone is worth"
+    assert found["claim_holds"] == [False, False, None]
+
+
+@pytest.mark.parametrize(
+    ("budgets", "made", "flagged"),
+    [
+        # The limit of the classical calibration is 8.42 at delta = 1e-5.
+        ((8, 8), ([8, 8, 18.6], [8, 8, 8.3]), [True, False]),
+        ((1, 12), ([1], [12]), [False, True]),
+        ((1, 12), ([], []), [False, True]),
+        ((12, 12), ([8, 0.1], [12, 0.1]), [False, True]),
+    ],
+)
+def test_the_classical_limit_is_checked_per_client(
+    budgets: tuple[float, ...], made: tuple[list[float], ...], flagged: list[bool]
+) -> None:
+    found = of_budgets(constant(budgets), *made)
+    assert [CLASSICAL in flags for flags in found["flags"]] == flagged
+    assert all(HEURISTIC in flags for flags in found["flags"])
+    adjusted = of_budgets(AdaptiveBudgets(budgets=budgets), *made)
+    assert [CLASSICAL in flags for flags in adjusted["flags"]] == flagged
+    assert all(BUDGETS in flags for flags in adjusted["flags"])
+
+
+def test_a_model_claims_the_threshold() -> None:
+    scheme = constant(threshold=36)
+    assert scheme.model_guarantee(context()).neighbours == "replace at every client"
+    assert constant(threshold=36, round_budget="max").model_guarantee(context()).neighbours == "replace"
+    assert constant().model_guarantee(context()) is None
+    accounts = model_accounts(scheme, context(), {"server": published_models([])})
+    found = ledger(scheme, context(), SAMPLES, [], accounts)
+    assert found["claimed_epsilon"].tolist() == [36]
+    assert found["flags"].tolist() == [f"{CLASSICAL}; {HEURISTIC}"]
+
+
+LAYOUT = Mlp(hidden=(3,)).layout((1, 2, 2), 2)
+
+
+def models_of_clients(count: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(count, LAYOUT.n_parameters)).astype(np.float32)
+
+
+@pytest.mark.parametrize(("swaps", "probability"), [(1, 0.6), (2, 0.4), (5, 0.225), (10, 0.200781)])
+def test_probability_that_a_layer_stays_with_its_client(swaps: int, probability: float) -> None:
+    # A swap moves the layer in one of m = 5 places with probability 2/m, to any other place alike.
+    assert probability == pytest.approx(1 / 5 + 4 / 5 * (1 - 2 / 4) ** swaps, abs=5e-7)
+    random = np.random.default_rng(swaps)
+    draws = 20_000
+    own = np.mean([swapped_order(5, swaps, random)[2] == 2 for _ in range(draws)])
+    assert own == pytest.approx(probability, abs=4 * (probability * (1 - probability) / draws) ** 0.5)
+
+
+@given(st.integers(1, 7), st.integers(0, 30), st.integers(0, 100))
+def test_shuffling_permutes_whole_layers_and_keeps_sums(count: int, swaps: int, seed: int) -> None:
+    before = models_of_clients(count, seed)
+    after = before.copy()
+    Shuffler(swaps=swaps).shuffle(after, LAYOUT, np.ones(count, bool), np.random.default_rng(seed))
+    for layer in LAYOUT.layers:
+        old, new = before[:, layer.slice], after[:, layer.slice]
+        assert sorted(map(bytes, old)) == sorted(map(bytes, new)), "whole layers, weight and bias together"
+    np.testing.assert_allclose(after.sum(axis=0), before.sum(axis=0), rtol=1e-4, atol=1e-5)
+
+
+def test_malformed_uploads_are_not_shuffled() -> None:
+    models = models_of_clients(5)
+    models[1, 0] = np.nan
+    before = models.copy()
+    sound = np.array([True, True, True, False, True])
+    Shuffler(swaps=50).shuffle(models, LAYOUT, sound, np.random.default_rng(0))
+    np.testing.assert_array_equal(models[[1, 3]], before[[1, 3]])
+    assert (models[[0, 2, 4]] != before[[0, 2, 4]]).any()
+    np.testing.assert_allclose(models[[0, 2, 4]].sum(axis=0), before[[0, 2, 4]].sum(axis=0), atol=1e-5)
