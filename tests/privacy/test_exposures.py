@@ -3,13 +3,7 @@
 import pytest
 
 from asyncfl.base.errors import Fault
-from asyncfl.privacy.exposures import (
-    Exposures,
-    MeasuredExposures,
-    ShareExposures,
-    assumed_exposures,
-    exposure_faults,
-)
+from asyncfl.privacy.exposures import Exposures, MeasuredExposures, ShareExposures, assumed_exposures, exposure_faults
 
 
 @pytest.mark.parametrize(("rounds", "expected"), [(5, 1), (10, 2), (14, 3), (15, 3), (25, 5), (30, 6)])

@@ -8,15 +8,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from asyncfl.base.streams import Streams
-from asyncfl.privacy import (
-    AdaptiveBudgets,
-    AnyScheme,
-    Contribution,
-    GaussianUpload,
-    Mechanisms,
-    Nbafl,
-    PrivacyContext,
-)
+from asyncfl.privacy import AdaptiveBudgets, AnyScheme, Contribution, GaussianUpload, Mechanisms, Nbafl, PrivacyContext
 from asyncfl.privacy.scheme import Curious, coalition
 
 READER = TypeAdapter(AnyScheme)

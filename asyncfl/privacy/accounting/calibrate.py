@@ -16,7 +16,6 @@ loss distributions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -175,24 +174,9 @@ def multiplier_for(
         return math.log(min(max(found, math.exp(-_FAR)), math.exp(_FAR))) - math.log(epsilon)
 
     if rate < 1 and accountant == "exact":
-        # Another accountant gives a sufficient multiplier, up to rounding.
+        # Another accountant gives a sufficient multiplier, up to rounding; each evaluation takes a second.
         other: Accountant = "rdp" if neighbours == "add_remove" else "basic"
         enough = multiplier_for(epsilon, delta, "gaussian", releases, rate, neighbours, other)
         assert enough is not None
-        return _by_distributions(missing, math.log(enough) + 1e-6)
+        return smallest_sufficient(missing, enough * (1 + 1e-6), precision=1e-6)
     return smallest_sufficient(missing, precision=_PRECISION, least=_LEAST)
-
-
-def _by_distributions(missing: Callable[[float], float], high: float) -> float:
-    """Return the root of `missing` below e^`high` with few evaluations: each takes a second."""
-    from scipy.optimize import brentq
-
-    def excess(log_multiplier: float) -> float:
-        return missing(math.exp(log_multiplier))
-
-    low = high
-    while (at_low := excess(low)) <= 0:
-        # Epsilon is almost inversely proportional to the noise.
-        low, high = low + max(at_low, -30.0) - 0.01, low
-    found = float(brentq(excess, low, high, xtol=1e-6))
-    return math.exp(found if excess(found) <= 0 else min(found + 2e-6, high))

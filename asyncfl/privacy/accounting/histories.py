@@ -7,8 +7,8 @@ look-up. Only holders with varying Laplace noise, or with both kinds of noise, a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,18 +31,13 @@ _FEW_KINDS = 4  # kinds of Gaussian noise of one holder up to which every single
 _NODES = 80
 
 
-@dataclass(frozen=True)
-class SpentEpsilons:
+class SpentEpsilons(NamedTuple):
     """(n,) epsilon of each holder's releases up to and including this one, one entry per release."""
 
     basic: Floats
     advanced: Floats
     rdp: Floats
     exact: Floats
-
-    @property
-    def columns(self) -> tuple[Floats, Floats, Floats, Floats]:
-        return self.basic, self.advanced, self.rdp, self.exact
 
 
 class _Group:
@@ -59,21 +54,19 @@ class _Group:
             self.squared_mu: Floats = np.cumsum(np.where(laplace, 0.0, count / multiplier**2))
         self.squares: Floats = self.multiplier[~self.laplace] ** -2.0
         self.sharing: Ints = self.totals[:, ~self.laplace].sum(axis=1)
-        self.share: Floats = delta / np.maximum(self.sharing, 1)
-        """(releases,) share of delta of each Gaussian release; Laplace releases need none."""
+        self.share: Floats = delta / np.maximum(self.sharing, 1)  # (releases,) of delta for each Gaussian release
 
-    def fill(self, result: SpentEpsilons, whole: Floats, halved: Floats, delta: float) -> None:
-        """Store basic and advanced epsilons, given (releases, Gaussian kinds) epsilons at a share and half a share."""
+    def basic_and_advanced(self, whole: Floats, halved: Floats, delta: float) -> tuple[Floats, Floats]:
+        """Compose (releases, Gaussian kinds) epsilons at a share and half a share of delta."""
         totals = self.totals
         own = np.tile(np.where(self.laplace, 1 / self.multiplier, 0.0), (len(totals), 1))
         half = own.copy()
         own[:, ~self.laplace], half[:, ~self.laplace] = whole, halved
-        result.basic[self.places] = np.sum(totals * own, axis=1)
         slack = np.where(self.sharing > 0, delta / 2, delta)
         with np.errstate(over="ignore", invalid="ignore"):
             grown = np.where(totals > 0, totals * half * np.expm1(half), 0.0).sum(axis=1)
             squares = np.where(totals > 0, totals * half**2, 0.0).sum(axis=1)
-        result.advanced[self.places] = np.sqrt(-2 * np.log(slack) * squares) + grown
+        return np.sum(totals * own, axis=1), np.sqrt(-2 * np.log(slack) * squares) + grown
 
 
 def histories(
@@ -105,18 +98,18 @@ def _histories(
     holder: bytes, laplace: bytes, multiplier: bytes, count: bytes, delta: float, compose_mixed: bool
 ) -> SpentEpsilons:
     holders, numbers = np.frombuffer(holder, np.int64), np.frombuffer(count, np.int64)
-    result = SpentEpsilons(*(np.zeros(len(holders)) for _ in range(4)))
-    groups = list(_groups(holders, np.frombuffer(laplace, bool), np.frombuffer(multiplier), numbers, delta, result))
+    table = np.zeros((4, len(holders)))
+    result = SpentEpsilons(*table)
+    groups = list(_groups(holders, np.frombuffer(laplace, bool), np.frombuffer(multiplier), numbers, delta, table))
     if delta <= 0:
         # Only pure epsilons count, and they add up by every accountant.
         for group in groups:
             each = np.where(group.laplace, 1 / group.multiplier, np.inf)
-            for column in result.columns:
-                column[group.places] = np.where(group.totals > 0, group.totals * each, 0.0).sum(axis=1)
+            table[:, group.places] = np.where(group.totals > 0, group.totals * each, 0.0).sum(axis=1)
     else:
         _single_budgets(groups, delta, result)
         _renyi_and_exact(groups, delta, compose_mixed, result)
-    for column in result.columns:
+    for column in result:
         column.flags.writeable = False
     return result
 
@@ -131,17 +124,15 @@ def _rounded(multiplier: ArrayLike) -> Floats:
 
 
 def _groups(
-    holders: Ints, laplace: NDArray[np.bool_], multiplier: Floats, count: Ints, delta: float, result: SpentEpsilons
+    holders: Ints, laplace: NDArray[np.bool_], multiplier: Floats, count: Ints, delta: float, table: Floats
 ) -> Iterator[_Group]:
-    """Yield each holder's releases; in `result` epsilons from a release without noise on become infinite."""
+    """Yield each holder's releases; in `table` epsilons from a release without noise on become infinite."""
     order = np.argsort(holders, kind="stable")
-    cuts = np.flatnonzero(np.diff(holders[order])) + 1
-    for places in np.split(order, cuts) if len(order) else []:
+    for places in np.split(order, np.flatnonzero(np.diff(holders[order])) + 1):
         numbers = np.where(np.isinf(multiplier[places]), 0, count[places])
         bare = np.flatnonzero((multiplier[places] == 0) & (numbers > 0))
         if len(bare):
-            for column in result.columns:
-                column[places[bare[0] :]] = np.inf
+            table[:, places[bare[0] :]] = np.inf
             places, numbers = places[: bare[0]], numbers[: bare[0]]
         informative = np.flatnonzero(numbers)
         if len(informative):
@@ -180,29 +171,29 @@ def _renyi_and_exact(groups: list[_Group], delta: float, compose_mixed: bool, re
 
 def _single_budgets(groups: list[_Group], delta: float, result: SpentEpsilons) -> None:
     """Store the epsilons of basic and advanced composition in `result`."""
-    varied = [group for group in groups if len(group.squares) > _FEW_KINDS]
-    alike = [group for group in groups if len(group.squares) <= _FEW_KINDS]
-    if alike:
-        squares = np.concatenate([np.repeat(one.squares, len(one.share)) for one in alike])
-        shares = np.concatenate([np.tile(one.share, len(one.squares)) for one in alike])
-        # All holders at once, because most of them have equal entries.
-        whole, halved = exact_epsilon(squares, shares), exact_epsilon(squares, shares / 2)
-        stops = np.cumsum([len(one.squares) * len(one.share) for one in alike])[:-1]
-        for one, of_share, of_half in zip(alike, np.split(whole, stops), np.split(halved, stops), strict=True):
-            shape = len(one.squares), len(one.share)
-            one.fill(result, of_share.reshape(shape).T, of_half.reshape(shape).T, delta)
-    for one, of_share, of_half in zip(varied, _interpolated(varied, 1.0), _interpolated(varied, 0.5), strict=True):
-        one.fill(result, of_share, of_half, delta)
+    for solve, few in ((_solved, True), (_interpolated, False)):
+        some = [group for group in groups if (len(group.squares) <= _FEW_KINDS) == few]
+        if some:
+            for one, whole, halved in zip(some, solve(some, 1.0), solve(some, 0.5), strict=True):
+                result.basic[one.places], result.advanced[one.places] = one.basic_and_advanced(whole, halved, delta)
+
+
+def _solved(groups: list[_Group], factor: float) -> Iterator[Floats]:
+    """Yield (releases, Gaussian kinds) epsilon of single releases at `factor` of their share of delta, for each
+    holder."""
+    squares = np.concatenate([np.tile(one.squares, len(one.share)) for one in groups])
+    shares = np.concatenate([np.repeat(one.share, len(one.squares)) for one in groups])
+    # All holders at once, because most of them have equal entries.
+    stops = np.cumsum([len(one.squares) * len(one.share) for one in groups])[:-1]
+    for one, found in zip(groups, np.split(exact_epsilon(squares, factor * shares), stops), strict=True):
+        yield found.reshape(len(one.share), len(one.squares))
 
 
 def _interpolated(groups: list[_Group], factor: float) -> Iterator[Floats]:
-    """Yield (releases, Gaussian kinds) epsilon of single releases at `factor` of their share of delta, for each holder,
-    by one spline over the logarithms of noise and share, accurate to 1e-6: if each release has its own noise, there are
-    far more evaluations than nodes."""
+    """Yield the same by one spline over the logarithms of noise and share, accurate to 1e-6: if each release has its
+    own noise, there are far more evaluations than nodes."""
     from scipy.interpolate import RectBivariateSpline
 
-    if not groups:
-        return
     logs = [(np.log(one.squares), np.log(factor * one.share)) for one in groups]
     noise = np.linspace(min(x.min() for x, _ in logs) - 0.01, max(x.max() for x, _ in logs) + 0.01, _NODES)
     share = np.linspace(min(y.min() for _, y in logs) - 0.01, max(y.max() for _, y in logs) + 0.01, _NODES)

@@ -67,10 +67,7 @@ def _rate_interval(members: Floats, falling: Floats, rate: float, confidence: fl
     below = np.flatnonzero(1 - at_most <= level)
     strict = members > falling[above[-1]] if len(above) else np.zeros(len(members), bool)
     loose = members >= falling[below[0]] if len(below) else np.ones(len(members), bool)
-    return (
-        lower_bound(int(strict.sum()), len(members), level),
-        upper_bound(int(loose.sum()), len(members), level),
-    )
+    return (lower_bound(int(strict.sum()), len(members), level), upper_bound(int(loose.sum()), len(members), level))
 
 
 def curve(members: Floats, others: Floats) -> tuple[Floats, Floats]:

@@ -17,10 +17,7 @@ AUDITS: tuple[Audit, ...] = ("twins", "canaries")
 
 
 def with_measured(
-    ledger: pa.Table,
-    epsilons: Mapping[Row, float],
-    disproved: frozenset[Row] = frozenset(),
-    by: Audit = "twins",
+    ledger: pa.Table, epsilons: Mapping[Row, float], disproved: frozenset[Row] = frozenset(), by: Audit = "twins"
 ) -> pa.Table:
     """Return `ledger` with the lower bounds on epsilon from an audit and with `claim_holds` updated.
 

@@ -51,11 +51,7 @@ def known_releases(
     at = np.flatnonzero(facts.direct & ~of_members)
     ones = np.ones_like(sent.count)
     every = Releases(sent.client, facts.moment, sent.laplace, sent.std, s, sent.count, sent.epsilon, ones)
-    parts = [
-        every.select(at),
-        _residuals(sent, versions, view, facts, s),
-        _copies(sent, versions, view, facts, s),
-    ]
+    parts = [every.select(at), _residuals(sent, versions, view, facts, s), _copies(sent, versions, view, facts, s)]
     if sent.bits is not None:
         parts = _with_bits(Releases.concatenate(parts), _known_bits(sent, versions, view, sent.bits))
     if view.further:

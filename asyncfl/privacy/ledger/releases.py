@@ -143,10 +143,10 @@ class PublishedModels:
     def spent(self, delta: float) -> SpentEpsilons:
         """Return (n_models,) epsilons after each model at the total `delta`, for the client for which each is largest;
         with varying Laplace noise an upper bound."""
-        found = SpentEpsilons(*map(self._largest, self.clients.spent(delta, compose_mixed=False).columns))
+        found = SpentEpsilons(*map(self._largest, self.clients.spent(delta, compose_mixed=False)))
         if not self.clients.laplace.any():
             return found
-        return replace(found, exact=np.minimum(found.exact, self.releases.spent(delta, compose_mixed=False).exact))
+        return found._replace(exact=np.minimum(found.exact, self.releases.spent(delta, compose_mixed=False).exact))
 
     @property
     def claimed(self) -> Floats:

@@ -9,11 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asyncfl.privacy.accounting import MechanismEvent, epsilon_by, multiplier_for
-from asyncfl.privacy.accounting.calibrate import (
-    advanced_share,
-    laplace_multiplier,
-    noise_multiplier,
-)
+from asyncfl.privacy.accounting.calibrate import advanced_share, laplace_multiplier, noise_multiplier
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, exact_epsilon
 
 SAMPLED = {"epsilon": 2.0, "delta": 1e-5, "releases": 100, "rate": 0.1}

@@ -10,13 +10,7 @@ from scipy.integrate import quad
 from scipy.stats import laplace, ncx2, norm
 
 from asyncfl.privacy.accounting.gaussian import log_delta
-from asyncfl.privacy.accounting.release_pairs import (
-    BINS,
-    GaussianPairs,
-    ReleasePairs,
-    _Loss,
-    laplace_shift_counts,
-)
+from asyncfl.privacy.accounting.release_pairs import BINS, GaussianPairs, ReleasePairs, _Loss, laplace_shift_counts
 
 
 def pairs(*rows: tuple[float, float, float, float]) -> ReleasePairs:

@@ -8,14 +8,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from asyncfl.learning import Training
-from asyncfl.privacy import (
-    AnyScheme,
-    Contribution,
-    GaussianNoise,
-    LaplaceNoise,
-    Mechanisms,
-    PrivacyContext,
-)
+from asyncfl.privacy import AnyScheme, Contribution, GaussianNoise, LaplaceNoise, Mechanisms, PrivacyContext
 from asyncfl.privacy.ledger.releases import upload_release
 from asyncfl.privacy.schemes.mechanisms import Clip
 

@@ -9,11 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from asyncfl.privacy import Contribution, Nbafl, PrivacyContext
-from asyncfl.privacy.schemes.nbafl import (
-    amplification_discount,
-    model_std,
-    paper_discount,
-)
+from asyncfl.privacy.schemes.nbafl import amplification_discount, model_std, paper_discount
 
 SMALL, LARGE = Contribution(0, 100), Contribution(0, 900)
 MLP_PARAMETERS = 203_530
