@@ -17,7 +17,10 @@ from collections.abc import Callable, Sequence
 
 from asyncfl.privacy.release import Contribution, PrivacyContext
 
-UNEVEN_WEIGHTS = "an update may weigh more than 1/n, and its weight may depend on the data; the actual weight is used"
+UNEVEN_WEIGHTS = (
+    "an update may weigh more than 1/n, and its weight may depend on the data; the actual weight is used; the "
+    "sensitivity of published models is heuristic"
+)
 """Note for runs in which `PrivacyContext.equal_weights` does not hold."""
 
 
@@ -37,7 +40,9 @@ def relative_weights(context: PrivacyContext, contributions: Sequence[Contributi
 def client_sensitivities(
     context: PrivacyContext, contributions: Sequence[Contribution], distance: Callable[[Contribution], float]
 ) -> dict[int, float]:
-    """Return client -> sum of |w_j| Delta_j over its updates in a version. `distance`: returns Delta_j."""
+    """Return client -> sum of |w_j| Delta_j over its updates in a version, before training over the planned ones.
+    `distance`: returns Delta_j."""
+    contributions = contributions or planned_contributions(context)
     n, found = len(contributions), dict.fromkeys((one.client for one in contributions), 0.0)
     for one, relative in zip(contributions, relative_weights(context, contributions), strict=True):
         if relative:  # an update with weight 0 has no influence, even if its distance is infinite

@@ -293,7 +293,7 @@ class AdaptiveBudgets(Scheme):
             return model_without_noise(context, contributions)
         entered = contributions or planned_contributions(context)
         if self.round_budget == "max":
-            sensitivities = client_sensitivities(context, entered, lambda one: self._delta(context, one.samples))
+            sensitivities = client_sensitivities(context, contributions, lambda one: self._delta(context, one.samples))
         else:
             weight = math.fsum(relative_weights(context, entered)) / len(entered)
             everywhere = context.rate * self._largest_delta(context, entered) * weight
@@ -396,7 +396,7 @@ class AdaptiveBudgets(Scheme):
                 each += "; the sum of budgets is the cost of having data at every client"
             notes.append(each)
             if not context.equal_weights:
-                notes.append(f"{UNEVEN_WEIGHTS}; the sensitivity of published models is heuristic")
+                notes.append(UNEVEN_WEIGHTS)
         if self.shuffler is not None:
             notes.append(
                 "shuffler: no amplification is claimed; the ledger assumes that the server knows the sender of each "

@@ -42,7 +42,6 @@ from asyncfl.privacy.client_weights import (
     UNEVEN_WEIGHTS,
     client_sensitivities,
     max_client_weight,
-    planned_contributions,
 )
 from asyncfl.privacy.ranges import LEAST, MOST, Delta, Factor, within
 from asyncfl.privacy.release import BitNoise, Contribution, PrivacyContext, Status
@@ -219,8 +218,8 @@ class DpFedAvg(Scheme):
         """Return server noise of z S rate/n, scaled to the client that weighs most; 0 if clients add the noise."""
         if not self.noise_multiplier:
             return model_without_noise(context, contributions)
-        whole, entered = self._reach * self._norm(clip_norm), contributions or planned_contributions(context)
-        sensitivities = client_sensitivities(context, entered, lambda one: whole)
+        whole = self._reach * self._norm(clip_norm)
+        sensitivities = client_sensitivities(context, contributions, lambda one: whole)
         if not self._by_server:
             return ModelNoise(0.0, sensitivities)
         n = len(contributions) or context.participants
@@ -259,7 +258,7 @@ class DpFedAvg(Scheme):
         if self._by_server:
             notes.append("noise_at: server trusts the server: uploads carry no noise, and no ledger row covers them")
         if not context.equal_weights:
-            notes.append(f"{UNEVEN_WEIGHTS}; the sensitivity of published models is heuristic")
+            notes.append(UNEVEN_WEIGHTS)
         elif not context.once_each and not self._by_server:
             notes.append(
                 "the claim for published models assumes uniform means of updates of different clients and is "

@@ -412,7 +412,7 @@ class Mechanisms(Scheme):
                 "clip.target: update is proven"
             )
         if self.server is not None and not context.equal_weights:
-            notes.append(f"privacy.server: {UNEVEN_WEIGHTS}; the sensitivity of published models is heuristic")
+            notes.append(f"privacy.server: {UNEVEN_WEIGHTS}")
         if self.client is not None and self.server is not None and context.rounds > 1:
             notes.append(
                 "epsilon of client and server together is stated for one version; it grows with the number of "

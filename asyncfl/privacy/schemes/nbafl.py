@@ -52,7 +52,6 @@ from asyncfl.privacy.client_weights import (
     client_sensitivities,
     max_client_weight,
     noise_scale,
-    planned_contributions,
 )
 from asyncfl.privacy.exposures import AnyExposures, MeasuredExposures, assumed_exposures
 from asyncfl.privacy.flags import AMPLIFICATION, CLIP_NORM
@@ -194,8 +193,8 @@ class Nbafl(Scheme):
         none without clipping."""
         if self.off or clip_norm is None:
             return model_without_noise(context, contributions)
-        whole, entered = self._model_sensitivity(clip_norm, context), contributions or planned_contributions(context)
-        sensitivities = client_sensitivities(context, entered, lambda one: whole)
+        whole = self._model_sensitivity(clip_norm, context)
+        sensitivities = client_sensitivities(context, contributions, lambda one: whole)
         return ModelNoise(context.rate * self.noise(context, clip_norm, contributions).sigma_d, sensitivities)
 
     def _status(self, proven: bool) -> Status:
@@ -251,7 +250,7 @@ class Nbafl(Scheme):
                 "not for a model trained by SGD; sensitivity: 2C always holds for a clipped model"
             )
         if not context.equal_weights:
-            notes.append(f"{UNEVEN_WEIGHTS}; the sensitivity of published models is heuristic")
+            notes.append(UNEVEN_WEIGHTS)
         if self.clip_norm == "median":
             notes.append("clip_norm: median is computed from the clients' norms, a release that no ledger covers")
             if (growth := self.norm_growth(context)) > NORM_GROWTH_WORTH_A_NOTE:
@@ -260,33 +259,25 @@ class Nbafl(Scheme):
                     f"{context.rounds} rounds from noise alone"
                 )
         if context.participants < context.clients and self.b_rule != "none":
-            notes += self._draw_notes(context)
-        return notes + self._composition_notes(context)
-
-    def _draw_notes(self, context: PrivacyContext) -> list[str]:
-        notes = ["the discount b holds only if the eavesdropper cannot tell which clients were drawn"]
-        if self.b_rule == "paper":
-            b = self.noise(context, 1.0).b
-            found = "does not exist here, so the server adds nothing" if b is None else f"is {b:.4g} here"
-            notes.append(
-                f"b_rule: paper, whose b {found}, does not invert amplification by subsampling; "
-                "b_rule: amplification does"
-            )
-        if self.composition in ("analytic", "rdp"):
-            notes.append(
-                "b is derived for an even split of epsilon over the rounds; with composition "
-                f"{self.composition} it is heuristic"
-            )
-        return notes
-
-    def _composition_notes(self, context: PrivacyContext) -> list[str]:
+            notes.append("the discount b holds only if the eavesdropper cannot tell which clients were drawn")
+            if self.b_rule == "paper":
+                b = self.noise(context, 1.0).b
+                found = "does not exist here, so the server adds nothing" if b is None else f"is {b:.4g} here"
+                notes.append(
+                    f"b_rule: paper, whose b {found}, does not invert amplification by subsampling; "
+                    "b_rule: amplification does"
+                )
+            if self.composition in ("analytic", "rdp"):
+                notes.append(
+                    "b is derived for an even split of epsilon over the rounds; with composition "
+                    f"{self.composition} it is heuristic"
+                )
         # Of an upload, or of a published model if no upload is overheard.
         one = self.classical(context, self.epsilon, not context.exposures)
         if one is None:
-            if self.constant == 1:
-                return []
-            return [f"constant {self.constant:g} has no effect: composition {self.composition} has no c1"]
-        notes = []
+            if self.constant != 1:
+                notes.append(f"constant {self.constant:g} has no effect: composition {self.composition} has no c1")
+            return notes
         if self.composition == "naive" and max(context.exposures, context.rounds) > 1:
             notes.append(
                 "composition: naive gives (epsilon, releases x delta), strictly; naive_delta_split repairs that"
