@@ -51,8 +51,8 @@ class Driver(ActionExecutor):
         super().__init__(server, clock, watcher=watcher)
         self.clients = clients
         self.mixing_node = mixing_node
-        self.processors = Processors(clock, world.processors)
-        workers = Workers(clock, world.workers, world.turnaround_s, self.processors)
+        self.processors = Processors(clock, world.settings.processors)
+        workers = Workers(clock, world.settings.workers, world.settings.turnaround_s, self.processors)
         self.processes = ClientProcesses(clock, clients, self.traffic, workers)
         self._evaluating: simpy.Process | None = None
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from asyncfl.base.component import Component, choice
 from asyncfl.base.messages import Floats
@@ -24,6 +23,7 @@ from asyncfl.world.distributions import (
     Pareto,
     PositiveAmount,
     Uniform,
+    check_order,
 )
 from asyncfl.world.profiles import MeasuredColumn, RowOrder, read_profile, rows_of
 
@@ -33,11 +33,7 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class Device(Component):
     """Base class of the distributions of computing speed over clients."""
 
-    logged: ClassVar[tuple[str, ...]] = (
-        "rounds.time_s",
-        "events.training_started",
-        "events.trained",
-    )
+    logged: ClassVar[tuple[str, ...]] = ("rounds.time_s", "events.training_started", "events.trained")
 
     jitter: PositiveAmount = Fixed(value=1.0)
     """Factor on the computing time of each task, dimensionless: a number or a distribution. Choose a mean of 1."""
@@ -78,8 +74,7 @@ class UniformDevice(Device):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        low, high = self.low_s_per_sample, self.high_s_per_sample
-        _check(low <= high, f"low_s_per_sample must be <= high_s_per_sample ({high:g}), got {low:g}")
+        check_order(self, "low_s_per_sample", "high_s_per_sample")
         return self
 
     def draw(self, clients: int, rng: np.random.Generator) -> Floats:
@@ -97,13 +92,11 @@ class ExponentialDevice(Device):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        minimum, mean = self.minimum_s_per_sample, self.mean_s_per_sample
-        _check(minimum <= mean, f"minimum_s_per_sample must be <= mean_s_per_sample ({mean:g}), got {minimum:g}")
+        check_order(self, "minimum_s_per_sample", "mean_s_per_sample")
         return self
 
     def draw(self, clients: int, rng: np.random.Generator) -> Floats:
-        speeds = Exponential(mean=self.mean_s_per_sample, minimum=self.minimum_s_per_sample)
-        return speeds.draw(rng, clients)
+        return Exponential(mean=self.mean_s_per_sample, minimum=self.minimum_s_per_sample).draw(rng, clients)
 
 
 class LognormalDevice(Device):
@@ -163,11 +156,6 @@ class ListedDevice(Device):
 
     def draw(self, clients: int, rng: np.random.Generator) -> Floats:
         return Listed(values=self.s_per_sample).draw(rng, clients)
-
-
-def _check(ordered: bool, rule: str) -> None:
-    if not ordered:
-        raise PydanticCustomError("device", "{rule}", {"rule": rule})
 
 
 if TYPE_CHECKING:

@@ -26,6 +26,13 @@ from asyncfl.base.quantities import MeasuredIn
 Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
+def check_order(component: Component, low: str, high: str) -> None:
+    """Raise a validation error unless the value of field `low` is at most that of field `high`."""
+    least, most = getattr(component, low), getattr(component, high)
+    if least > most:
+        raise PydanticCustomError("order", "{rule}", {"rule": f"{low} must be <= {high} ({most:g}), got {least:g}"})
+
+
 class Distribution(Component):
     """Base class of the distributions of a non-negative quantity."""
 
@@ -95,10 +102,7 @@ class Uniform(Distribution):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        if self.low > self.high:
-            raise PydanticCustomError(
-                "uniform", "low must be <= high ({high}), got {low}", {"low": self.low, "high": self.high}
-            )
+        check_order(self, "low", "high")
         return self
 
     def draw(self, rng: np.random.Generator, size: int) -> Floats:
@@ -124,12 +128,7 @@ class Exponential(Distribution):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        if self.minimum > self.mean:
-            raise PydanticCustomError(
-                "exponential",
-                "minimum must be <= mean ({mean}), got {minimum}",
-                {"mean": self.mean, "minimum": self.minimum},
-            )
+        check_order(self, "minimum", "mean")
         return self
 
     def draw(self, rng: np.random.Generator, size: int) -> Floats:
@@ -240,9 +239,8 @@ def _positive(value: Distribution) -> Distribution:
     if isinstance(value, Listed) and min(value.values) == 0:
         raise PydanticCustomError("amount", "must be > 0 for each client, got 0")
     if not value.expected() > 0:
-        raise PydanticCustomError(
-            "amount", "must be > 0, got a distribution with mean {mean}", {"mean": value.expected()}
-        )
+        mean = {"mean": value.expected()}
+        raise PydanticCustomError("amount", "must be > 0, got a distribution with mean {mean}", mean)
     return value
 
 

@@ -23,10 +23,7 @@ from asyncfl.base.quantities import MeasuredIn
 class FailureDetection(Component):
     """Base class of the models of failure detection."""
 
-    logged: ClassVar[tuple[str, ...]] = (
-        "events.lost",
-        "events.dispatched",
-    )
+    logged: ClassVar[tuple[str, ...]] = ("events.lost", "events.dispatched")
 
     @abstractmethod
     def detected_s(self, gone_s: float, back_s: float) -> float:

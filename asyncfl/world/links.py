@@ -24,7 +24,7 @@ from asyncfl.world.distributions import Amount, ClientAmount, ClientRate, Fixed
 from asyncfl.world.loss import AnyLoss, IndependentLoss, Loss, NoLoss
 from asyncfl.world.profiles import MeasuredColumn, RowOrder, read_profile, rows_of
 from asyncfl.world.tap import Tap
-from asyncfl.world.transfer import Transfer, send
+from asyncfl.world.transfer import Transfer
 
 NO_LATENCY = Fixed(value=0.0)
 UNLIMITED = Fixed(value=math.inf)
@@ -72,11 +72,6 @@ class Link(Described):
         """Whether messages of different clients slow each other down."""
         return self.server_bandwidth_bps < math.inf
 
-    @property
-    def loses_everything(self) -> bool:
-        """Whether no packet ever arrives. The packet loss of a profile is not considered."""
-        return self.loss.mean_loss() > 1 - 1e-12
-
     def start(self, clients: int, streams: Streams, direction: int) -> LinkState:
         """Draw and return the links of `clients` clients.
 
@@ -87,19 +82,15 @@ class Link(Described):
             latency_s = self.latency_s.draw(streams.generator("link", number=1 + 2 * direction), clients)
             bandwidth_bps = self.bandwidth_bps.draw(streams.generator("link", number=2 + 2 * direction), clients)
             return LinkState(self, latency_s, bandwidth_bps, None)
-        table = read_profile(
-            self.profile,
-            (
-                MeasuredColumn("latency_s"),
-                MeasuredColumn("bandwidth_bps", positive=True),
-                MeasuredColumn("packet_loss", at_most=1.0, required=False),
-            ),
-            f"world.{('downlink', 'uplink')[direction]}.profile",
+        columns = (
+            MeasuredColumn("latency_s"),
+            MeasuredColumn("bandwidth_bps", positive=True),
+            MeasuredColumn("packet_loss", at_most=1.0, required=False),
         )
+        table = read_profile(self.profile, columns, f"world.{('downlink', 'uplink')[direction]}.profile")
         if "packet_loss" in table and not self.loss.lossless:
-            raise DataError(
-                "has a column packet_loss, but the link has a loss of its own; set loss to none", self.profile
-            )
+            message = "has a column packet_loss, but the link has a loss of its own; set loss to none"
+            raise DataError(message, self.profile)
         rows = rows_of(clients, len(table["latency_s"]), self.profile_rows, streams.generator("link", number=0))
         packet_loss = table["packet_loss"][rows] if "packet_loss" in table else None
         return LinkState(self, table["latency_s"][rows], table["bandwidth_bps"][rows], packet_loss)
@@ -141,22 +132,49 @@ class LinkState:
 
         `tap`: None if the link is not tapped. `acknowledgement_s`: latency of the other direction, for
         acknowledgements. `rng` may be None if `needs_draws` is False and the eavesdropper misses nothing or does not
-        listen. The eavesdropper's random number is drawn first,
-        then the jitter, then the losses.
+        listen. The eavesdropper's random number is drawn first, then the jitter, then the losses.
         """
-        link = self.link
-        tap_coin = 0.0 if rng is None else rng.random()
-        jitter_s = link.jitter_s.draw_one(rng) if rng is not None else 0.0
-        return send(
-            payload_bytes,
-            latency_s=float(self.latency_s[client]) + jitter_s,
-            bandwidth_bps=float(self.bandwidth_bps[client]),
-            mtu_bytes=link.mtu_bytes,
-            loss=self.loss_of(client),
-            retransmissions=link.retransmissions,
-            retransmission_timeout_s=link.retransmission_timeout_s,
-            acknowledgement_s=acknowledgement_s,
-            tap=tap,
-            tap_coin=tap_coin,
-            rng=rng,
+        link, loss = self.link, self.loss_of(client)
+        coin = 0.0 if rng is None else rng.random()
+        latency_s = float(self.latency_s[client]) + (0.0 if rng is None else link.jitter_s.draw_one(rng))
+        packets = -(-payload_bytes // link.mtu_bytes)
+        packet_s = 8 * payload_bytes / (packets * float(self.bandwidth_bps[client]))
+        way_s = 0.0 if tap is None else tap.passed * latency_s
+        whole_s = part_s = math.inf
+        sent_s = packets * packet_s
+        if rng is None or loss.lossless:
+            if tap is not None:
+                whole_s, part_s = tap.heard_s((packets,), 0, (0.0,), packet_s, way_s, coin)
+            head = (sent_s + latency_s, True, 1, packets, packets, 0, payload_bytes)
+            return Transfer(*head, whole_s, (), (), payload_bytes, packet_s, part_s, way_s)
+
+        wait_s = max(link.retransmission_timeout_s, latency_s + acknowledgement_s)
+        idle_slots = wait_s / packet_s if packet_s > 0 else math.inf
+        sent, begins_s = [packets], [0.0]
+        pending, channel = loss.step(loss.start(rng), packets, 0.0, rng)
+        lost = pending
+        while pending and len(sent) <= link.retransmissions:
+            begins_s.append(sent_s + wait_s)
+            sent.append(pending)
+            sent_s = begins_s[-1] + pending * packet_s
+            pending, channel = loss.step(channel, pending, idle_slots, rng)
+            lost += pending
+        if tap is not None:
+            whole_s, part_s = tap.heard_s(sent, pending, begins_s, packet_s, way_s, coin)
+        packets_sent = sum(sent)
+        return Transfer(
+            duration_s=sent_s + (wait_s if pending else latency_s),
+            delivered=not pending,
+            attempts=len(sent),
+            packets=packets,
+            packets_sent=packets_sent,
+            packets_lost=lost,
+            sent_bytes=-(-payload_bytes * packets_sent // packets),
+            overheard_s=whole_s,
+            resent_at_s=tuple(begins_s[1:]),
+            resent_bytes=tuple(-(-payload_bytes * again // packets) for again in sent[1:]),
+            payload_bytes=payload_bytes,
+            packet_s=packet_s,
+            caught_s=part_s,
+            to_tap_s=way_s,
         )

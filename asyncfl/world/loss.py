@@ -35,12 +35,7 @@ class Loss(Component):
     The state ends with the message, since two messages of a client are far apart in time.
     """
 
-    logged: ClassVar[tuple[str, ...]] = (
-        "rounds.bytes_up",
-        "rounds.bytes_down",
-        "events.retransmitted",
-        "events.lost",
-    )
+    logged: ClassVar[tuple[str, ...]] = ("rounds.bytes_up", "rounds.bytes_down", "events.retransmitted", "events.lost")
 
     @property
     def lossless(self) -> bool:
@@ -130,36 +125,28 @@ class GilbertElliottLoss(Loss):
 
     def step(self, state: bool, packets: int, idle_slots: float, rng: np.random.Generator) -> tuple[int, bool]:
         """Draw the packets sent in each state, then a binomial number lost of each; return their sum and the state."""
-        bad = self._after_silence(state, idle_slots, rng) if idle_slots > 0 else state
+        bad = state
+        if idle_slots > 0:
+            # The n-step transition of a two-state chain, whose second eigenvalue is 1 - p - q. With infinitely many
+            # steps (infinite bandwidth) the chain is in its long-run state.
+            eigenvalue = 1 - self.good_to_bad - self.bad_to_good
+            memory = 0.0 if math.isinf(idle_slots) else eigenvalue ** math.floor(idle_slots)
+            bad = bool(rng.random() < self.bad_share + memory * (bad - self.bad_share))
         in_bad, bad = self._packets_in_bad(bad, packets, rng)
         lost = _thinned(in_bad, self.loss_in_bad, rng) + _thinned(packets - in_bad, self.loss_in_good, rng)
         return lost, bad
 
-    def _after_silence(self, bad: bool, idle_slots: float, rng: np.random.Generator) -> bool:
-        """Draw whether the channel is bad after the time of `idle_slots` packets, in which none is sent."""
-        # The n-step transition of a two-state chain, whose second eigenvalue is 1 - p - q. With infinitely many steps
-        # (infinite bandwidth) the chain is in its long-run state.
-        eigenvalue = 1 - self.good_to_bad - self.bad_to_good
-        memory = 0.0 if math.isinf(idle_slots) else eigenvalue ** math.floor(idle_slots)
-        return bool(rng.random() < self.bad_share + memory * (bad - self.bad_share))
-
     def _packets_in_bad(self, bad: bool, packets: int, rng: np.random.Generator) -> tuple[int, bool]:
         """Draw the number of packets of the run sent in the bad state, and whether the channel is bad at the next one.
 
-        bad: whether the channel is bad at the first packet.
+        Short runs are drawn one sojourn in a state after another. `bad`: whether the channel is bad at the first
+        packet.
         """
-        cycles = packets / (1 / self.good_to_bad + 1 / self.bad_to_good)
-        count = self._by_cycle if cycles > MANY_CYCLES else self._by_sojourn
-        return count(bad, packets, rng)
-
-    def _by_sojourn(self, bad: bool, packets: int, rng: np.random.Generator) -> tuple[int, bool]:
-        """Draw one sojourn in a state after another, for short runs. Returns as `_packets_in_bad`.
-
-        The rest of the last sojourn may be forgotten, because geometric times have no memory.
-        """
-        leave = (self.good_to_bad, self.bad_to_good)
-        geometric = rng.geometric
+        if packets / (1 / self.good_to_bad + 1 / self.bad_to_good) > MANY_CYCLES:
+            return self._by_cycle(bad, packets, rng)
+        leave, geometric = (self.good_to_bad, self.bad_to_good), rng.geometric
         in_bad, left = 0, packets
+        # The rest of the last sojourn may be forgotten, because geometric times have no memory.
         while (sojourn := geometric(leave[bad])) <= left:
             left -= sojourn
             if bad:
@@ -172,9 +159,8 @@ class GilbertElliottLoss(Loss):
 
         Returns as `_packets_in_bad`.
         """
-        leave_now, leave_other = self.good_to_bad, self.bad_to_good
-        if bad:
-            leave_now, leave_other = leave_other, leave_now
+        leave = (self.good_to_bad, self.bad_to_good)
+        leave_now, leave_other = leave[bad], leave[not bad]
         expected = packets / (1 / leave_now + 1 / leave_other)
         # Four standard deviations too few, so that few draws are wasted, and at most a few hundred single ones follow.
         batch = max(1, int(expected - 4 * math.sqrt(expected)))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import math
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -20,8 +19,7 @@ RowOrder = Literal["drawn", "in_order"]
 """`drawn`: each client draws a row, with replacement. `in_order`: client i has row i modulo the number of rows."""
 
 
-@dataclass(frozen=True)
-class MeasuredColumn:
+class MeasuredColumn(NamedTuple):
     """Requirements on a column of a profile."""
 
     name: str
@@ -69,13 +67,10 @@ def read_profile(path: str, columns: tuple[MeasuredColumn, ...], field: str) -> 
         raise DataError(faults, source)
 
     table: dict[str, Floats] = {}
-    for column in columns:
-        if column.name in header:
-            at = header.index(column.name)
-            values = [
-                _value(row[at] if at < len(row) else "", column, line_number, faults) for line_number, row in lines[1:]
-            ]
-            table[column.name] = np.array(values)
+    for column in (column for column in columns if column.name in header):
+        at = header.index(column.name)
+        cells = [(row[at] if at < len(row) else "", line_number) for line_number, row in lines[1:]]
+        table[column.name] = np.array([_value(text, column, line_number, faults) for text, line_number in cells])
     if faults:
         raise DataError(faults, source)
     return table

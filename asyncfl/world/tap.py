@@ -20,8 +20,6 @@ from pydantic_core import PydanticCustomError
 from asyncfl.base.component import Described
 from asyncfl.base.quantities import MeasuredIn
 
-_PASSED = {"sender": 0.0, "link": 0.5, "receiver": 1.0}
-
 
 class Tap(Described):
     """Tapped links, and how well the tap hears. By default no link is tapped."""
@@ -52,7 +50,7 @@ class Tap(Described):
     @property
     def passed(self) -> float:
         """Share of the link, in latency and in losses, between the sender and the tap, 0..1."""
-        return _PASSED[self.at]
+        return {"sender": 0.0, "link": 0.5, "receiver": 1.0}[self.at]
 
     @property
     def _misses_lost(self) -> float:
@@ -86,3 +84,30 @@ class Tap(Described):
         """
         arrived = sent[0] - pending
         return 1 - self.packet_loss**arrived * self._misses_lost ** (sum(sent) - arrived)
+
+    def heard_s(
+        self,
+        sent: Sequence[int],
+        pending: int,
+        begins_s: Sequence[float],
+        packet_s: float,
+        way_s: float,
+        coin: float,
+    ) -> tuple[float, float]:
+        """Compute when the tap has the whole message, and when any part of it, seconds from its start; inf: never.
+
+        `sent`, `begins_s`: packets and start of each transmission; `pending`: packets that the last one lost. `way_s`:
+        seconds from the departure of a packet until the tap hears it. Both probabilities grow with each transmission,
+        so one random number `coin` (0..1) decides both: the tap has the whole message with the last packet of the first
+        transmission after which the probability to hold it exceeds `coin`, and a part with the first packet of a
+        transmission, likewise. A message that breaks off within a transmission is so counted as caught in part even if
+        the first packet caught came later in that transmission.
+        """
+        part_s = math.inf
+        for number, begin_s in enumerate(begins_s, 1):
+            lost = sent[number] if number < len(sent) else pending
+            if part_s == math.inf and coin < self.caught_probability(sent[:number], lost):
+                part_s = begin_s + packet_s + way_s
+            if coin < self.held_probability(sent[:number], lost):
+                return begin_s + sent[number - 1] * packet_s + way_s, part_s
+        return math.inf, part_s

@@ -13,13 +13,8 @@ message is lost where packets are still missing after the last retransmission.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
-
-import numpy as np
-
-from asyncfl.world.loss import Loss
-from asyncfl.world.tap import Tap
 
 
 class Burst(NamedTuple):
@@ -106,8 +101,7 @@ class Transfer(NamedTuple):
     @property
     def _packets(self) -> list[int]:
         """Number of packets of each transmission."""
-        again = (size * self.packets // self.payload_bytes for size in self.resent_bytes)
-        return [self.packets, *again]
+        return [self.packets, *(size * self.packets // self.payload_bytes for size in self.resent_bytes)]
 
     def cut(self, elapsed_s: float) -> Transfer:
         """Return the incomplete transfer if sender or receiver abandons it `elapsed_s` seconds after the start."""
@@ -127,119 +121,3 @@ class Transfer(NamedTuple):
     def overheard(self) -> bool:
         """Whether the eavesdropper has the whole message in the end."""
         return self.overheard_s < math.inf
-
-
-def send(
-    payload_bytes: int,
-    *,
-    latency_s: float,
-    bandwidth_bps: float,
-    mtu_bytes: int,
-    loss: Loss,
-    retransmissions: int,
-    retransmission_timeout_s: float,
-    acknowledgement_s: float,
-    tap: Tap | None,
-    tap_coin: float,
-    rng: np.random.Generator | None,
-) -> Transfer:
-    """Simulate sending a message of `payload_bytes` >= 1 bytes, and return its transfer.
-
-    `latency_s` includes this message's jitter; `acknowledgement_s` is the latency of an acknowledgement.
-    `tap`: None if the link is not tapped. `tap_coin`: random number in [0, 1) that decides what the eavesdropper gets
-    of the message. `rng` draws the losses; a lossless link needs none.
-    """
-    packets = -(-payload_bytes // mtu_bytes)
-    packet_s = 8 * payload_bytes / (packets * bandwidth_bps)
-    if rng is None or loss.lossless:
-        sent_s = packets * packet_s
-        heard_s = _heard_s((packets,), 0, (0.0,), packet_s, latency_s, tap, tap_coin)
-        return Transfer(
-            sent_s + latency_s,
-            True,
-            1,
-            packets,
-            packets,
-            0,
-            payload_bytes,
-            heard_s.whole,
-            (),
-            (),
-            payload_bytes,
-            packet_s,
-            heard_s.part,
-            heard_s.on_its_way,
-        )
-
-    wait_s = max(retransmission_timeout_s, latency_s + acknowledgement_s)
-    idle_slots = wait_s / packet_s if packet_s > 0 else math.inf
-    now_s = packets * packet_s
-    sent = [packets]
-    resent_s: list[float] = []
-    pending, channel = loss.step(loss.start(rng), packets, 0.0, rng)
-    lost = pending
-    while pending and len(sent) <= retransmissions:
-        now_s += wait_s
-        resent_s.append(now_s)
-        sent.append(pending)
-        now_s += pending * packet_s
-        pending, channel = loss.step(channel, pending, idle_slots, rng)
-        lost += pending
-
-    packets_sent = sum(sent)
-    heard_s = _heard_s(sent, pending, (0.0, *resent_s), packet_s, latency_s, tap, tap_coin)
-    return Transfer(
-        duration_s=now_s + (wait_s if pending else latency_s),
-        delivered=not pending,
-        attempts=len(sent),
-        packets=packets,
-        packets_sent=packets_sent,
-        packets_lost=lost,
-        sent_bytes=-(-payload_bytes * packets_sent // packets),
-        overheard_s=heard_s.whole,
-        resent_at_s=tuple(resent_s),
-        resent_bytes=tuple(-(-payload_bytes * again // packets) for again in sent[1:]),
-        payload_bytes=payload_bytes,
-        packet_s=packet_s,
-        caught_s=heard_s.part,
-        to_tap_s=heard_s.on_its_way,
-    )
-
-
-class _HeardAt(NamedTuple):
-    """Times at which the eavesdropper has a message, seconds from the start of the transfer; inf: never."""
-
-    whole: float = math.inf
-    part: float = math.inf
-    on_its_way: float = 0.0
-    """Seconds from the departure of a packet until the eavesdropper hears it."""
-
-
-def _heard_s(
-    sent: Sequence[int],
-    pending: int,
-    begins_s: Sequence[float],
-    packet_s: float,
-    latency_s: float,
-    tap: Tap | None,
-    coin: float,
-) -> _HeardAt:
-    """Compute when the eavesdropper has the whole message, and when any part of it.
-
-    `sent`, `begins_s`: packets and start of each transmission; `pending`: packets that the last one lost. Both
-    probabilities grow with each transmission, so one random number decides both: the eavesdropper has the whole message
-    with the last packet of the first transmission after which the probability to hold it exceeds `coin`, and a part
-    with the first packet of a transmission, likewise. A message that breaks off within a transmission is so counted as
-    caught in part even if the first packet caught came later in that transmission.
-    """
-    if tap is None:
-        return _HeardAt()
-    on_its_way_s, whole_s, part_s = tap.passed * latency_s, math.inf, math.inf
-    for number, begin_s in enumerate(begins_s, 1):
-        lost = sent[number] if number < len(sent) else pending
-        if part_s == math.inf and coin < tap.caught_probability(sent[:number], lost):
-            part_s = begin_s + packet_s + on_its_way_s
-        if coin < tap.held_probability(sent[:number], lost):
-            whole_s = begin_s + sent[number - 1] * packet_s + on_its_way_s
-            break
-    return _HeardAt(whole_s, part_s, on_its_way_s)

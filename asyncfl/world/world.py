@@ -1,27 +1,41 @@
-"""The simulated environment of a federation: devices, links, availability and the eavesdropper."""
+"""The simulated environment of a federation: devices, links, availability and the eavesdropper.
+
+Each task has a random stream of its own, and each phase of the task (download, computation, upload, ...) a separate
+range of it. So phases can be drawn in any order and any number of times, always with the same result, and a longer
+download or a lossier downlink leaves the draws of the upload unchanged.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated
 
+import numpy as np
 from pydantic import Field
 
 from asyncfl.base.component import Described
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Ints
+from asyncfl.base.messages import Bools, Floats, Ints
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
-from asyncfl.world.availability import AlwaysOnline, AnyAvailability, ClientTraits
+from asyncfl.world.availability import AlwaysOnline, AnyAvailability, ClientTraits, Presence
 from asyncfl.world.devices import AnyDevice, FixedDevice
 from asyncfl.world.failure_detection import AnyFailureDetection, LeaseDetection
 from asyncfl.world.keyed_stream import KeyedStream
-from asyncfl.world.links import Link
+from asyncfl.world.links import Link, LinkState
 from asyncfl.world.loss import Probability
 from asyncfl.world.profiles import profile_content
-from asyncfl.world.state import DOWNLINK, UPLINK, WorldState
 from asyncfl.world.tap import Tap
+from asyncfl.world.transfer import Transfer
+
+DOWNLINK, UPLINK = 0, 1
+
+_DOWNLOAD, _COMPUTATION, _UPLOAD, _DROPOUT = range(4)
+_GIVING_UP = 8
+_SCORING = 4  # added to the phase of a scoring request; requests are numbered separately from tasks
 
 Watts = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -94,28 +108,16 @@ class World(Described):
 
         `samples`: (clients,) training samples of each client; None: unknown. In a larger population, client i has the
         same device and links, but another first period of availability, and another factor on availability where that
-        depends on its rank (`varies`).
-        Raises DataError for a damaged profile.
+        depends on its rank (`varies`). Raises DataError for a damaged profile.
         """
-        if clients < 1:
-            raise ValueError(f"clients must be >= 1, got {clients}")
         s_per_sample = self.device.draw(clients, streams.generator("device"))
         return WorldState(
+            settings=self,
             task_stream=KeyedStream(streams, "task_clock"),
             s_per_sample=s_per_sample,
-            jitter=self.device.jitter,
             downlink=self.downlink.start(clients, streams, DOWNLINK),
             uplink=self.uplink.start(clients, streams, UPLINK),
             presence=self.availability.start(ClientTraits(s_per_sample, samples), streams),
-            failure_detection=self.failure_detection,
-            dropout_probability=self.dropout,
-            dropout_per_s=self.dropout_per_s,
-            workers=self.workers,
-            turnaround_s=self.turnaround_s,
-            processors=self.processors,
-            evaluate_beside_s=self.evaluate_s if self.evaluate_beside else 0.0,
-            evaluation_cost=self.evaluation_cost,
-            tap=self.tap,
         )
 
     def progress_faults(self) -> Iterator[Fault]:
@@ -123,7 +125,8 @@ class World(Described):
         if self.dropout == 1:
             yield Fault("dropout", f"must be below 1, got {self.dropout:g}: no client would ever finish a task")
         for name, link in (("downlink", self.downlink), ("uplink", self.uplink)):
-            if link.loses_everything:
+            # The packet loss of a profile is not considered.
+            if link.loss.mean_loss() > 1 - 1e-12:
                 yield Fault(f"{name}.loss", "must let some packets through, got a loss of all: nothing would arrive")
 
     def deadline_faults(self, deadline_s: float | None) -> Iterator[Fault]:
@@ -146,3 +149,103 @@ class World(Described):
             fields |= {} if link.profile is None else {link.profile: f"world.{name}.profile"}
         digests = {path: hashlib.sha256(profile_content(path, field)[1]) for path, field in fields.items()}
         return {path: digests[path].hexdigest() for path in sorted(digests)}
+
+
+@dataclass(frozen=True)
+class WorldState:
+    """Drawn devices and links of all clients, as arrays, and their availability. Draws of tasks do not change it."""
+
+    settings: World
+    task_stream: KeyedStream
+    s_per_sample: Floats
+    """(clients,) seconds of computation per sample and epoch, without the jitter of a task."""
+    downlink: LinkState
+    uplink: LinkState
+    presence: Presence
+
+    @property
+    def clients(self) -> int:
+        return int(self.s_per_sample.size)
+
+    @property
+    def evaluate_beside_s(self) -> float:
+        """Seconds to evaluate a version after its publication; 0: versions are evaluated before it, or never."""
+        return self.settings.evaluate_s if self.settings.evaluate_beside else 0.0
+
+    def task(self, client: int, turn: int) -> TaskDraws:
+        """Return the draws of a training task. `turn`: number of tasks that the client had before, 0..2^31-1."""
+        return TaskDraws(self, client, turn, scoring=False)
+
+    def scoring(self, client: int, turn: int) -> TaskDraws:
+        """Return the draws of a scoring request. `turn`: number of requests that the client had before, 0..2^31-1."""
+        return TaskDraws(self, client, turn, scoring=True)
+
+    def online(self, client: int, time_s: float) -> bool:
+        return self.presence.online(client, time_s)
+
+    def next_change(self, client: int, time_s: float) -> float:
+        return self.presence.next_change(client, time_s)
+
+    def all_online(self, time_s: float) -> Bools:
+        return self.presence.all_online(time_s)
+
+    def detected_s(self, client: int, gone_s: float) -> float:
+        """Return the time at which the server detects that a client went offline at `gone_s` during a task, seconds."""
+        return self.settings.failure_detection.detected_s(gone_s, self.next_change(client, gone_s))
+
+
+class TaskDraws:
+    """Random draws of one task. Each method returns the same draw whenever it is called."""
+
+    __slots__ = ("_scoring", "_world", "client", "number")
+
+    def __init__(self, world: WorldState, client: int, number: int, *, scoring: bool) -> None:
+        self._world, self._scoring = world, scoring
+        self.client, self.number = client, number
+
+    def download(self, payload_bytes: int) -> Transfer:
+        """Draw and return the transfer of the message from the server, of `payload_bytes` >= 1."""
+        tap = self._world.settings.tap
+        tapped = tap.scoring if self._scoring else tap.downlink
+        return self._send(self._world.downlink, self._world.uplink, payload_bytes, tapped, _DOWNLOAD)
+
+    def upload(self, payload_bytes: int) -> Transfer:
+        """Draw and return the transfer of the message to the server, of `payload_bytes` >= 1."""
+        tap = self._world.settings.tap
+        tapped = tap.scoring if self._scoring else tap.uplink
+        return self._send(self._world.uplink, self._world.downlink, payload_bytes, tapped, _UPLOAD)
+
+    def compute_s(self, samples: int, epochs: float = 1) -> float:
+        """Compute the seconds of training on `samples` >= 0 for `epochs` >= 0: linear in both, times the jitter."""
+        law = self._world.settings.device.jitter
+        jitter = law.expected() if law.is_constant else law.draw_one(self._generator(_COMPUTATION))
+        return float(self._world.s_per_sample[self.client]) * jitter * samples * epochs
+
+    def evaluate_s(self, samples: int, models: int = 1) -> float:
+        """Compute the seconds of evaluating `models` models on `samples` samples each."""
+        return self._world.settings.evaluation_cost * self.compute_s(samples, models)
+
+    def dropout(self) -> float | None:
+        """Draw the share of the computation, in [0, 1), after which the client drops out; None: it does not."""
+        probability = self._world.settings.dropout
+        if probability == 0:
+            return None
+        rng = self._generator(_DROPOUT)
+        return rng.random() if rng.random() < probability else None
+
+    def gives_up_s(self) -> float:
+        """Draw the seconds from dispatch after which the client abandons an unfinished task; inf: never."""
+        rate = self._world.settings.dropout_per_s
+        return self._generator(_GIVING_UP).standard_exponential() / rate if rate > 0 else math.inf
+
+    def _send(self, links: LinkState, back: LinkState, payload_bytes: int, tapped: bool, phase: int) -> Transfer:
+        """Draw and return the transfer of a message over `links`; `back`: links of the other direction, for
+        acknowledgements. `phase`: phase of the task, which selects the random numbers."""
+        tap = self._world.settings.tap if tapped else None
+        random = links.needs_draws or (tap is not None and tap.packet_loss > 0)
+        rng = self._generator(phase) if random else None
+        return links.send(self.client, payload_bytes, tap, rng, float(back.latency_s[self.client]))
+
+    def _generator(self, phase: int) -> np.random.Generator:
+        phase += _SCORING if self._scoring else 0
+        return self._world.task_stream.at(self.client, self.number, phase)

@@ -1,6 +1,7 @@
 """One message: by hand with a scripted loss, and against a reference that follows every single packet."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from asyncfl.world.links import Link, LinkState
 from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss, Loss, NoLoss
 from asyncfl.world.tap import Tap
-from asyncfl.world.transfer import Burst, Transfer, send
+from asyncfl.world.transfer import Burst, Transfer
 
 PLACES = {"sender": 0.0, "link": 0.5, "receiver": 1.0}
 
@@ -35,20 +37,27 @@ class Scripted(Loss):
         return self.losses[len(state)], (*state, idle_slots)
 
 
-def message(payload_bytes=4000, loss=None, rng=None, **changes) -> Transfer:
+def message(
+    payload_bytes=4000,
+    loss=None,
+    rng=None,
+    *,
+    bandwidth_bps=8000,
+    acknowledgement_s=0.1,
+    tap=None,
+    tap_coin=0.0,
+    **link,
+) -> Transfer:
     """A message of four packets that take a second each."""
-    link = {
-        "latency_s": 0.5,
-        "bandwidth_bps": 8000,
-        "mtu_bytes": 1000,
-        "retransmissions": 3,
-        "retransmission_timeout_s": 2,
-        "acknowledgement_s": 0.1,
-        "tap": None,
-        "tap_coin": 0.0,
-    }
-    rng = np.random.default_rng(0) if rng is None else rng
-    return send(payload_bytes, **(link | changes), loss=loss or NoLoss(), rng=rng)
+    description = Link.model_construct(
+        mtu_bytes=1000,
+        loss=loss or NoLoss(),
+        retransmissions=link.get("retransmissions", 3),
+        retransmission_timeout_s=link.get("retransmission_timeout_s", 2),
+    )
+    links = LinkState(description, np.array([0.5]), np.array([bandwidth_bps]), None)
+    rng = SimpleNamespace(random=lambda: tap_coin) if rng is None else rng
+    return links.send(0, payload_bytes, tap, rng, acknowledgement_s)
 
 
 def test_retransmission_worked_out_by_hand() -> None:
@@ -233,7 +242,6 @@ def test_aggregate_draws_are_distributed_as_packet_by_packet(loss, at) -> None:
                 rng,
                 retransmissions=retransmissions,
                 tap=tap(0.1, at),
-                tap_coin=rng.random(),
             )
             for _ in range(runs)
         )

@@ -59,7 +59,6 @@ class AlternatingPresence(Presence):
         off_left_s = pattern.off_s.residual(streams.generator("availability", number=2), clients)
         on_s = self._factor * pattern.on_s.expected()
         self._online = coins < on_s / (on_s + pattern.off_s.expected())
-        self._since_s = np.zeros(clients)
         self._until_s = np.where(self._online, on_left_s, off_left_s)
         self._period = np.zeros(clients, dtype=np.int64)
 
@@ -72,31 +71,19 @@ class AlternatingPresence(Presence):
         return float(self._until_s[client])
 
     def all_online(self, time_s: float) -> Bools:
-        if self._since_s.size and time_s < self._since_s.max():
-            raise ValueError(_backwards(time_s, float(self._since_s.max())))
         for client in np.flatnonzero(self._until_s <= time_s):
             self._advance(int(client), time_s)
         return self._online.copy()
 
     def _advance(self, client: int, time_s: float) -> None:
         """Draw the client's periods up to the one that contains `time_s`, and make it the current one."""
-        if not 0 <= client < self._online.size:
-            raise ValueError(f"client must be 0..{self._online.size - 1}, got {client}")
-        if not self._since_s[client] <= time_s < math.inf:
-            raise ValueError(_backwards(time_s, float(self._since_s[client])))
         if time_s < self._until_s[client]:
             return
-        online, period = bool(self._online[client]), int(self._period[client])
-        since_s = until_s = float(self._until_s[client])
+        online, period, until_s = bool(self._online[client]), int(self._period[client]), float(self._until_s[client])
         while until_s <= time_s:
-            online, period, since_s = not online, period + 1, until_s
+            online, period = not online, period + 1
             lengths = self._pattern.on_s if online else self._pattern.off_s
             length_s = lengths.draw_one(self._periods.at(client, period)) * (self._factor[client] if online else 1.0)
             # A period that is shorter than the resolution of floats at this time still ends after it begins.
-            until_s = max(since_s + length_s, math.nextafter(since_s, math.inf))
-        self._online[client], self._period[client] = online, period
-        self._since_s[client], self._until_s[client] = since_s, until_s
-
-
-def _backwards(time_s: float, since_s: float) -> str:
-    return f"time_s must be finite and >= {since_s}, the start of the current period, got {time_s}"
+            until_s = max(until_s + length_s, math.nextafter(until_s, math.inf))
+        self._online[client], self._period[client], self._until_s[client] = online, period, until_s

@@ -49,25 +49,19 @@ def _read(path: str, repeats_after_s: float | None) -> list[Floats]:
         own = np.flatnonzero(table["device"] == device)
         own = own[np.argsort(table["from_s"][own], kind="stable")]
         from_s, until_s = table["from_s"][own], table["until_s"][own]
-        called = f"device {device:g}"
-        for begin, end in zip(from_s[from_s >= until_s], until_s[from_s >= until_s], strict=True):
-            faults.append(Fault(called, f"until_s must be > from_s, got {begin:g} to {end:g}"))
-        for end, begin in zip(until_s[:-1], from_s[1:], strict=True):
-            if begin < end:
-                faults.append(
-                    Fault(
-                        called,
-                        f"must be online once at a time, but one interval begins at {begin:g} s "
-                        f"and another ends at {end:g} s",
-                    )
-                )
+        wrong = [
+            f"until_s must be > from_s, got {begin:g} to {end:g}"
+            for begin, end in zip(from_s, until_s, strict=True)
+            if begin >= end
+        ]
+        wrong += [
+            f"must be online once at a time, but one interval begins at {begin:g} s and another ends at {end:g} s"
+            for end, begin in zip(until_s[:-1], from_s[1:], strict=True)
+            if begin < end
+        ]
         if repeats_after_s is not None and until_s.max() > repeats_after_s:
-            faults.append(
-                Fault(
-                    called,
-                    f"must end by repeats_after_s ({repeats_after_s:g} s), got an interval to {until_s.max():g} s",
-                )
-            )
+            wrong.append(f"must end by repeats_after_s ({repeats_after_s:g} s), got an interval to {until_s.max():g} s")
+        faults += [Fault(f"device {device:g}", message) for message in wrong]
         apart = np.flatnonzero(from_s[1:] > until_s[:-1])
         devices.append(np.column_stack([from_s[np.r_[0, apart + 1]], until_s[np.r_[apart, len(own) - 1]]]))
     if faults:

@@ -54,10 +54,7 @@ class Presence(ABC):
 class Availability(Component):
     """Base class of the patterns of availability."""
 
-    logged: ClassVar[tuple[str, ...]] = (
-        "events.went_offline",
-        "events.came_online",
-    )
+    logged: ClassVar[tuple[str, ...]] = ("events.went_offline", "events.came_online")
 
     @property
     def changes_per_s(self) -> float:
@@ -115,22 +112,14 @@ class ScheduledPresence(Presence):
         raise NotImplementedError
 
     def online(self, client: int, time_s: float) -> bool:
-        return self._window(client, time_s)[0] <= time_s
+        return self.window(client, time_s)[0] <= time_s
 
     def next_change(self, client: int, time_s: float) -> float:
-        from_s, until_s = self._window(client, time_s)
+        from_s, until_s = self.window(client, time_s)
         return until_s if from_s <= time_s else from_s
 
     def all_online(self, time_s: float) -> Bools:
         return np.array([self.online(client, time_s) for client in range(self._clients)], dtype=np.bool_)
-
-    def _window(self, client: int, time_s: float) -> tuple[float, float]:
-        """Return `window(client, time_s)`. Raises ValueError for an unknown client or an invalid time."""
-        if not 0 <= client < self._clients:
-            raise ValueError(f"client must be 0..{self._clients - 1}, got {client}")
-        if not 0 <= time_s < math.inf:
-            raise ValueError(f"time_s must be finite and >= 0, got {time_s}")
-        return self.window(client, time_s)
 
 
 class Variation(Described):
