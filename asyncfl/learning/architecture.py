@@ -156,8 +156,7 @@ class Architecture(Component):
         return 3e-4
 
     def initial_parameters(self, shape: Shape, outputs: int, generator: torch.Generator) -> NDArray[np.float32]:
-        """Draw initial parameters (n_parameters,), distributed as PyTorch initialises the network's modules, from one
-        seed by `generator`; the global generator of torch is left unchanged."""
+        """Draw initial parameters (n_parameters,) as PyTorch initialises the module, from one seed by `generator`."""
         import torch
 
         seed = int(torch.randint(2**62, (), generator=generator))

@@ -1,22 +1,21 @@
-"""Training of many clients at once, for a GPU: one network with its parameters stacked over clients.
+"""Training of many clients at once, for a GPU: `torch.func.vmap` over networks stacked over clients.
 
-`torch.func.vmap` runs the forward and backward passes of a group of clients in the same kernels. Clients may hold
-different numbers of samples: short batches are filled with samples of weight 0, and clients that have finished stay
-unchanged. With clipping of examples vmap also runs over examples, and fewer clients are trained at once; their noise is
-drawn on the CPU, as in every other implementation.
+Short batches are filled with samples of weight 0, and clients that have finished stay unchanged. With clipping of
+examples vmap also runs over examples. Noise is drawn on the CPU, as in every other implementation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.job import Job
+from asyncfl.learning.layout import Vector
 from asyncfl.learning.learner import Learner, split, tensor_of
 from asyncfl.learning.loss import loss_of
 from asyncfl.learning.module import ModuleLearner
@@ -57,17 +56,15 @@ class BatchedLearner(Learner):
     group = 64
     """Clients trained at once: bounds the memory for parameters, gradients and activations."""
     numbers = 2**30
-    """Largest number of float32 values in the gradients of single examples; at least one client is trained at a
-    time."""
+    """Largest number of float32 values in the gradients of single examples."""
 
     def __init__(self, model: Architecture, training: Training, shape: Shape, outputs: int, device: str) -> None:
         super().__init__(model, training, shape, outputs, device)
         self._module = self._fresh_module().requires_grad_(False)
-        self._names = [name for name, _ in self._module.named_parameters()]
-        self._like = list(self._module.parameters())
-        self._loaded: list[torch.Tensor] = []
+        self._names, self._like = zip(*self._module.named_parameters(), strict=True)
+        self._loaded: dict[str, torch.Tensor] = {}
 
-    def _train(self, rows: NDArray[np.float32], jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
+    def _train(self, rows: Vector, jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
         if any(job.deadline is not None for job in jobs):
             # Each client has its own clock, so a step must not be shared by several.
             self._singly._train(rows, jobs, losses)
@@ -84,7 +81,7 @@ class BatchedLearner(Learner):
     def _singly(self) -> Learner:
         return ModuleLearner(self.model, self.training, self.shape, self.n_outputs, str(self.device))
 
-    def _train_group(self, rows: NDArray[np.float32], jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
+    def _train_group(self, rows: Vector, jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
         import torch
 
         t, device = self.training, self.device
@@ -142,11 +139,8 @@ class BatchedLearner(Learner):
     def _loss(self, flat: torch.Tensor, x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         import torch
 
-        outputs = torch.func.functional_call(self._module, self._named(flat), (x,))
-        return loss_of(outputs, y, "none") @ weight
-
-    def _named(self, flat: torch.Tensor) -> dict[str, Any]:
-        return dict(zip(self._names, split(flat, self._like), strict=True))
+        named = dict(zip(self._names, split(flat, self._like), strict=True))
+        return loss_of(torch.func.functional_call(self._module, named, (x,)), y, "none") @ weight
 
     def _padded(self, jobs: Sequence[Job]) -> tuple[torch.Tensor, torch.Tensor]:
         import torch
@@ -161,21 +155,19 @@ class BatchedLearner(Learner):
         return images.to(self.device), labels.to(self.device)
 
     def _load(self, parameters: torch.Tensor) -> None:
-        self._loaded = [p.to(self.device) for p in split(parameters, self._like)]
+        parts = (p.to(self.device) for p in split(parameters, self._like))
+        self._loaded = dict(zip(self._names, parts, strict=True))
 
     def _logits(self, images: torch.Tensor) -> torch.Tensor:
         import torch
 
-        named = dict(zip(self._names, self._loaded, strict=True))
-        logits: torch.Tensor = torch.func.functional_call(self._module, named, (images,))
+        logits: torch.Tensor = torch.func.functional_call(self._module, self._loaded, (images,))
         return logits
 
 
 def _factors(gradients: torch.Tensor, clip: float) -> torch.Tensor:
-    """Return (n,) the factors that clip these gradients (n, n_parameters) to an L2 norm of at most `clip`.
-
-    A gradient whose norm is not finite counts as zero, and is overwritten by it.
-    """
+    """Return (n,) the factors that clip these gradients (n, n_parameters) to an L2 norm of at most `clip`; zero those
+    whose norm is not finite."""
     import torch
 
     norms = torch.linalg.vector_norm(gradients, dim=1)

@@ -3,13 +3,10 @@
 Weight and bias of a layer form one matrix `(outputs, inputs + 1, padded)`, and the inputs carry a column of ones. So a
 layer's step is a single matrix product that is accumulated into the velocity, v <- momentum v + g + mu (w - base),
 followed by w <- w - lr v; or, without momentum, into the weights, w <- (1 - lr mu) w + lr mu base - lr g. There 1 - lr
-mu is rounded to float32, lr mu is the exact remainder, and each step corrects the rounding error of the step before, so
-that nothing drifts. (If v were eliminated and expressed as a difference of two models, its rounding errors would add up
-over the steps.)
+mu is rounded to float32, and each step corrects the rounding error of the step before, so that nothing drifts.
 
 Clipping uses |g|^2 = sum_ij (D D^T)_ij (X X^T)_ij with the inputs X (batch, inputs) and the output gradients D (batch,
-outputs): neither the gradient nor, on the diagonal, any example's gradient has to be formed (Goodfellow 2015). An
-example's gradient is clipped by scaling its rows of D.
+outputs): no gradient has to be formed (Goodfellow 2015). An example's gradient is clipped by scaling its rows of D.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
 """The library that multiplies float32 matrices on the CPU, and the number of threads.
 
-Torch's default (MKL) runs at half speed on AMD's CPUs; oneDNN does not. Torch passes float32 products to oneDNN if
-reduced precision is allowed. A CPU without bf16 matrix units then still computes in float32, but one with such units
-may not: so oneDNN is used only if its products are as exact as float32. A call of oneDNN costs about 10 microseconds,
-so it is faster for large products and slower for small ones, such as in the training of a layer of 64 units in batches
-of 32. Therefore `auto` resolves to `mixed` on AMD's CPUs and to `default` on others.
+Torch's default (MKL) runs at half speed on AMD's CPUs; oneDNN does not, but costs about 10 microseconds a call. Torch
+passes float32 products to oneDNN if reduced precision is allowed, so it is used only where its products are exact to
+float32. `auto` resolves to `mixed` on AMD's CPUs and to `default` on others; `ASYNCFL_GEMM` overrides that.
 
-Sums of floats depend on library and threads, so results are reproduced to the last bit only with the same settings.
-`ASYNCFL_GEMM` (`default`, `onednn` or `mixed`) overrides the choice of `auto`. The choice is not part of a run's
-identity; `timing.json` reports it.
+Sums of floats depend on library and threads, so results are reproduced to the last bit only with the same settings. The
+choice is not part of a run's identity; `timing.json` reports it.
 """
 
 from __future__ import annotations
@@ -85,9 +82,9 @@ def computing_with(threads: int, gemm: str) -> Iterator[None]:
 
 
 def resolve(gemm: str) -> str:
-    """Return the member of `LIBRARIES` that a scenario's `gemm` means on this machine.
+    """Return the member of `LIBRARIES` that a scenario's `gemm` means on this machine, where oneDNN may not be exact.
 
-    oneDNN is replaced by the default if it is not exact. Raises ScenarioError if ASYNCFL_GEMM names no library.
+    Raises ScenarioError if ASYNCFL_GEMM names no library.
     """
     if gemm == "auto":
         gemm = os.environ.get(VARIABLE) or ("mixed" if _is_amd() else "default")

@@ -1,18 +1,14 @@
 """Training of an MLP with its first layer represented by coefficients of the client's samples.
 
-Each gradient of the first layer is a linear combination of the inputs X (m, inputs). So is, after any number of steps
-with momentum and proximal term, the whole change of the layer: W = W_base + C^T X with C (m, units). With G = X X^T + 1
-(the 1 stands for the bias) a batch b needs
+The whole change of the first layer is a linear combination of the inputs X (m, inputs), W = W_base + C^T X with C (m,
+units), after any number of steps with momentum and proximal term. With G = X X^T + 1 (for the bias) a batch b needs
 
     Z_b = (X W_base^T + b_base)_b + G_b C        in place of   Z_b = X_b W^T + b,
-    C_b <- C_b - lr/n errors_b                   in place of   W <- W - lr/n errors_b^T X_b,
+    C_b <- C_b - lr/n errors_b                   in place of   W <- W - lr/n errors_b^T X_b.
 
-and momentum and the proximal term act on C, linearly, as they do on W - W_base. For 100 samples of 784 pixels over 5
-epochs this takes a third of the multiplications, and the passes over memory shrink from 784 x 256 numbers to 100 x 256.
-It is slower for large m or few epochs; `cost` compares both. The layers above the first are trained as usual.
-
-Clipping needs |g|^2 of the first layer: the sum over the batch of (errors errors^T) * G, whose diagonal holds the
-squared norms of the single examples. Noise on each step leaves the span of the samples, so `direct` is used instead.
+For 100 samples of 784 pixels over 5 epochs this takes a third of the multiplications, and the passes over memory shrink
+from 784 x 256 numbers to 100 x 256. It is slower for large m or few epochs; `cost` compares both. Clipping needs |g|^2
+of the first layer: the sum of (errors errors^T) * G. Noise on each step leaves the span of the samples.
 """
 
 from __future__ import annotations
@@ -28,20 +24,16 @@ if TYPE_CHECKING:
     import torch
 
 PASS = 11
-"""Floating-point operations of a product that take as long as reading and writing one number in a pass over memory
-(measured)."""
-
+"""Operations of a product that take as long as reading and writing one number in a pass over memory (measured)."""
 FEW = 2_500_000
 """Largest number of multiplications of a batch with the samples for which oneDNN's overhead per call exceeds its gain
 (measured)."""
-
 TINY = 1e-12
 """Scale of the coefficients below which they are multiplied out and the scale is reset to 1."""
 
 
 def cost(widths: tuple[int, ...], training: Training, samples: int) -> tuple[float, float]:
-    """Estimate the operations of one client's training of the first layer: (as coefficients of samples, on its
-    weights)."""
+    """Estimate the operations of one client's training of the first layer: as coefficients, on its weights."""
     inputs, units = widths[0], widths[1]
     m, epochs, steps = samples, training.epochs, training.steps(samples)
     momentum, pull = training.momentum > 0, training.proximal_mu > 0
@@ -73,18 +65,15 @@ class _Coefficients:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """The slices of the buffers that one batch needs."""
+    """The slices of the buffers that one batch needs. G of the batch: with itself, all samples, those before it."""
 
     batch: BatchBuffers
     pre: torch.Tensor
     logits: torch.Tensor
     targets: torch.Tensor
     gram: torch.Tensor
-    """(n, n): the batch with itself."""
     gram_all: torch.Tensor
-    """(n, samples): the batch with all samples."""
     gram_seen: torch.Tensor
-    """(n, start): the batch with the samples before it."""
 
 
 class _Plan:

@@ -18,13 +18,10 @@ class NoEpochError(AsyncflError):
 
 
 class Deadline:
-    """Time limit of one training, checked after each step. The result is the model after the last epoch completed in
-    time."""
+    """Time limit of one training, checked after each step: its result is the model after the last complete epoch."""
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
-        """Start the time limit of `seconds`; `now` returns the seconds of a monotonic clock."""
         self.epochs_done = 0
-        """Number of epochs completed in time."""
         self._now, self._until = now, now() + seconds
 
     def passed(self) -> bool:

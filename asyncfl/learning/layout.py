@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from asyncfl.base.errors import Fault
 
 Vector = NDArray[np.float32]
+"""Flat vectors, or matrices of them; also images."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,9 @@ class Layer:
         """Position of the layer in a flat vector, or in the last axis of a matrix of models."""
         return slice(self.start, self.stop)
 
-    def __len__(self) -> int:
-        return self.stop - self.start
+    def full(self, parameter: str) -> str:
+        """Return the name of one of its parameters in `nn.Module.named_parameters`."""
+        return f"{self.name}.{parameter}" if self.name else parameter
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,8 @@ class Layout:
     def of(cls, layers: Iterable[tuple[str, Mapping[str, tuple[int, ...]]]]) -> Layout:
         """Build the layout of layers given as (name, {parameter name: shape})."""
         found: list[Layer] = []
-        start = 0
         for name, shapes in layers:
-            found.append(Layer(name, start, tuple((own, tuple(shape)) for own, shape in shapes.items())))
-            start = found[-1].stop
+            found.append(Layer(name, found[-1].stop if found else 0, tuple(shapes.items())))
         return cls(tuple(found))
 
     @property
@@ -92,15 +92,11 @@ class Layout:
             start = layer.start
             for own, shape in layer.shapes:
                 stop = start + math.prod(shape)
-                yield f"{layer.name}.{own}" if layer.name else own, slice(start, stop), shape
+                yield layer.full(own), slice(start, stop), shape
                 start = stop
 
     def __getitem__(self, name: str) -> Layer:
-        """Return the layer of that name. Raises KeyError, listing the known names, if there is none."""
-        for layer in self.layers:
-            if layer.name == name:
-                return layer
-        raise KeyError(f"no layer {name!r}; the layers are {', '.join(layer.name for layer in self.layers)}")
+        return {layer.name: layer for layer in self.layers}[name]
 
 
 @dataclass(frozen=True)
@@ -119,34 +115,31 @@ class ParameterSplit:
     @cached_property
     def shared(self) -> Layout:
         """Layout of the vector that is sent."""
-        return self._of(False)
+        return self._part(False)
 
     @cached_property
     def own(self) -> Layout:
         """Layout of a client's personal vector."""
-        return self._of(True)
+        return self._part(True)
+
+    def _part(self, personal: bool) -> Layout:
+        parts = [
+            (layer.name, {own: shape for own, shape in layer.shapes if self.is_personal(layer.full(own)) == personal})
+            for layer in self.whole.layers
+        ]
+        return Layout.of((name, shapes) for name, shapes in parts if shapes)
 
     def root_faults(self, root_samples: int) -> Iterator[Fault]:
         """Report why the server's own `root_samples` cannot judge updates; field names are relative to the defence.
 
-        The server has only the initial personal layers. If these are the last layers, the clients' shared layers still
-        learn to fit them. If they include the first layer, which reads the samples, the server's update points away
-        from the clients'.
+        The server has only the initial personal layers. The clients' shared layers learn to fit these if they are the
+        last layers. If they include the first, which reads the samples, the server's update points elsewhere.
         """
         first = next(name for name, _, _ in self.whole.parameters())
         if root_samples and self.is_personal(first):
             allowed = f"must be 0 where model.personal holds the first layer ({first}), got {root_samples}"
             why = "the server has none but the initial one, by which it would judge updates wrongly"
             yield Fault("root_samples", f"{allowed}: {why}; take a rule and a detector that need no samples")
-
-    def _of(self, personal: bool) -> Layout:
-        found = []
-        for layer in self.whole.layers:
-            names = {own: f"{layer.name}.{own}" if layer.name else own for own, _ in layer.shapes}
-            part = {own: shape for own, shape in layer.shapes if self.is_personal(names[own]) == personal}
-            if part:
-                found.append((layer.name, part))
-        return Layout.of(found)
 
     @cached_property
     def personal(self) -> NDArray[np.bool_]:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.gemm import products, resolve
 from asyncfl.learning.job import Job
+from asyncfl.learning.layout import Vector
 from asyncfl.learning.loss import is_regression, loss_of, loss_slope
 from asyncfl.learning.noise import StandardNormal
 from asyncfl.learning.training import Training
@@ -51,7 +52,6 @@ class Learner(ABC):
 
     @property
     def n_parameters(self) -> int:
-        """Length of a model's flat vector."""
         return self.layout.n_parameters
 
     @property
@@ -74,7 +74,7 @@ class Learner(ABC):
         trains = f"{about['path']} on {about['device']} trains {about['n_parameters']} parameters"
         return f"{trains}, products by {self.gemm}"
 
-    def train(self, rows: NDArray[np.float32], jobs: Sequence[Job]) -> NDArray[np.float64]:
+    def train(self, rows: Vector, jobs: Sequence[Job]) -> NDArray[np.float64]:
         """Train one model per job, write the models into `rows` and return the mean training loss (n,) of each last
         epoch.
 
@@ -89,9 +89,7 @@ class Learner(ABC):
             self._train(rows, jobs, losses)
         return losses
 
-    def evaluate(
-        self, parameters: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[Any]
-    ) -> tuple[float, float]:
+    def evaluate(self, parameters: Vector, images: Vector, labels: NDArray[Any]) -> tuple[float, float]:
         """Compute mean loss and accuracy (0..1) of a model (n_parameters,) on images (m, C, H, W).
 
         An image with NaN logits counts as wrong. The accuracy of a regression is NaN. Raises ValueError without images.
@@ -107,16 +105,14 @@ class Learner(ABC):
             loss += float(loss_of(logits, truth, "none").double().sum())
         return loss / len(labels), correct / len(labels)
 
-    def outputs(self, parameters: NDArray[np.float32], images: NDArray[np.float32]) -> NDArray[np.float32]:
+    def outputs(self, parameters: Vector, images: Vector) -> Vector:
         """Compute the outputs (m, outputs) of a model for the images: logits, or predicted numbers."""
         found = np.empty((len(images), self.n_outputs), np.float32)
         for part, logits in self._forward(parameters, images):
             found[part] = logits.cpu().numpy()
         return found
 
-    def losses(
-        self, parameters: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[Any]
-    ) -> NDArray[np.float64]:
+    def losses(self, parameters: Vector, images: Vector, labels: NDArray[Any]) -> NDArray[np.float64]:
         """Compute the loss (m,) of a model on each of the images."""
         found = np.empty(len(labels))
         for part, logits in self._forward(parameters, images):
@@ -124,11 +120,7 @@ class Learner(ABC):
         return found
 
     def slopes(
-        self,
-        parameters: NDArray[np.float32],
-        direction: NDArray[np.float32],
-        images: NDArray[np.float32],
-        labels: NDArray[Any],
+        self, parameters: Vector, direction: Vector, images: Vector, labels: NDArray[Any]
     ) -> NDArray[np.float64]:
         """Compute the derivative (m,) of each image's loss at a model along `direction` (n_parameters,).
 
@@ -151,15 +143,11 @@ class Learner(ABC):
             found[chosen] = (slope * change).sum(1).cpu().numpy()
         return found
 
-    def accuracies(
-        self, models: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[Any]
-    ) -> NDArray[np.float64]:
+    def accuracies(self, models: Vector, images: Vector, labels: NDArray[Any]) -> NDArray[np.float64]:
         """Compute the accuracy (n,), 0..1, of each model (n, n_parameters) on the images; NaN for a regression."""
         return np.array([self.evaluate(model, images, labels)[1] for model in models], np.float64)
 
-    def gradient(
-        self, parameters: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[Any]
-    ) -> NDArray[np.float32]:
+    def gradient(self, parameters: Vector, images: Vector, labels: NDArray[Any]) -> Vector:
         """Compute the unclipped gradient (n_parameters,) of a model's mean loss on the images."""
         import torch
 
@@ -185,7 +173,7 @@ class Learner(ABC):
     def _differentiable(self) -> torch.nn.Module:
         return self._fresh_module()
 
-    def _module_with(self, parameters: NDArray[np.float32]) -> tuple[torch.nn.Module, list[torch.nn.Parameter]]:
+    def _module_with(self, parameters: Vector) -> tuple[torch.nn.Module, list[torch.nn.Parameter]]:
         """Return the network's module with these parameters (n_parameters,), and its parameters."""
         import torch
 
@@ -195,9 +183,7 @@ class Learner(ABC):
                 weight.copy_(part)
         return self._differentiable, weights
 
-    def _forward(
-        self, parameters: NDArray[np.float32], images: NDArray[np.float32]
-    ) -> Iterator[tuple[slice, torch.Tensor]]:
+    def _forward(self, parameters: Vector, images: Vector) -> Iterator[tuple[slice, torch.Tensor]]:
         """Yield the outputs (chunk, outputs) of a model (n_parameters,) for each chunk of the images."""
         import torch
 
@@ -221,7 +207,7 @@ class Learner(ABC):
         return products(self.gemm)
 
     @abstractmethod
-    def _train(self, rows: NDArray[np.float32], jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
+    def _train(self, rows: Vector, jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
         """Fill `rows` and `losses`. The arguments have been checked."""
 
     @abstractmethod
@@ -232,12 +218,10 @@ class Learner(ABC):
     def _logits(self, images: torch.Tensor) -> torch.Tensor:
         """Return the loaded model's outputs (m, outputs) for images (m, C, H, W) on the device."""
 
-    def _check(self, rows: NDArray[np.float32], jobs: Sequence[Job]) -> None:
-        d = self.n_parameters
-        if rows.shape != (len(jobs), d) or rows.dtype != np.float32 or not rows.flags.c_contiguous:
-            raise ValueError(
-                f"rows must be C-contiguous float32 of shape ({len(jobs)}, {d}), got {rows.dtype} {rows.shape}"
-            )
+    def _check(self, rows: Vector, jobs: Sequence[Job]) -> None:
+        d, n = self.n_parameters, len(jobs)
+        if rows.shape != (n, d) or rows.dtype != np.float32 or not rows.flags.c_contiguous:
+            raise ValueError(f"rows must be C-contiguous float32 of shape ({n}, {d}), got {rows.dtype} {rows.shape}")
         for number, job in enumerate(jobs):
             m = job.samples
             # A client that was stopped has fewer epochs, but at least one.
@@ -261,13 +245,11 @@ class Learner(ABC):
 
 
 class _Writable:
-    """The memory of a read-only array, declared writable: torch has no read-only tensors and warns about such
-    arrays."""
+    """The memory of a read-only array, declared writable: torch has no read-only tensors and warns about the array."""
 
     def __init__(self, array: NDArray[Any]) -> None:
-        self.array = array
-        pointer = array.__array_interface__["data"][0]
-        self.__array_interface__ = {**array.__array_interface__, "data": (pointer, False)}
+        self.array, shown = array, array.__array_interface__
+        self.__array_interface__ = {**shown, "data": (shown["data"][0], False)}
 
 
 def tensor_of(array: NDArray[Any]) -> torch.Tensor:

@@ -48,9 +48,9 @@ class Metric(Component):
         return (self.kind.partition(":")[0],)
 
     def value(self, outputs: NDArray[np.float32], labels: NDArray[Any]) -> float:
-        """Return the value of the function on a model's outputs (m, classes) and the labels (m,), both read-only.
+        """Return the value of the function on a model's outputs (m, classes) and the labels (m,); NaN: undefined.
 
-        NaN means that the metric is undefined. Raises ComponentError where the function fails or returns no number.
+        Raises ComponentError where the function fails or returns no number.
         """
         function: Callable[..., Any] = own_class(self.kind)  # type: ignore[assignment]
         arrays = [outputs.view(), labels.view()]

@@ -15,6 +15,7 @@ from asyncfl.learning.dense import PLANS, BatchBuffers, Stack, clipped, mean_los
 from asyncfl.learning.gemm import products
 from asyncfl.learning.gram import GramTrainer, cost
 from asyncfl.learning.job import Deadline, Job
+from asyncfl.learning.layout import Vector
 from asyncfl.learning.learner import Learner, tensors_of
 from asyncfl.learning.loss import is_regression
 from asyncfl.learning.models.mlp import Layered
@@ -147,7 +148,7 @@ class MlpLearner(Learner):
         gram, direct = cost(self._widths, self.training, samples)
         return self._gram if gram < direct else self._direct
 
-    def _train(self, rows: NDArray[np.float32], jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
+    def _train(self, rows: Vector, jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
         import torch
 
         with torch.inference_mode():

@@ -1,8 +1,6 @@
-"""Training of any network, mainly on a CPU: one module in channels_last memory, one client after another.
+"""Training of any network, mainly on a CPU: one module in channels_last memory, one client after another, by autograd.
 
-Autograd computes the gradient; proximal term, momentum and step are a few `_foreach` calls on the module's own
-parameters. Measurements found vmap, grouped convolutions and unfolding slower here. Clipping of single examples is in
-`example_gradients`.
+Measurements found vmap, grouped convolutions and unfolding slower here.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from numpy.typing import NDArray
 from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.example_gradients import ExampleGradients, clip_gradient
 from asyncfl.learning.job import Job
+from asyncfl.learning.layout import Vector
 from asyncfl.learning.learner import Learner, split, tensor_of
 from asyncfl.learning.loss import loss_of
 from asyncfl.learning.noise import StandardNormal
@@ -44,7 +43,7 @@ class ModuleLearner(Learner):
         self._velocity = [torch.zeros_like(w) for w in self._weights]
         self._pull = [torch.zeros_like(w) for w in self._weights]
 
-    def _train(self, rows: NDArray[np.float32], jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
+    def _train(self, rows: Vector, jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
         for number, job in enumerate(jobs):
             losses[number] = self._train_one(tensor_of(rows[number]), job)
 

@@ -1,9 +1,8 @@
 """Personal layers: parameters that stay on each client, are never sent and never averaged.
 
 FedPer (Arivazhagan et al. 2019, arXiv:1912.00818) keeps the last layers personal, FedBN (Li et al. 2021,
-arXiv:2102.07623) the normalisation layers. Only the shared part of a model is published, uploaded, attacked, defended,
-noised and counted in bytes: one flat vector like any other. Each client starts with the personal part of the initial
-model and continues with its own from task to task, whether or not its updates are used.
+arXiv:2102.07623) the normalisation layers. Each client starts with the personal part of the initial model and continues
+with its own from task to task, whether or not its updates are used.
 """
 
 from __future__ import annotations
@@ -16,13 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.learning.job import Job
-from asyncfl.learning.layout import ParameterSplit
+from asyncfl.learning.layout import ParameterSplit, Vector
 from asyncfl.learning.learner import Learner
 
 if TYPE_CHECKING:
     import torch
-
-Vector = NDArray[np.float32]
 
 
 class SharedPartLearner(Learner):
@@ -40,7 +37,7 @@ class SharedPartLearner(Learner):
         self.layout = parameter_split.shared
 
     def with_learner(self, whole: Learner) -> SharedPartLearner:
-        """Return a copy that uses another learner of all parameters, such as one of another thread."""
+        """Return a copy that uses another learner of all parameters."""
         return SharedPartLearner(whole, self.parameter_split, self.initial)
 
     @property
@@ -63,13 +60,11 @@ class SharedPartLearner(Learner):
     def slopes(
         self, parameters: Vector, direction: Vector, images: NDArray[np.float32], labels: NDArray[Any]
     ) -> NDArray[np.float64]:
-        nothing = np.zeros_like(self.initial)
-        along = self.parameter_split.join(direction, nothing)
+        along = self.parameter_split.join(direction, np.zeros_like(self.initial))
         return self.whole.slopes(self._joined(parameters), along, images, labels)
 
     def gradient(self, parameters: Vector, images: NDArray[np.float32], labels: NDArray[Any]) -> Vector:
-        shared: Vector = self.parameter_split.split(self.whole.gradient(self._joined(parameters), images, labels))[0]
-        return shared
+        return self.parameter_split.split(self.whole.gradient(self._joined(parameters), images, labels))[0]
 
     def _joined(self, shared: Vector) -> Vector:
         return self.parameter_split.join(shared, self.initial)
@@ -94,15 +89,14 @@ class PersonalLayers:
         self._own: dict[int, Vector] = {}
 
     def of(self, client: int) -> Vector:
-        """Return the personal part (n_personal,) of a client; before its first task that of the initial model."""
+        """Return the personal part of a client; before its first task that of the initial model."""
         return self._own.get(client, self.learner.initial)
 
     def put(self, client: int, part: Vector) -> None:
-        """Store the personal part (n_personal,) of a client."""
         self._own[client] = part
 
     def take(self, client: int) -> Vector:
-        """Remove and return the personal part (n_personal,) of a client."""
+        """Remove and return the personal part of a client."""
         return self._own.pop(client, self.learner.initial)
 
     def copy(self) -> PersonalLayers:

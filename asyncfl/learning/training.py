@@ -1,34 +1,20 @@
-"""Settings of local training: mini-batch SGD on one client.
-
-One step on a batch, with `base` the model that the client was sent:
+"""Settings of local training: mini-batch SGD on one client. A step on a batch of n examples is
 
     g <- gradient of the batch's mean loss;           g <- g min(1, gradient_clip / |g|)
-    g <- g + proximal_mu (w - base)                    FedProx, Li et al. 2020
+    g <- g + proximal_mu (w - base)                    FedProx, Li et al. 2020; base: the model that was sent
     v <- momentum v + g;   w <- w - lr v               v starts at 0 for every task
 
-The proximal term is not clipped: the clip bounds the influence of the data on a step, and `w - base` does not depend on
-the data.
+The proximal term is not clipped, as it does not depend on the data. With `example_clip` C and `example_noise` z
+(DP-SGD, Abadi et al. 2016) the first line becomes g <- (sum_i g_i min(1, C / |g_i|) + z C N(0, I)) / n, where g_i is
+the gradient of example i. A gradient whose norm is not finite in float32 counts as zero, with either clip.
 
-With `example_clip` C and `example_noise` z (DP-SGD, Abadi et al. 2016) the first line becomes, for a batch of n
-examples, each with the gradient g_i of its own loss,
+The L2 sensitivity of the sum is C if neighbouring data sets differ in one example that is present or counts as zero,
+and 2 C if one example is replaced. n follows from the client's number of samples, which counts as public. Each example
+takes part in one step of each epoch, a Gaussian mechanism with noise multiplier z; all else is post-processing.
 
-    g <- (sum_i g_i min(1, C / |g_i|) + z C N(0, I)) / n
-
-A gradient whose norm is not finite in float32 counts as zero, with either clip, so that no data make an update
-unusable, which everybody would see. The noise is added to the sum. The L2 sensitivity of the sum is C if neighbouring
-data sets differ in one example that is present or counts as zero, and 2 C if one example is replaced by another. n is
-the size of the batch itself, also for a shorter last one. Batch sizes follow from the client's number of samples, which
-counts as public because it also fixes the number of steps; so dividing by n is post-processing. The batches of an epoch
-are disjoint and do not depend on the data: an example takes part in `epochs` steps of a task, each a Gaussian mechanism
-with noise multiplier z. Momentum, the proximal term and the step itself use no data and are post-processing.
-
-With `local_steps: printed`, SAFL's algorithm 2 as it is printed, the batches are single samples, the gradients of an
-epoch are all taken at the same model, and there is one step an epoch, for a client of n samples:
-
-    w <- w - (lr / n) sum_i g_i min(1, gradient_clip / |g_i|)
-
-One replaced sample moves the first step by at most 2 lr gradient_clip / n. These are the steps of the paragraph above
-with a single batch and without its noise, and they are computed so (`Training.as_batches`).
+With `local_steps: printed`, SAFL's algorithm 2 as it is printed, there is one step an epoch on the mean of the clipped
+gradients of all n samples; one replaced sample moves the first step by at most 2 lr gradient_clip / n. It is computed
+as a single batch with clipped examples (`Training.as_batches`).
 """
 
 from __future__ import annotations

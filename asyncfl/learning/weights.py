@@ -43,11 +43,18 @@ def as_safetensors(
 
 def read_weights(path: str | Path) -> dict[str, NDArray[Any]]:
     """Read all arrays of a weights file by name. Raises DataError if the file cannot be read."""
-    try:
-        content = read_bytes(own_file(str(path)))
-    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, or ~ of an unknown user
-        raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from None
+    content = _content(path)
+    if isinstance(content, str):
+        raise DataError(f"cannot be read: {content}", path)
     return decode_weights(content, path)
+
+
+def _content(path: str | Path) -> bytes | str:
+    """Read a file; return the reason, as text, if that fails."""
+    try:
+        return read_bytes(own_file(str(path)))
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, or ~ of an unknown user
+        return str(getattr(error, "strerror", None) or error)
 
 
 def decode_weights(content: bytes, path: str | Path) -> dict[str, NDArray[Any]]:
@@ -99,23 +106,19 @@ def flat_weights(
 def _faults(
     model: Architecture, shape: Shape, outputs: int, layout: Layout, weights: Mapping[str, NDArray[Any]]
 ) -> Iterator[Fault]:
-    wanted = {name: own for name, _, own in layout.parameters()}
+    wanted, most = {name: own for name, _, own in layout.parameters()}, np.finfo(np.float32).max
     for name, own in wanted.items():
         if name not in weights:
             yield Fault(name, f"is missing; the network {model.kind} has it, with shape {own}")
         elif tuple(weights[name].shape) != own:
             yield Fault(name, f"must have shape {own}, got {tuple(weights[name].shape)}")
-        elif not _finite(weights[name]):
+        elif not (np.abs(weights[name]) <= most).all():
             yield Fault(name, "must hold finite float32 numbers")
     if beside := [name for name in weights if name not in wanted]:
         known = set(_untrained_module(model, shape, outputs).state_dict())
         for name in beside:
             if name not in known:
                 yield Fault(name, f"is not a parameter of the network {model.kind}; {hint(name, wanted, 'it has')}")
-
-
-def _finite(array: NDArray[Any]) -> bool:
-    return not array.size or bool(np.abs(array).max() <= np.finfo(np.float32).max)
 
 
 def _untrained_module(model: Architecture, shape: Shape, outputs: int) -> torch.nn.Module:
@@ -150,8 +153,7 @@ def starting_parameters(
 
 def weights_digest(path: str) -> str:
     """Compute the SHA-256 of a weights file, which is part of a run's identity. Raises DataError."""
-    try:
-        return hashlib.sha256(read_bytes(own_file(str(path)))).hexdigest()
-    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, or ~ of an unknown user
-        reason = f"must be a file of weights, and {path} cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise DataError([Fault("model.initial", reason)]) from None
+    content = _content(path)
+    if isinstance(content, str):
+        raise DataError([Fault("model.initial", f"must be a file of weights, and {path} cannot be read: {content}")])
+    return hashlib.sha256(content).hexdigest()

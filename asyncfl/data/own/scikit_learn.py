@@ -11,7 +11,6 @@ from pydantic import Field
 from asyncfl.base.component import default_property
 from asyncfl.data.own.dataset import Dataset
 from asyncfl.data.own.samples import Samples, caption_of_target, split_train_test, standardise
-from asyncfl.data.sample_source import Split
 
 ScikitLearnName = Literal["breast_cancer", "diabetes", "digits", "iris", "wine"]
 
@@ -47,27 +46,19 @@ class ScikitLearn(Dataset):
         """Load rows of numbers, or images of 8 x 8 pixels as bytes."""
         import sklearn.datasets
 
-        given: Any = getattr(sklearn.datasets, f"load_{self.name}")(**_LOADER_ARGUMENTS.get(self.name, {}))
+        # By default the columns of diabetes are scaled to length 1 over all samples, including test samples.
+        options = {"scaled": False} if self.name == "diabetes" else {}
+        given: Any = getattr(sklearn.datasets, f"load_{self.name}")(**options)
         train, test = split_train_test(len(given.target))
+        features, labels = given.data, given.target
+        names, caption = None, ""
         if self.name == "digits":
             features = np.rint(given.images * (255 / 16)).astype(np.uint8)
         else:
-            features = given.data
-            if self.standardised:
-                features = standardise(features, features[test])
-            features = features.astype(np.float32)
-        measured: Split | None = "test" if self.standardised else None
-        if self.name == "diabetes":
-            tested = given.target[test]
-            labels = (standardise(given.target, tested) if self.standardised else given.target).astype(np.float32)
-            names, caption = None, caption_of_target(tested) if self.standardised else ""
-        else:
-            labels, names = given.target.astype(np.int64), [str(name) for name in given.target_names]
-            caption = ""
+            features = (standardise(features, features[test]) if self.standardised else features).astype(np.float32)
+        if self.name != "diabetes":
+            labels, names = labels.astype(np.int64), [str(name) for name in given.target_names]
+        elif self.standardised:
+            labels, caption = standardise(labels, labels[test]), caption_of_target(labels[test])
         parts = (features[train], labels[train], features[test], labels[test])
-        return Samples(*parts, names, measured_on=measured, caption=caption)
-
-
-_LOADER_ARGUMENTS: dict[ScikitLearnName, dict[str, bool]] = {"diabetes": {"scaled": False}}
-"""Arguments of scikit-learn's loaders. By default its diabetes columns are scaled to length 1 over all samples,
-including test samples."""
+        return Samples(*parts, names, measured_on="test" if self.standardised else None, caption=caption)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.base.component import default_property
 from asyncfl.base.errors import DataError, Fault, hint, shortened
+from asyncfl.base.files.reading import check_ordinary
 from asyncfl.base.own_classes import own_file
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.data.own.dataset import Dataset
+from asyncfl.data.own.files import InFiles
 from asyncfl.data.own.samples import PART_NAMES, Samples, caption_of_target, split_train_test, standardise
 from asyncfl.data.sample_source import Split
 
@@ -30,7 +30,7 @@ MOST_CLASSES = 100
 """Largest number of different integers that count as classes with `task: auto`."""
 
 
-class TableFile(Dataset):
+class TableFile(InFiles):
     """Rows of a CSV or Parquet file: a column to predict, and all or some of the others as features.
 
     A column of numbers is one feature. A column of text is one feature per text that occurs in it: 1 in the rows with
@@ -67,10 +67,6 @@ class TableFile(Dataset):
 
     part_names: ClassVar[Mapping[str, str]] = {**PART_NAMES, "labels": "target", "test_labels": "target"}
 
-    @default_property
-    def title(self) -> str:
-        return Path(self.path).name
-
     @property
     def files(self) -> tuple[str, ...]:
         return (self.path,) if self.test_path is None else (self.path, self.test_path)
@@ -78,8 +74,8 @@ class TableFile(Dataset):
     def load(self) -> Samples:
         """Load the rows as arrays: features (n, columns) float32, class names, and all columns."""
         tables = [_read(name) for name in self.files]
-        for (path, table), first in zip(tables, [tables[0]] * len(tables), strict=True):
-            if faults := [*self._column_faults(table, first[1]), *self._value_faults(table)]:
+        for path, table in tables:
+            if faults := self._faults(table, tables[0][1]):
                 raise DataError(faults, path)
         rows = [table for _, table in tables]
         if len(rows) == 1:
@@ -99,84 +95,22 @@ class TableFile(Dataset):
 
     def _targets(self, train: pd.Series[Any], test: pd.Series[Any]) -> tuple[list[str] | None, list[NDArray[Any]], str]:
         """Return the class names (None for a regression), the targets of both splits, and a caption."""
-        if not (self.task == "regression" or (self.task == "auto" and any(map(_fractional, (train, test))))):
-            return *_classes(train, test), ""
-        caption = ""
-        if self.target in self.bounds:
-            caption = "target {:g}..{:g} as -1..1".format(*self.bounds[self.target])
-        elif self.standardised:
-            caption = caption_of_target((test if self.measured_on == "test" else train).to_numpy(np.float64))
-        return None, self._scaled(train, test), caption
+        if self.task == "regression" or (self.task == "auto" and (_fractional(train) or _fractional(test))):
+            caption = ""
+            if self.target in self.bounds:
+                caption = "target {:g}..{:g} as -1..1".format(*self.bounds[self.target])
+            elif self.standardised:
+                caption = caption_of_target((test if self.measured_on == "test" else train).to_numpy(np.float64))
+            return None, self._scaled(train, test), caption
+        read: Callable[[Any], int | str] = int if _are_numbers(train, test) else str
+        columns = [list(map(read, column)) for column in (train, test)]
+        place = {value: number for number, value in enumerate(sorted({*columns[0], *columns[1]}))}
+        return list(map(str, place)), [np.array([place[one] for one in column], np.int64) for column in columns], ""
 
     def _feature_columns(self, table: pd.DataFrame) -> list[str]:
         if self.features is not None:
             return list(self.features)
         return [str(name) for name in table if name != self.target and name not in self.without]
-
-    def _column_faults(self, table: pd.DataFrame, first: pd.DataFrame) -> list[Fault]:
-        named: dict[str, Iterable[str]] = {"target": (self.target,), "features": self.features or ()}
-        named |= {"without": self.without, "bounds": self.bounds}
-        faults = [
-            Fault(field, f"must be a column, got {name!r}; {hint(name, table, 'columns are')}")
-            for field, names in named.items()
-            for name in names
-            if name not in table
-        ]
-        if self.features is not None and self.target in self.features:
-            faults.append(Fault("features", f"must not hold the target {self.target!r}"))
-        for name, (low, high) in self.bounds.items():
-            if not -math.inf < low < high < math.inf:
-                got = f"got {low:g}, {high:g}"
-                faults.append(Fault(f"bounds.{name}", f"must be a low and a higher finite number, {got}"))
-            elif not faults and table[name].dtype.kind not in "buif":
-                faults.append(Fault(f"bounds.{name}", f"must be a column of numbers, got text ({table[name].iloc[0]})"))
-        if not faults and not self._feature_columns(table):
-            faults.append(Fault("features", "must be at least one column besides the target, got none"))
-        if not faults and set(self._feature_columns(table)) != set(self._feature_columns(first)):
-            faults.append(Fault("", "must have the columns of the file to train on"))
-        return faults
-
-    def _value_faults(self, table: pd.DataFrame) -> list[Fault]:
-        """Report empty and invalid cells; row numbers count from 1 after the header."""
-        faults = [] if len(table) else [Fault("", "must have at least one row of values, got none")]
-        for name in (
-            [self.target, *self._feature_columns(table)] if {self.target, *(self.features or ())} <= set(table) else []
-        ):
-            column = table[name]
-            bad = column.isna().to_numpy()
-            if column.dtype.kind == "f":
-                bad = bad | ~np.isfinite(column.to_numpy(np.float64))
-            if bad.any():
-                row = int(np.flatnonzero(bad)[0])
-                more = f" (and in {int(bad.sum()) - 1} more rows)" if bad.sum() > 1 else ""
-                got = f"got {column.iloc[row]} in row {row + 1}{more}; leave such rows out, or the column (without)"
-                faults.append(Fault(str(name), f"must have a value in every row, {got}"))
-            elif column.dtype.kind in "buif" or (name == self.target and self.task != "auto"):
-                continue
-            elif (odd := _odd_one_out(column)) is not None:
-                got = f"got {shortened(repr(column.iloc[odd]))} in row {odd + 1} among numbers"
-                way_out = "set task: classification" if name == self.target else "name the column in without"
-                faults.append(Fault(str(name), f"must be numbers or text, {got}; mend it, or {way_out}"))
-            elif name != self.target and (texts := column.nunique()) > MOST_VALUES:
-                got = f"got {texts} (the first: {shortened(column.iloc[0])}); name it in without"
-                faults.append(Fault(str(name), f"must be numbers, or at most {MOST_VALUES} different texts, {got}"))
-        if self.target in table and not faults:
-            faults += self._target_faults(table[self.target])
-        return faults
-
-    def _target_faults(self, target: pd.Series[Any]) -> list[Fault]:
-        """Report a target that does not fit the task, or is ambiguous with `task: auto`."""
-        is_text = target.dtype.kind not in "buif"
-        if self.task == "regression" and is_text:
-            got = shortened(str(target.iloc[0]))
-            return [Fault(self.target, f"must be numbers where task is regression, got text (the first: {got})")]
-        if self.task == "classification" and not is_text and _fractional(target):
-            odd = float(target[target != np.rint(target)].iloc[0])
-            return [Fault(self.target, f"must be text or whole numbers where task is classification, got {odd:g}")]
-        if self.task == "auto" and not is_text and not _fractional(target) and target.nunique() > MOST_CLASSES:
-            many = f"{target.nunique()} different whole numbers"
-            return [Fault("task", f"must be classification or regression where the target holds {many}, got auto")]
-        return []
 
     def _column(self, train: pd.Series[Any], test: pd.Series[Any]) -> list[NDArray[np.float32]]:
         """Convert a column to features (n, width) for training and testing."""
@@ -196,6 +130,73 @@ class TableFile(Dataset):
             columns = [standardise(column, measured) for column in columns]
         return [column.astype(np.float32) for column in columns]
 
+    def _faults(self, table: pd.DataFrame, first: pd.DataFrame) -> list[Fault]:
+        """Report faults of the columns, or else of the cells, or else of the target; `first`: the rows to train on."""
+        named: dict[str, Iterable[str]] = {"target": (self.target,), "features": self.features or ()}
+        named |= {"without": self.without, "bounds": self.bounds}
+        missing = [
+            Fault(field, f"must be a column, got {name!r}; {hint(name, table, 'columns are')}")
+            for field, names in named.items()
+            for name in names
+            if name not in table
+        ]
+        stages = self._column_faults, self._value_faults, self._target_faults
+        return missing or next(filter(None, (list(faults(table, first)) for faults in stages)), [])
+
+    def _column_faults(self, table: pd.DataFrame, first: pd.DataFrame) -> Iterator[Fault]:
+        for name, (low, high) in self.bounds.items():
+            if not -math.inf < low < high < math.inf:
+                got = f"got {low:g}, {high:g}"
+                yield Fault(f"bounds.{name}", f"must be a low and a higher finite number, {got}")
+            elif table[name].dtype.kind not in "buif":
+                yield Fault(f"bounds.{name}", f"must be a column of numbers, got text ({table[name].iloc[0]})")
+        features = self._feature_columns(table)
+        if self.target in features:
+            yield Fault("features", f"must not hold the target {self.target!r}")
+        if not features:
+            yield Fault("features", "must be at least one column besides the target, got none")
+        elif set(features) != set(self._feature_columns(first)):
+            yield Fault("", "must have the columns of the file to train on")
+
+    def _value_faults(self, table: pd.DataFrame, first: pd.DataFrame) -> Iterator[Fault]:
+        """Report empty and invalid cells; row numbers count from 1 after the header."""
+        if not len(table):
+            yield Fault("", "must have at least one row of values, got none")
+        for name in (self.target, *self._feature_columns(table)):
+            column = table[name]
+            is_target, numbers = name == self.target, column.dtype.kind in "buif"
+            bad = column.isna().to_numpy()
+            if column.dtype.kind == "f":
+                bad = bad | ~np.isfinite(column.to_numpy(np.float64))
+            if bad.any():
+                row = int(np.flatnonzero(bad)[0])
+                more = f" (and in {int(bad.sum()) - 1} more rows)" if bad.sum() > 1 else ""
+                got = f"got {column.iloc[row]} in row {row + 1}{more}; leave such rows out, or the column (without)"
+                yield Fault(str(name), f"must have a value in every row, {got}")
+            elif numbers or (is_target and self.task != "auto"):
+                continue
+            elif (odd := _odd_one_out(column)) is not None:
+                got = f"got {shortened(repr(column.iloc[odd]))} in row {odd + 1} among numbers"
+                way_out = "set task: classification" if is_target else "name the column in without"
+                yield Fault(str(name), f"must be numbers or text, {got}; mend it, or {way_out}")
+            elif not is_target and (texts := column.nunique()) > MOST_VALUES:
+                got = f"got {texts} (the first: {shortened(column.iloc[0])}); name it in without"
+                yield Fault(str(name), f"must be numbers, or at most {MOST_VALUES} different texts, {got}")
+
+    def _target_faults(self, table: pd.DataFrame, first: pd.DataFrame) -> Iterator[Fault]:
+        """Report a target that does not fit the task, or is ambiguous with `task: auto`."""
+        target = table[self.target]
+        if target.dtype.kind not in "buif":
+            if self.task == "regression":
+                got = shortened(str(target.iloc[0]))
+                yield Fault(self.target, f"must be numbers where task is regression, got text (the first: {got})")
+        elif self.task == "classification" and _fractional(target):
+            odd = float(target[target != np.rint(target)].iloc[0])
+            yield Fault(self.target, f"must be text or whole numbers where task is classification, got {odd:g}")
+        elif self.task == "auto" and not _fractional(target) and target.nunique() > MOST_CLASSES:
+            many = f"{target.nunique()} different whole numbers"
+            yield Fault("task", f"must be classification or regression where the target holds {many}, got auto")
+
 
 def _read(name: str) -> tuple[Path, pd.DataFrame]:
     """Read a table and return its path and rows."""
@@ -203,20 +204,13 @@ def _read(name: str) -> tuple[Path, pd.DataFrame]:
 
     try:
         path = own_file(name)
+        check_ordinary(path)
         if path.suffix.lower() in (".parquet", ".pq"):
             return path, pd.read_parquet(path)
         return path, pd.read_csv(path, skipinitialspace=True, encoding="utf-8-sig")
     except (OSError, ValueError, RuntimeError) as error:  # errors of pandas and pyarrow are ValueErrors
         reason = " ".join(str(error).split())
         raise DataError(f"cannot be read as a table: {shortened(reason, 200)}", name) from None
-
-
-def _classes(train: pd.Series[Any], test: pd.Series[Any]) -> tuple[list[str], list[NDArray[np.int64]]]:
-    """Return the names of the classes that occur, in order, and the class of each training and test row."""
-    read: Callable[[Any], int | str] = int if _are_numbers(train, test) else str
-    columns = [list(map(read, column)) for column in (train, test)]
-    place = {value: number for number, value in enumerate(sorted({*columns[0], *columns[1]}))}
-    return list(map(str, place)), [np.array([place[one] for one in column], np.int64) for column in columns]
 
 
 def _are_numbers(*columns: pd.Series[Any]) -> bool:

@@ -52,7 +52,7 @@ def test_the_range_of_pixels_is_that_of_the_scaled_images() -> None:
     unit = pixel_range(DataSpec(dataset="mnist", scaling="unit"))
     assert (unit.low.item(), unit.high.item()) == (0, 1)
     scaled = pixel_range(DataSpec(dataset="mnist", scaling="standardised"))
-    [mean], [std] = CATALOG["mnist"].mean, CATALOG["mnist"].std
+    [mean], [std] = CATALOG["mnist"].scale
     assert (scaled.low.item(), scaled.high.item()) == pytest.approx((-mean / std, (1 - mean) / std))
     assert pixel_range(DataSpec(dataset="cifar10")).low.shape == (3, 1, 1)
     mixed = pixel_range(DataSpec(domains=("mnist", "mnist_m"), clients=2, mixed_domains=True))
