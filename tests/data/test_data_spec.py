@@ -295,3 +295,36 @@ def test_a_partition_must_leave_each_client_a_sample(shares, got):
     spec = DataSpec(clients=3, samples_per_client=4, source="embedded", partition=Unfair(shares=shares))
     with pytest.raises(DataError, match=rf"Unfair must leave each of 3 clients at least one sample, {got}"):
         spec.build(Streams(0))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"samples_per_client": 10_000_000},
+            "samples_per_client: must be at most 125000 (no more than 500000 stand-ins are drawn, 4 clients), "
+            "got 10000000; lower data.samples_per_client or data.clients",
+        ),
+        (
+            {"test_samples": 10_000_000, "domains": ("mnist", "usps")},
+            "test_samples: must be 1..250000 (no more than 500000 stand-ins are drawn, 2 domains), got 10000000",
+        ),
+        (
+            {"test_samples": None, "test_share": 0.99999},
+            "test_share: asks for 3999960 test samples, and no more than 500000 stand-ins are drawn; lower it or "
+            "data.samples_per_client",
+        ),
+    ],
+)
+def test_more_stand_ins_than_are_drawn_are_refused(fields, message):
+    assert [str(fault) for fault in small(source="embedded", **fields).faults()] == [message]
+
+
+def test_a_large_population_can_be_timed_but_not_built():
+    spec = small(source="embedded", clients=100_000, samples_per_client=90)
+    assert list(spec.faults()) == []
+    assert spec.client_sizes(Streams(0)).sum() == 9_000_000
+    with pytest.raises(DataError, match=r"data\.samples_per_client: must be at most 5 \(no more than 500000 stand-ins"):
+        spec.build(Streams(0))
+    with pytest.raises(DataError, match=r"data\.clients: must be at most 500000 \(no more than 500000 stand-ins"):
+        small(source="embedded", clients=1_000_000).build(Streams(0))

@@ -11,7 +11,7 @@ from asyncfl.base.errors import DataError, OutputError
 from asyncfl.base.streams import Streams
 from asyncfl.base.torchvision_parts import torchvision_part
 from asyncfl.data import CATALOG, DataSpec, download
-from asyncfl.data.catalog import download_folder
+from asyncfl.data.catalog import download_folder, find
 
 
 @pytest.fixture
@@ -127,3 +127,19 @@ def test_data_sets_work_without_torchvisions_kernels(tmp_path, monkeypatch):
     finally:
         for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
             del sys.modules[name]
+
+
+def test_the_users_folder_is_searched_before_the_downloads(data_folder):
+    assert find("mnist") is None
+    downloads = Path(download_folder())
+    downloads.mkdir(parents=True)
+    (downloads / "mnist.npz").touch()
+    assert find("mnist") == downloads / "mnist.npz"
+    (data_folder / "mnist.npz").touch()
+    assert find("mnist") == data_folder / "mnist.npz"
+
+
+def test_a_missing_data_folder_is_an_error(monkeypatch, tmp_path):
+    monkeypatch.setenv("ASYNCFL_DATA_DIR", str(tmp_path / "nowhere"))
+    with pytest.raises(DataError, match=r"ASYNCFL_DATA_DIR must name a folder.*nowhere"):
+        find("mnist")
