@@ -11,9 +11,9 @@ import zipfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asyncfl.base.errors import DataError
+from asyncfl.data.sample_source import Array, Ints
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,14 +73,14 @@ FIELDS = (
 """Columns of the files, in order, separated by blanks."""
 
 
-def encode_people(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, NDArray[Any]]:
+def encode_people(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, Array]:
     """Convert training and test rows to arrays, named as in an npz file.
 
     `x_*` (n, 108) float32: the numbers scaled by `NUMBERS`, then 0 or 1 for each value of each text column; `y_*` (n,)
     incomes; and each text column itself. Raises ValueError for an unknown value in a text column.
     """
     mean, deviation = np.array(list(NUMBERS.values())).T
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, Array] = {}
     for split, rows in (("train", train), ("test", test)):
         scaled = (rows[list(NUMBERS)].to_numpy(np.float64) - mean) / deviation
         places = {name: _places(rows[name], values) for name, values in {**VALUES, "income": INCOMES}.items()}
@@ -91,14 +91,14 @@ def encode_people(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, NDArray[
     return arrays
 
 
-def _places(column: pd.Series[Any], values: tuple[str, ...]) -> NDArray[np.int64]:
+def _places(column: pd.Series[Any], values: tuple[str, ...]) -> Ints:
     """Return the index (n,) of each cell among the values of its column."""
     if unknown := sorted({str(cell) for cell in column} - set(values)):
         raise ValueError(f"{column.name} must be one of {', '.join(values)}, got {unknown[0]!r}")
     return np.array([values.index(str(cell)) for cell in column], np.int64)
 
 
-def download_adult() -> dict[str, NDArray[Any]]:
+def download_adult() -> dict[str, Array]:
     """Download and verify Adult and return its arrays, in its own split; see `encode_people`.
 
     Raises DataError for files with other checksums, and the errors of the download itself.

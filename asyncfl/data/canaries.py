@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from asyncfl.base.component import Described
 from asyncfl.base.errors import Fault
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
+from asyncfl.data.sample_source import Array, Floats, Ints, Rng
 
 _COINS, _PLACES, _CONTENTS = range(3)
 """Numbers of the random streams: inclusion, positions, contents."""
@@ -57,15 +58,15 @@ class PlantedCanaries:
     unit: Literal["sample", "client"]
     included: NDArray[np.bool_]
     """(m,) whether each canary is included."""
-    owners: NDArray[np.int64]
+    owners: Ints
     """(m,) the client that holds each canary sample, or that is the canary."""
-    images: NDArray[np.float32]
+    images: Floats
     """(m, channels, height, width) images of the canary samples."""
-    labels: NDArray[Any]
+    labels: Array
     """(m,) labels of the canary samples."""
-    replaced_images: NDArray[np.float32]
+    replaced_images: Floats
     """(m, channels, height, width) images of the samples that included canaries replace."""
-    replaced_labels: NDArray[Any]
+    replaced_labels: Array
     """(m,) labels of the samples that included canaries replace."""
 
     @property
@@ -75,13 +76,8 @@ class PlantedCanaries:
 
 
 def plant_canaries(
-    canaries: Canaries,
-    images: NDArray[np.float32],
-    labels: NDArray[Any],
-    offsets: NDArray[np.int64],
-    classes: int,
-    streams: Streams,
-) -> tuple[NDArray[np.float32], NDArray[Any], PlantedCanaries]:
+    canaries: Canaries, images: Floats, labels: Array, offsets: Ints, classes: int, streams: Streams
+) -> tuple[Floats, Array, PlantedCanaries]:
     """Return images and labels of all clients, as in `FederatedData`, with the included canaries, and the canaries."""
     included = streams.generator("canaries", number=_COINS).random(canaries.count) < 0.5
     place, content = (streams.generator("canaries", number=number) for number in (_PLACES, _CONTENTS))
@@ -104,7 +100,7 @@ def plant_canaries(
     return images, labels, planted
 
 
-def _spread(count: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
+def _spread(count: int, room: Ints) -> Ints:
     """Divide canaries among clients (clients,) evenly, as far as each has room; the first clients get one more."""
     given = np.zeros_like(room)
     while left := count - int(given.sum()):
@@ -116,13 +112,8 @@ def _spread(count: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _contents(
-    canaries: Canaries,
-    images: NDArray[np.float32],
-    labels: NDArray[Any],
-    places: NDArray[np.int64],
-    classes: int,
-    random: np.random.Generator,
-) -> tuple[NDArray[np.float32], NDArray[Any]]:
+    canaries: Canaries, images: Floats, labels: Array, places: Ints, classes: int, random: Rng
+) -> tuple[Floats, Array]:
     """Draw images and labels of canaries that replace the samples at `places` (k,)."""
     if canaries.kind == "mislabelled":
         if not classes:
@@ -137,7 +128,7 @@ def _contents(
     return noise, random.integers(0, classes, len(places))
 
 
-def farthest_label(labels: NDArray[Any], held: NDArray[Any]) -> NDArray[Any]:
+def farthest_label(labels: Array, held: Array) -> Array:
     """Return for each number (..., outputs) the end of those `held` (n, outputs) that is farther away."""
     low, high = held.min(0), held.max(0)
     return np.asarray(np.where(labels > low / 2 + high / 2, low, high), held.dtype)

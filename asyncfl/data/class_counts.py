@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.streams import Streams
+from asyncfl.data.sample_source import Ints
 
 if TYPE_CHECKING:
     from asyncfl.data.data_spec import DataSpec
@@ -22,7 +23,7 @@ PARTS = 5
 class ClassCounts:
     """The assignment of one seed's samples, counted by client and class."""
 
-    counts: NDArray[np.int64]
+    counts: Ints
     """(clients, classes) number of samples."""
     class_names: tuple[str, ...]
     """Name of each class."""
@@ -38,12 +39,12 @@ class ClassCounts:
     """The unit of counting: classes, or fifths of the target of a regression."""
 
     @property
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Ints:
         """(clients,) number of samples of each client."""
         return np.asarray(self.counts.sum(1))
 
     @property
-    def classes_held(self) -> NDArray[np.int64]:
+    def classes_held(self) -> Ints:
         """(clients,) number of classes of which each client holds a sample."""
         return np.asarray((self.counts > 0).sum(1))
 
@@ -90,13 +91,13 @@ def count_classes(data: DataSpec, streams: Streams) -> ClassCounts:
     return ClassCounts(counts, classes, column, tuple(values), domains, "; ".join(provenance), kind)
 
 
-def split_into_fifths(numbers: NDArray[np.floating]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def split_into_fifths(numbers: NDArray[np.floating]) -> tuple[Ints, tuple[str, ...]]:
     """Return the fifth (n,) into which each number falls, and the names of the fifths, by their limits."""
     ends = np.quantile(numbers, np.arange(1, PARTS) / PARTS)
     limits = [f"{end:.3g}" for end in ends]
     return np.searchsorted(ends, numbers), (*(f"up to {end}" for end in limits), f"above {limits[-1]}")
 
 
-def _range(numbers: NDArray[np.int64]) -> str:
+def _range(numbers: Ints) -> str:
     low, high = numbers.min(), numbers.max()
     return f"{low}" if low == high else f"{low} to {high}"

@@ -23,6 +23,7 @@ from asyncfl.base.errors import Fault
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
 from asyncfl.data.own.dataset import ArraySource
+from asyncfl.data.sample_source import Ints
 
 
 class Concept(Component):
@@ -42,13 +43,11 @@ class Concept(Component):
         """The concept in words, for captions."""
         return f"{self.groups} groups of clients with concepts of their own"
 
-    def labels(
-        self, labels: NDArray[np.int64], owners: NDArray[np.int64], classes: int, streams: Streams
-    ) -> NDArray[np.int64]:
+    def labels(self, labels: Ints, owners: Ints, classes: int, streams: Streams) -> Ints:
         """Return the labels (n,), 0..classes-1, as the clients `owners` (n,) see them, in a new array."""
         return labels
 
-    def images(self, images: NDArray[np.uint8], owners: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def images(self, images: NDArray[np.uint8], owners: Ints) -> NDArray[np.uint8]:
         """Return the images (n, height, width[, 3]), or other features, as the clients `owners` (n,) see them, in a new
         array."""
         return images
@@ -73,9 +72,7 @@ class Relabelled(Concept):
     def description(self) -> str:
         return f"{self.classes} labels exchanged in all but one of {self.groups} groups of clients"
 
-    def labels(
-        self, labels: NDArray[np.int64], owners: NDArray[np.int64], classes: int, streams: Streams
-    ) -> NDArray[np.int64]:
+    def labels(self, labels: Ints, owners: Ints, classes: int, streams: Streams) -> Ints:
         names = np.tile(np.arange(classes), (self.groups, 1))
         for group in range(1, self.groups):
             ring = streams.generator("domains", number=group).permutation(classes)[: self.classes]
@@ -115,7 +112,7 @@ class Restyled(Concept):
             got = f"{source.shape[1]}x{source.shape[2]} pixels"
             yield Fault("change", f"must be inverted where pictures are not square ({got}), got rotated")
 
-    def images(self, images: NDArray[np.uint8], owners: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def images(self, images: NDArray[np.uint8], owners: Ints) -> NDArray[np.uint8]:
         seen = images.copy()
         for group in range(1, self.groups):
             rows = np.flatnonzero(owners % self.groups == group)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.base.component import Described, choice, kind_of
@@ -30,7 +29,7 @@ from asyncfl.data.named_sets import (
 from asyncfl.data.own import Dataset, HuggingFace, ImageFolder, NpyFolder, NpzFile, ScikitLearn, TableFile
 from asyncfl.data.own.dataset import ArraySource, MappedRows
 from asyncfl.data.partition import ByColumn, Iid, Partition, Quantity
-from asyncfl.data.sample_source import COMMON_SIDE, SampleSource, Split, to_common_shape
+from asyncfl.data.sample_source import COMMON_SIDE, Array, Floats, Ints, SampleSource, Split, to_common_shape
 
 if TYPE_CHECKING:
     AnyConcept = Concept
@@ -275,7 +274,7 @@ class DataSpec(Described):
             if isinstance(self.concept, Restyled) and self.own is not None:
                 yield from (fault.under("concept") for fault in self.concept.image_faults(self.own))
 
-    def client_sizes(self, streams: Streams) -> NDArray[np.int64]:
+    def client_sizes(self, streams: Streams) -> Ints:
         """Return the number of samples (clients,) that each client will hold, without loading images.
 
         A partition that needs no labels opens no data set, so a population larger than it can be timed.
@@ -310,14 +309,14 @@ class DataSpec(Described):
             raise DataError(fault.under("data") for fault in faults)
         root_per_domain = _divided(root_samples, len(sources))
         images, labels, held_by, tests = [], [], [], []
-        roots: list[tuple[NDArray[np.float32], NDArray[Any]]] = []
+        roots: list[tuple[Floats, Array]] = []
         for domain, (source, held, owners, shifted_labels) in enumerate(self._assignments(sources, streams)):
             members = domain * per_domain + np.arange(per_domain)
             held_by.append(owners)
             labels.append(shifted_labels)
             if isinstance(source, ArraySource) and source.on_disk:
                 mapped = MappedRows(source, self.train_on, held, self.scaling == "standardised")
-                images.append(cast(NDArray[np.float32], mapped))  # behaves like an array
+                images.append(cast(Floats, mapped))  # behaves like an array
             else:
                 images.append(self._inputs(source, source.images(self.train_on, held), owners))
             random = streams.generator("samples", client=0, number=domain)
@@ -368,9 +367,7 @@ class DataSpec(Described):
             canaries=planted,
         )
 
-    def assignments(
-        self, streams: Streams
-    ) -> Iterator[tuple[SampleSource, NDArray[np.int64], NDArray[np.int64], NDArray[Any]]]:
+    def assignments(self, streams: Streams) -> Iterator[tuple[SampleSource, Ints, Ints, Array]]:
         """Yield for each domain its source, the indices of the clients' samples, the client of each sample and its
         label, exactly as `build` with equal streams assigns them, without reading features. Raises DataError."""
         if faults := list(self.faults()):
@@ -379,7 +376,7 @@ class DataSpec(Described):
 
     def _assignments(
         self, sources: list[SampleSource], streams: Streams
-    ) -> Iterator[tuple[SampleSource, NDArray[np.int64], NDArray[np.int64], NDArray[Any]]]:
+    ) -> Iterator[tuple[SampleSource, Ints, Ints, Array]]:
         samples, per_domain = self._samples(sources), self._clients_per_domain
         if self.mixed_domains:
             dealt = np.repeat(np.arange(self.clients), samples)
@@ -426,9 +423,7 @@ class DataSpec(Described):
             return [self.own]
         return image_sources(self.names, self.resolve_source(), bool(self.domains))
 
-    def _shares(
-        self, domain: int, source: SampleSource, samples: int, streams: Streams
-    ) -> tuple[list[NDArray[np.int64]], NDArray[Any]]:
+    def _shares(self, domain: int, source: SampleSource, samples: int, streams: Streams) -> tuple[list[Ints], Array]:
         """Assign samples to the clients of a domain; return each client's indices, and the labels of all."""
         clients = self._clients_per_domain
         random = streams.generator("samples", number=domain)
@@ -448,17 +443,17 @@ class DataSpec(Described):
             raise DataError([Fault("data.partition", message)])
         return [candidates[share] for share in shares], labels[np.concatenate(shares)]
 
-    def _apply_label_shift(self, labels: NDArray[Any], owners: NDArray[np.int64], streams: Streams) -> NDArray[Any]:
+    def _apply_label_shift(self, labels: Array, owners: Ints, streams: Streams) -> Array:
         return labels if self.concept is None else self.concept.labels(labels, owners, self.classes, streams)
 
     def _unheld(
-        self, source: SampleSource, features: NDArray[Any], labels: NDArray[Any], of: NDArray[Any], streams: Streams
-    ) -> tuple[NDArray[np.float32], NDArray[Any]]:
+        self, source: SampleSource, features: Array, labels: Array, of: Array, streams: Streams
+    ) -> tuple[Floats, Array]:
         """Return samples that no client holds as the domain's clients `of` see them in turn."""
         owners = of[np.arange(len(labels)) % len(of)]
         return self._inputs(source, features, owners), self._apply_label_shift(labels, owners, streams)
 
-    def _inputs(self, source: SampleSource, features: NDArray[Any], owners: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _inputs(self, source: SampleSource, features: Array, owners: Ints) -> Floats:
         """Return stored features (n, ...) as the models of their clients `owners` (n,) receive them."""
         if self.concept is not None:
             features = self.concept.images(features, owners)

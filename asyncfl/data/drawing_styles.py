@@ -13,8 +13,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.data.glyphs import DRAWS, HEIGHT, SANS, UPRIGHT, WINDOW, Distortion, Floats, atlas, distances
-from asyncfl.data.sample_source import Split
+from asyncfl.data.glyphs import DRAWS, HEIGHT, SANS, UPRIGHT, WINDOW, Distortion, atlas, distances
+from asyncfl.data.sample_source import Floats, Ints, Split
 
 _RESOLUTION = 48
 _STEEPNESS = 3.0
@@ -43,11 +43,11 @@ class Style(ABC):
         return self.own_draws + DRAWS
 
     @abstractmethod
-    def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
+    def render(self, labels: Ints, draws: Floats, split: Split) -> NDArray[np.uint8]:
         """Draw the images (n, height, width[, 3]) of the `labels`, with random numbers `draws` (n, self.draws) in
         0..1."""
 
-    def outlines(self, labels: NDArray[np.int64], draws: Floats, offset_x: Floats | float = 0.0) -> Floats:
+    def outlines(self, labels: Ints, draws: Floats, offset_x: Floats | float = 0.0) -> Floats:
         """Compute distances (n, pixels) to the outlines of the labels' characters, see `glyphs.distances`."""
         glyph = labels * len(self.fonts) + (draws[:, 0] * len(self.fonts)).astype(np.int64)
         maps = atlas(self.characters, self.fonts)
@@ -83,7 +83,7 @@ class Strokes(Style):
 
     own_draws = 2
 
-    def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
+    def render(self, labels: Ints, draws: Floats, split: Split) -> NDArray[np.uint8]:
         covered = coverage(self.outlines(labels, draws), 1.2)
         covered *= 255 * between(0.85, 1.0, draws[:, 1, None])
         return covered.astype(np.uint8).reshape(-1, self.side, self.side)
@@ -95,7 +95,7 @@ class Inverted(Style):
 
     own_draws = 1 + PATCH_DRAWS
 
-    def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
+    def render(self, labels: Ints, draws: Floats, split: Split) -> NDArray[np.uint8]:
         return self.coloured(np.abs(self.background(draws) - coverage(self.outlines(labels, draws), 1.2)[..., None]))
 
 
@@ -105,7 +105,7 @@ class Coloured(Style):
 
     own_draws = 8 + PATCH_DRAWS
 
-    def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
+    def render(self, labels: Ints, draws: Floats, split: Split) -> NDArray[np.uint8]:
         found = self.outlines(labels, draws)
         image = self.background(draws)
         brightness = image.mean((1, 2))[:, None]
@@ -125,7 +125,7 @@ class HouseNumbers(Style):
 
     own_draws = 16 + PATCH_DRAWS
 
-    def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
+    def render(self, labels: Ints, draws: Floats, split: Split) -> NDArray[np.uint8]:
         found = self.outlines(labels, draws)
         for side, present, digit in ((-1, 1, 2), (1, 3, 4)):
             with_neighbour = np.flatnonzero(draws[:, present] < 0.5)
@@ -154,7 +154,7 @@ class Handwriting(Style):
 
     own_draws = 1
 
-    def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
+    def render(self, labels: Ints, draws: Floats, split: Split) -> NDArray[np.uint8]:
         maps, starts = _originals()
         counts = np.diff(starts)[labels]
         training = np.round(counts * (1 - _TEST_SHARE))
@@ -165,7 +165,7 @@ class Handwriting(Style):
 
 
 @lru_cache(maxsize=1)
-def _originals() -> tuple[Floats, NDArray[np.int64]]:
+def _originals() -> tuple[Floats, Ints]:
     """Return maps like those of fonts, sorted by class, and the start of each class (the last entry: the total)."""
     from scipy.ndimage import zoom
     from sklearn.datasets import load_digits

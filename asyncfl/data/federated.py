@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asyncfl.data.canaries import PlantedCanaries, farthest_label
+from asyncfl.data.sample_source import Array, Floats, Ints, Rng
 
 _ROWS = 4096
 """Samples that are processed at once."""
@@ -23,16 +23,16 @@ class FederatedData:
     Simulations in one process may share the arrays: code that changes samples (an attack) must copy them first.
     """
 
-    images: NDArray[np.float32]
+    images: Floats
     """(n_samples, *shape), for images (n_samples, channels, height, width); scaled, C-contiguous. Samples that stay on
     disk are read when rows are indexed (`MappedRows`)."""
-    labels: NDArray[Any]
+    labels: Array
     """(n_samples,) int64, 0..classes-1; for a regression (n_samples, outputs) float32."""
-    offsets: NDArray[np.int64]
+    offsets: Ints
     """(clients + 1,): client i holds samples offsets[i] to offsets[i + 1] - 1."""
-    test_images: NDArray[np.float32]
+    test_images: Floats
     """(n_test, *shape), scaled in the same way."""
-    test_labels: NDArray[Any]
+    test_labels: Array
     """(n_test,), or (n_test, outputs)."""
     classes: int
     """Number of classes; 0 for a regression."""
@@ -43,11 +43,11 @@ class FederatedData:
     """Whether the samples come from the complete data set on which the papers report results."""
     domains: tuple[str, ...]
     """Names of the domains; a single data set is one domain, and so are mixed domains."""
-    client_domains: NDArray[np.int64]
+    client_domains: Ints
     """(clients,): index of each client's domain."""
-    test_offsets: NDArray[np.int64]
+    test_offsets: Ints
     """(domains + 1,): domain k is tested on samples test_offsets[k] to test_offsets[k + 1] - 1."""
-    root: tuple[NDArray[np.float32], NDArray[Any]] | None = None
+    root: tuple[Floats, Array] | None = None
     """Images and labels of the server's own trusted samples, which no client holds and no test uses; None: none."""
     canaries: PlantedCanaries | None = None
     """Canaries among the samples or the clients; None: no canaries."""
@@ -71,7 +71,7 @@ class FederatedData:
         """Shape of a sample; for an image channels, height and width."""
         return self.images.shape[1:]
 
-    def feature_range(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def feature_range(self) -> tuple[Floats, Floats]:
         """Return the smallest and the largest number that clients hold, per channel (first axis of a sample), in a
         shape that broadcasts over samples: (channels, 1, 1) for images."""
         wide = (-1, *(1 for _ in self.shape[1:]))
@@ -83,7 +83,7 @@ class FederatedData:
         low, high = (np.array(end) for end in zip(*ends, strict=True))
         return low.min(0).reshape(wide), high.max(0).reshape(wide)
 
-    def random_wrong_label(self, label: Any, random: np.random.Generator) -> Any:
+    def random_wrong_label(self, label: Any, random: Rng) -> Any:
         """Draw another class uniformly; for a regression return the end of the clients' range that is farther away."""
         if self.classes:
             return (label + int(random.integers(1, max(2, self.classes)))) % self.classes
@@ -99,26 +99,26 @@ class FederatedData:
         return int(self.offsets[client + 1] - self.offsets[client])
 
     @property
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Ints:
         """(clients,): number of samples of each client."""
         return np.diff(self.offsets)
 
-    def client(self, client: int) -> tuple[NDArray[np.float32], NDArray[Any]]:
+    def client(self, client: int) -> tuple[Floats, Array]:
         """Return images (m, *shape) and labels (m,) of a client, as views."""
         part = slice(int(self.offsets[client]), int(self.offsets[client + 1]))
         return self.images[part], self.labels[part]
 
-    def test_of(self, domain: int) -> tuple[NDArray[np.float32], NDArray[Any]]:
+    def test_of(self, domain: int) -> tuple[Floats, Array]:
         """Return test images and labels of one domain, as views."""
         part = slice(int(self.test_offsets[domain]), int(self.test_offsets[domain + 1]))
         return self.test_images[part], self.test_labels[part]
 
 
-def concatenate(parts: list[NDArray[Any]]) -> NDArray[Any]:
+def concatenate(parts: list[Array]) -> Array:
     """Concatenate arrays; a single array is returned itself, not copied."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def offsets_from_sizes(sizes: list[int]) -> NDArray[np.int64]:
+def offsets_from_sizes(sizes: list[int]) -> Ints:
     """Return the start (n + 1,) of each of n consecutive parts of these sizes, and the end of the last."""
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
+from asyncfl.data.sample_source import Floats, Ints
 
 UPRIGHT = (
     "DejaVuSans.ttf", "DejaVuSans-Bold.ttf", "DejaVuSansMono.ttf", "DejaVuSerif.ttf", "DejaVuSerif-Bold.ttf",
@@ -112,12 +112,7 @@ def _basis(side: int) -> Floats:
 
 
 def distances(
-    maps: Floats,
-    chosen: NDArray[np.int64],
-    side: int,
-    distortion: Distortion,
-    draws: Floats,
-    offset_x: Floats | float = 0.0,
+    maps: Floats, chosen: Ints, side: int, distortion: Distortion, draws: Floats, offset_x: Floats | float = 0.0
 ) -> Floats:
     """Compute signed distances (n, side * side) to the outline, stroke width added, positive inside, in pixels.
 

@@ -19,19 +19,19 @@ from numpy.typing import NDArray
 from asyncfl.base.errors import DataError, Fault
 from asyncfl.base.files.reading import check_ordinary
 from asyncfl.data.catalog import CatalogEntry
-from asyncfl.data.sample_source import SampleSource, Split
+from asyncfl.data.sample_source import Array, Ints, SampleSource, Split
 
 _ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, KeyError, NotImplementedError)
 """Errors of reading a damaged npz file."""
 
 
-def read_npz(path: Path, needed: Sequence[str], only_these: bool = True) -> dict[str, NDArray[Any]]:
+def read_npz(path: Path, needed: Sequence[str], only_these: bool = True) -> dict[str, Array]:
     """Read the `needed` arrays of an npz file, or all, by name; pickled objects are refused.
 
     Raises DataError, naming the file, for a file that is missing, damaged or another one, and for missing arrays.
     """
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, Array] = {}
     name = ""
     try:
         check_ordinary(path)
@@ -80,7 +80,7 @@ class ImageFile(SampleSource):
         origin = f"{self.title}, {self.dataset.remade or 'not the complete original'} ({count})"
         return origin if self.stands_for is None else f"stand-in for {self.stands_for.title}: {origin}"
 
-    def labels(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+    def labels(self, split: Split, indices: Ints) -> Ints:
         key = f"y_{split}"
         labels = _array(self.path, key, _stamp(self.path))
         if labels.size and not 0 <= labels.min() <= labels.max() < self.dataset.classes:
@@ -88,7 +88,7 @@ class ImageFile(SampleSource):
             raise DataError([Fault(key, f"{allowed}, got {labels.min()}..{labels.max()}")], self.path)
         return labels[indices].astype(np.int64)
 
-    def images(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def images(self, split: Split, indices: Ints) -> NDArray[np.uint8]:
         taken: NDArray[np.uint8] = _array(self.path, f"x_{split}", _stamp(self.path))[indices]
         return taken
 
@@ -100,7 +100,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=40)  # a federation of five domains has 20
-def _array(path: Path, key: str, stamp: tuple[int, int]) -> NDArray[Any]:
+def _array(path: Path, key: str, stamp: tuple[int, int]) -> Array:
     return read_npz(path, (key,))[key]
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.base.errors import DataError, Fault
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.data.partition import Partition, Quantity, Shares, apportion, smallest_share_faults
+from asyncfl.data.sample_source import Array, Ints, Rng
 
 _TRIES = 1000
 
@@ -33,7 +33,7 @@ class Shards(Partition):
             allowed = f"must divide samples_per_client ({samples_per_client})"
             yield Fault("shards_per_client", f"{allowed}, got {self.shards_per_client}")
 
-    def assign(self, labels: NDArray[Any], clients: int, samples_per_client: int, rng: np.random.Generator) -> Shares:
+    def assign(self, labels: Array, clients: int, samples_per_client: int, rng: Rng) -> Shares:
         chosen = rng.permutation(len(labels))[: clients * samples_per_client]
         in_order = chosen[np.argsort(labels[chosen], kind="stable")]
         shards = in_order.reshape(clients * self.shards_per_client, -1)
@@ -61,7 +61,7 @@ class Pathological(Partition):
             allowed = f"must be 1..samples_per_client ({samples_per_client})"
             yield Fault("classes_per_client", f"{allowed}, got {self.classes_per_client}")
 
-    def assign(self, labels: NDArray[Any], clients: int, samples_per_client: int, rng: np.random.Generator) -> Shares:
+    def assign(self, labels: Array, clients: int, samples_per_client: int, rng: Rng) -> Shares:
         field = "data.partition.classes_per_client"
         shuffled = rng.permutation(len(labels))
         names = np.unique(labels)
@@ -77,7 +77,7 @@ class Pathological(Partition):
             raise DataError([Fault(field, f"cannot be kept: {got}; lower data.samples_per_client or data.clients")])
         return _cut(of_class, wanted)
 
-    def _wanted(self, classes: int, clients: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    def _wanted(self, classes: int, clients: int, size: int, rng: Rng) -> Ints:
         """Choose each client's classes, those with the fewest holders so far, ties at random; return the samples of
         each class (clients, classes)."""
         holders = np.zeros(classes, np.int64)
@@ -118,7 +118,7 @@ class Dirichlet(Partition):
         if self.share_sizes == "free":
             yield from smallest_share_faults(self.min_samples, samples_per_client)
 
-    def assign(self, labels: NDArray[Any], clients: int, samples_per_client: int, rng: np.random.Generator) -> Shares:
+    def assign(self, labels: Array, clients: int, samples_per_client: int, rng: Rng) -> Shares:
         shuffled = rng.permutation(len(labels))
         if self.share_sizes == "equal":
             return _draw_mixtures(shuffled, labels, np.full(clients, samples_per_client), self.alpha, rng)
@@ -150,14 +150,12 @@ class InnerDirichlet(Quantity):
     alpha: Annotated[float, MeasuredIn("1")] = Field(default=0.5, gt=0, le=1e6)
     """Concentration of each client's mixture: .1 leaves one to three classes, 100 is almost the mixture of all."""
 
-    def assign(self, labels: NDArray[Any], clients: int, samples_per_client: int, rng: np.random.Generator) -> Shares:
+    def assign(self, labels: Array, clients: int, samples_per_client: int, rng: Rng) -> Shares:
         sizes = self.sizes(clients, samples_per_client, rng)
         return _draw_mixtures(rng.permutation(len(labels)), labels, sizes, self.alpha, rng)
 
 
-def _draw_mixtures(
-    shuffled: NDArray[np.int64], labels: NDArray[Any], sizes: NDArray[np.int64], alpha: float, rng: np.random.Generator
-) -> Shares:
+def _draw_mixtures(shuffled: Ints, labels: Array, sizes: Ints, alpha: float, rng: Rng) -> Shares:
     """Return shares of the given `sizes` (clients,), each with a mixture of classes drawn from Dirichlet(alpha).
 
     shuffled: samples to take, in this order. When a class is used up, the rest of the mixture replaces it.
@@ -177,13 +175,13 @@ def _draw_mixtures(
     return _cut(of_class, wanted)
 
 
-def _by_class(samples: NDArray[np.int64], labels: NDArray[Any]) -> Shares:
+def _by_class(samples: Ints, labels: Array) -> Shares:
     """Group samples by class, keeping their order."""
     theirs = labels[samples]
     return [samples[theirs == label] for label in np.unique(theirs)]
 
 
-def _cut(of_class: Shares, wanted: NDArray[np.int64]) -> Shares:
+def _cut(of_class: Shares, wanted: Ints) -> Shares:
     """Give each client, in turn, the next samples of each class, as many as `wanted` (clients, classes)."""
     parts = [np.split(samples, np.cumsum(w))[:-1] for samples, w in zip(of_class, wanted.T, strict=True)]
     return [np.concatenate(own) for own in zip(*parts, strict=True)]

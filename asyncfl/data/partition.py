@@ -13,8 +13,9 @@ from pydantic import Field
 from asyncfl.base.component import Component
 from asyncfl.base.errors import DataError, Fault
 from asyncfl.base.quantities import MeasuredIn
+from asyncfl.data.sample_source import Array, Ints, Rng
 
-Shares = list[NDArray[np.int64]]
+Shares = list[Ints]
 """Indices of each client's samples: disjoint, at least one per client."""
 
 
@@ -40,7 +41,7 @@ class Partition(Component):
         """Report why samples cannot be divided in this way; field names are relative to the partition."""
         yield from ()
 
-    def sizes(self, clients: int, samples_per_client: int, rng: np.random.Generator) -> NDArray[np.int64] | None:
+    def sizes(self, clients: int, samples_per_client: int, rng: Rng) -> Ints | None:
         """Return the sizes (clients,) of the shares that `assign` would give with an equal generator, without labels.
 
         None if they depend on the labels.
@@ -48,7 +49,7 @@ class Partition(Component):
         return np.full(clients, samples_per_client) if self.equal_sizes else None
 
     @abstractmethod
-    def assign(self, labels: NDArray[Any], clients: int, samples_per_client: int, rng: np.random.Generator) -> Shares:
+    def assign(self, labels: Array, clients: int, samples_per_client: int, rng: Rng) -> Shares:
         """Choose for each client its indices into `labels`: in all clients * samples_per_client (unless
         `sizes_from_data`), none twice, at least one per client.
 
@@ -64,7 +65,7 @@ class Iid(Partition):
     equal_sizes: ClassVar[bool] = True
     kind: Literal["iid"] = "iid"
 
-    def assign(self, labels: NDArray[Any], clients: int, samples_per_client: int, rng: np.random.Generator) -> Shares:
+    def assign(self, labels: Array, clients: int, samples_per_client: int, rng: Rng) -> Shares:
         drawn = rng.permutation(len(labels))[: clients * samples_per_client]
         return list(drawn.reshape(clients, samples_per_client))
 
@@ -86,14 +87,14 @@ class Quantity(Partition):
     def faults(self, clients: int, samples_per_client: int) -> Iterator[Fault]:
         yield from smallest_share_faults(self.min_samples, samples_per_client)
 
-    def sizes(self, clients: int, samples_per_client: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    def sizes(self, clients: int, samples_per_client: int, rng: Rng) -> Ints:
         if self.distribution == "lognormal":
             weights = np.exp(self.spread * rng.standard_normal(clients))
         else:
             weights = rng.permutation(np.arange(1, clients + 1) ** -self.spread)
         return self.min_samples + apportion(clients * (samples_per_client - self.min_samples), weights)
 
-    def assign(self, labels: NDArray[Any], clients: int, samples_per_client: int, rng: np.random.Generator) -> Shares:
+    def assign(self, labels: Array, clients: int, samples_per_client: int, rng: Rng) -> Shares:
         sizes = self.sizes(clients, samples_per_client, rng)
         return np.split(rng.permutation(len(labels))[: clients * samples_per_client], np.cumsum(sizes)[:-1])
 
@@ -126,7 +127,7 @@ class ByColumn(Partition):
     def by_class(self) -> bool:  # type: ignore[override]
         return self.column == "label"
 
-    def assign(self, labels: NDArray[Any], clients: int, samples_per_client: int, rng: np.random.Generator) -> Shares:
+    def assign(self, labels: Array, clients: int, samples_per_client: int, rng: Rng) -> Shares:
         values, numbers, counts = np.unique(labels, return_inverse=True, return_counts=True)
         left = np.flatnonzero(counts >= self.min_samples)
         if len(left) < clients:
@@ -150,9 +151,9 @@ def smallest_share_faults(min_samples: int, samples_per_client: int) -> Iterator
         yield Fault("min_samples", f"must be 1..samples_per_client ({samples_per_client}), got {min_samples}")
 
 
-def apportion(total: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
+def apportion(total: int, weights: NDArray[np.float64]) -> Ints:
     """Return integers in proportion to `weights` with the sum `total` (largest remainder method, ties to the first)."""
     exact = total * (weights / weights.sum())
-    whole: NDArray[np.int64] = np.floor(exact).astype(np.int64)
+    whole: Ints = np.floor(exact).astype(np.int64)
     whole[np.argsort(whole - exact, kind="stable")[: total - int(whole.sum())]] += 1
     return whole

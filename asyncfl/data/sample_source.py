@@ -8,6 +8,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+Array = NDArray[Any]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
+Rng = np.random.Generator
 Split = Literal["train", "test"]
 Scale = tuple[tuple[float, ...], tuple[float, ...]]
 """Mean and deviation of pixels in units of 0..1, one number per channel."""
@@ -39,18 +43,18 @@ class SampleSource(ABC):
         """Return the number of samples of a split."""
 
     @abstractmethod
-    def labels(self, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
+    def labels(self, split: Split, indices: Ints) -> Array:
         """Return the classes (n,), or numbers to predict (n, outputs), of the samples `indices`."""
 
     @abstractmethod
-    def images(self, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
+    def images(self, split: Split, indices: Ints) -> Array:
         """Return the features (n, ...) of the samples `indices`, as stored."""
 
-    def scaled(self, images: NDArray[Any], standardised: bool) -> NDArray[np.float32]:
+    def scaled(self, images: Array, standardised: bool) -> Floats:
         """Convert stored features to model inputs (n, *shape), C-contiguous. `standardised`: see `data.scaling`."""
         return to_float(images, self.scale if standardised else None)
 
-    def column(self, name: str, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
+    def column(self, name: str, split: Split, indices: Ints) -> Array:
         """Return the values (n,) of one of `columns`, or of `label`, for the samples `indices`."""
         return self.labels(split, indices)
 
@@ -58,28 +62,24 @@ class SampleSource(ABC):
         """Return the number of samples to divide if the scenario gives no number: all."""
         return self.size(split)
 
-    def candidates(self, samples: int, rng: np.random.Generator, split: Split = "train") -> NDArray[np.int64]:
+    def candidates(self, samples: int, rng: Rng, split: Split = "train") -> Ints:
         """Return shuffled candidates for training: at least `samples` of them, if the split has so many."""
         return rng.permutation(self.size(split))
 
-    def test_set(
-        self, count: int | None, rng: np.random.Generator, split: Split = "test"
-    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+    def test_set(self, count: int | None, rng: Rng, split: Split = "test") -> tuple[Array, Array, Ints]:
         """Return features, labels and indices of `count` test samples; None: the default number."""
         chosen = np.arange(self.size(split))
         if count is not None:
             chosen = np.sort(rng.permutation(chosen)[:count])
         return self.images(split, chosen), self.labels(split, chosen), chosen
 
-    def unused(
-        self, count: int, used: NDArray[np.int64], rng: np.random.Generator, split: Split = "train"
-    ) -> NDArray[np.int64]:
+    def unused(self, count: int, used: Ints, rng: Rng, split: Split = "train") -> Ints:
         """Return up to `count` samples of a split that are not in `used`."""
         left = np.setdiff1d(np.arange(self.size(split)), used)
         return np.sort(rng.permutation(left)[:count])
 
 
-def to_float(images: NDArray[np.uint8], scale: Scale | None) -> NDArray[np.float32]:
+def to_float(images: NDArray[np.uint8], scale: Scale | None) -> Floats:
     """Convert images (n, height, width[, channels]) to (n, channels, height, width) float32, C-contiguous.
 
     The values are 0..1, or standardised by `scale`.
@@ -113,7 +113,7 @@ def to_common_shape(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.repeat(images, 3, axis=3) if grey else images
 
 
-def _resampling(side: int) -> NDArray[np.float32]:
+def _resampling(side: int) -> Floats:
     """Return the weights (28, side) of the old pixels in each new one."""
     step = side / COMMON_SIDE
     centres = (np.arange(COMMON_SIDE) + 0.5) * step - 0.5

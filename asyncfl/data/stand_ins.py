@@ -19,7 +19,7 @@ from asyncfl.data.catalog import LETTERS, CatalogEntry
 from asyncfl.data.drawing_styles import Coloured, Handwriting, HouseNumbers, Inverted, Strokes, Style
 from asyncfl.data.glyphs import SLANTED, UPRIGHT, WIDE, Distortion
 from asyncfl.data.own.samples import Samples
-from asyncfl.data.sample_source import SampleSource, Split
+from asyncfl.data.sample_source import Ints, Rng, SampleSource, Split
 
 BLOCK = 500
 BLOCKS = 2**30
@@ -77,22 +77,20 @@ class StandIns(SampleSource):
     def default_size(self, split: Split = "train") -> int:
         return self.dataset.official[split == "test"] if self.dataset.official else TEST_SAMPLES
 
-    def labels(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+    def labels(self, split: Split, indices: Ints) -> Ints:
         labels = np.empty(len(indices), np.int64)
         for rows, inside, _, drawn in self._blocks(split, indices):
             labels[rows] = drawn[inside]
         return labels
 
-    def images(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def images(self, split: Split, indices: Ints) -> NDArray[np.uint8]:
         images = np.empty((len(indices), *self.dataset.image_shape), np.uint8)
         for rows, inside, rng, labels in self._blocks(split, indices):
             draws = rng.random((BLOCK, self._style.draws), np.float32)
             images[rows] = self._style.render(labels[inside], draws[inside], split)
         return images
 
-    def _blocks(
-        self, split: Split, indices: NDArray[np.int64]
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], np.random.Generator, NDArray[np.int64]]]:
+    def _blocks(self, split: Split, indices: Ints) -> Iterator[tuple[Ints, Ints, Rng, Ints]]:
         """Yield for each block in use the positions in `indices`, the positions inside the block, and the block's
         random numbers after its labels were drawn, with these labels."""
         purpose = zlib.crc32(f"{self.name}/{split}".encode()) >> 1
@@ -102,22 +100,18 @@ class StandIns(SampleSource):
             rng = _STREAMS.generator("stand_ins", purpose, block)
             yield rows, indices[rows] % BLOCK, rng, rng.permutation(np.arange(BLOCK) % len(self._style.characters))
 
-    def candidates(self, samples: int, rng: np.random.Generator, split: Split = "train") -> NDArray[np.int64]:
+    def candidates(self, samples: int, rng: Rng, split: Split = "train") -> Ints:
         """Return at least `samples` candidates for training: consecutive whole blocks that depend on the seed."""
         blocks = -(-samples // BLOCK)
         first = int(rng.integers(BLOCKS - blocks))
         return np.arange(first * BLOCK, (first + blocks) * BLOCK)
 
-    def test_set(
-        self, count: int | None, rng: np.random.Generator, split: Split = "test"
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    def test_set(self, count: int | None, rng: Rng, split: Split = "test") -> tuple[NDArray[np.uint8], Ints, Ints]:
         """Return images, labels and indices of the first `count` test samples (None: 2000), the same for every seed."""
         count = TEST_SAMPLES if count is None else count
         return *_first_samples(self.dataset, split, count), np.arange(count)
 
-    def unused(
-        self, count: int, used: NDArray[np.int64], rng: np.random.Generator, split: Split = "train"
-    ) -> NDArray[np.int64]:
+    def unused(self, count: int, used: Ints, rng: Rng, split: Split = "train") -> Ints:
         """Return `count` samples that are not in `used`: those after them, or those before them at the end of the
         split."""
         first = int(used.max(initial=-1)) + 1
@@ -127,7 +121,7 @@ class StandIns(SampleSource):
 
 
 @lru_cache(maxsize=8)
-def _first_samples(dataset: CatalogEntry, split: Split, samples: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _first_samples(dataset: CatalogEntry, split: Split, samples: int) -> tuple[NDArray[np.uint8], Ints]:
     source, indices = StandIns(dataset), np.arange(samples)
     return source.images(split, indices), source.labels(split, indices)
 

@@ -67,6 +67,8 @@ class Architecture(Component):
     images_only: ClassVar[bool] = False
     classes_only: ClassVar[bool] = False
     """Whether the network cannot be used for regression."""
+    seconds: ClassVar[float] = 3e-4
+    """Seconds that one core needs to train one epoch on one sample, measured on 28x28 images."""
     supports_vmap: ClassVar[bool] = True
     """Whether `torch.func.vmap` can train the models of many clients at once."""
     kind: str
@@ -153,7 +155,7 @@ class Architecture(Component):
 
     def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
         """Estimate the seconds that one core needs to train one epoch on one sample."""
-        return 3e-4
+        return self.seconds
 
     def initial_parameters(self, shape: Shape, outputs: int, generator: torch.Generator) -> NDArray[np.float32]:
         """Draw initial parameters (n_parameters,) as PyTorch initialises the module, from one seed by `generator`."""

@@ -73,9 +73,7 @@ def test_null_uses_all_samples_or_as_many_stand_ins_as_the_original_has(save):
 
 
 @pytest.mark.parametrize(
-    "partition",
-    [Quantity(min_samples=2), Dirichlet(), Dirichlet(share_sizes="free", min_samples=1, alpha=5)],
-    ids=str,
+    "partition", [Quantity(min_samples=2), Dirichlet(), Dirichlet(share_sizes="free", min_samples=1, alpha=5)], ids=str
 )
 def test_sizes_are_known_without_images(save, partition):
     save()

@@ -35,8 +35,7 @@ def plain_loop(model: Architecture, job: Job) -> np.ndarray:
 
 @pytest.mark.parametrize("epochs", [1, 4])
 @pytest.mark.parametrize(
-    ("model", "name"),
-    [(Mlp(hidden=(20,)), "direct"), (Mlp(hidden=(20,)), "gram"), (CNN, "module"), (CNN, "batched")],
+    ("model", "name"), [(Mlp(hidden=(20,)), "direct"), (Mlp(hidden=(20,)), "gram"), (CNN, "module"), (CNN, "batched")]
 )
 def test_models_agree_with_a_loop_over_samples(model: Architecture, name: str, epochs: int) -> None:
     training = Training(lr=LR, batch_size=1, local_steps="printed", gradient_clip=CLIP, epochs=epochs, device="cpu")

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asyncfl.base.component import Component, default_property, kind_of
 from asyncfl.base.errors import DataError, Fault, InputError
 from asyncfl.base.own_classes import describe_exception, own_file
 from asyncfl.data.own.samples import PART_NAMES, Samples, sample_faults, split_train_test
-from asyncfl.data.sample_source import SampleSource, Scale, Split
+from asyncfl.data.sample_source import Array, Floats, Ints, SampleSource, Scale, Split
 
 log = logging.getLogger(__name__)
 _ROWS = 4096
@@ -116,7 +115,7 @@ class ArraySource(SampleSource):
         self.class_names = samples.class_names
         self.columns = tuple(samples.columns)
         self._parts = {"train": (samples.features, self._targets(samples.labels), dict(samples.columns))}
-        self._rows: dict[str, NDArray[np.int64] | None] = {"train": None, "test": None}
+        self._rows: dict[str, Ints | None] = {"train": None, "test": None}
         if samples.test_features is None or samples.test_labels is None:
             self._parts["test"] = self._parts["train"]
             self._rows["train"], self._rows["test"] = split_train_test(len(samples.labels))
@@ -126,7 +125,7 @@ class ArraySource(SampleSource):
         self.classes = samples.classes if isinstance(samples.classes, int) else len(self.class_names)
         self.outputs = self.classes or int(self._parts["train"][1].shape[1])
 
-    def _targets(self, labels: NDArray[Any]) -> NDArray[Any]:
+    def _targets(self, labels: Array) -> Array:
         """Return the index (n,) of each label among the class names, or numbers to predict as (n, outputs) float32."""
         if labels.dtype.kind == "f":
             return labels.reshape(len(labels), -1).astype(np.float32)
@@ -168,21 +167,21 @@ class ArraySource(SampleSource):
         rows = self._rows[split]
         return len(self._parts[split][1]) if rows is None else len(rows)
 
-    def labels(self, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
-        labels: NDArray[Any] = self._parts[split][1][self._places(split, indices)]
+    def labels(self, split: Split, indices: Ints) -> Array:
+        labels: Array = self._parts[split][1][self._places(split, indices)]
         return labels
 
-    def images(self, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
-        taken: NDArray[Any] = self._parts[split][0][self._places(split, indices)]
+    def images(self, split: Split, indices: Ints) -> Array:
+        taken: Array = self._parts[split][0][self._places(split, indices)]
         return taken
 
-    def column(self, name: str, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
+    def column(self, name: str, split: Split, indices: Ints) -> Array:
         if name == "label":
             return self.labels(split, indices)
-        values: NDArray[Any] = self._parts[split][2][name][self._places(split, indices)]
+        values: Array = self._parts[split][2][name][self._places(split, indices)]
         return values
 
-    def scaled(self, images: NDArray[Any], standardised: bool) -> NDArray[np.float32]:
+    def scaled(self, images: Array, standardised: bool) -> Floats:
         return super().scaled(images, standardised) if self.are_images else np.ascontiguousarray(images, np.float32)
 
     @cached_property
@@ -214,7 +213,7 @@ class ArraySource(SampleSource):
         deviation = np.sqrt(np.maximum(counts @ levels**2 / counts.sum(1) - mean**2, 0))
         return tuple(mean.tolist()), tuple(np.where(deviation > 0, deviation, 1.0).tolist())
 
-    def _places(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _places(self, split: Split, indices: Ints) -> Ints:
         rows = self._rows[split]
         return indices if rows is None else rows[indices]
 
@@ -228,7 +227,7 @@ class MappedRows:
 
     dtype = np.dtype(np.float32)
 
-    def __init__(self, source: ArraySource, split: Split, rows: NDArray[np.int64], standardised: bool) -> None:
+    def __init__(self, source: ArraySource, split: Split, rows: Ints, standardised: bool) -> None:
         self._source, self._split, self._rows, self._standardised = source, split, rows, standardised
         self.shape = (len(rows), *source.shape)
         self.ndim = len(self.shape)
@@ -236,7 +235,7 @@ class MappedRows:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __getitem__(self, chosen: Any) -> NDArray[np.float32]:
+    def __getitem__(self, chosen: Any) -> Floats:
         rows = self._rows[chosen]
         found = self._source.scaled(self._source.images(self._split, np.atleast_1d(rows)), self._standardised)
         return found if np.ndim(rows) else found[0]

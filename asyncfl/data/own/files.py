@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from asyncfl.base.quantities import MeasuredIn
 from asyncfl.data.image_file import read_npz
 from asyncfl.data.own.dataset import Dataset, located
 from asyncfl.data.own.samples import Samples
+from asyncfl.data.sample_source import Array, Ints
 
 Classes = Annotated[int, MeasuredIn("classes")] | None
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
@@ -47,9 +48,9 @@ class _ArrayFiles(InFiles):
     }  # fmt: skip
     classes: Classes = None
 
-    def gathered(self, arrays: Mapping[str, NDArray[Any]]) -> Samples:
+    def gathered(self, arrays: Mapping[str, Array]) -> Samples:
         """Gather arrays by name; all but x_* and y_* are columns."""
-        columns: dict[str, dict[str, NDArray[Any]]] = {"train": {}, "test": {}}
+        columns: dict[str, dict[str, Array]] = {"train": {}, "test": {}}
         for name, array in arrays.items():
             column, _, split = name.rpartition("_")
             if split in columns and column not in ("x", "y", ""):
@@ -100,7 +101,7 @@ class NpyFolder(_ArrayFiles):
         folder = located(self.path)
         if not folder.is_dir():
             raise DataError("must be a folder with x_train.npy and y_train.npy, but there is no such folder", self.path)
-        arrays: dict[str, NDArray[Any]] = {}
+        arrays: dict[str, Array] = {}
         for file in map(Path, self.files[1:]):
             try:
                 check_ordinary(file)
@@ -152,7 +153,7 @@ class ImageFolder(InFiles):
         tests, test_labels = parts[1] if len(parts) == 2 else (None, None)
         return Samples(*parts[0], tests, test_labels, names)
 
-    def _split(self, folder: Path, names: list[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    def _split(self, folder: Path, names: list[str]) -> tuple[NDArray[np.uint8], Ints]:
         pictures: list[NDArray[np.uint8]] = []
         labels: list[int] = []
         faults: list[Fault] = []

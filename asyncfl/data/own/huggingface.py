@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.base.component import default_property
 from asyncfl.base.errors import DataError, Fault, hint, shortened
 from asyncfl.data.own.dataset import Dataset
 from asyncfl.data.own.samples import Samples
+from asyncfl.data.sample_source import Array
 
 
 class HuggingFace(Dataset):
@@ -76,7 +76,7 @@ class HuggingFace(Dataset):
             if name not in known
         ]
 
-    def _features(self, rows: Any) -> NDArray[Any]:
+    def _features(self, rows: Any) -> Array:
         """Return the feature columns as one array (n, ...)."""
         columns = [[np.asarray(value) for value in rows[name]] for name in self.features]
         for name, values in zip(self.features, columns, strict=True):
@@ -90,7 +90,7 @@ class HuggingFace(Dataset):
             return found[:, None] if found.ndim == 1 else found
         return np.stack([np.stack(values) for values in columns], axis=1)
 
-    def _others(self, rows: Any) -> dict[str, NDArray[Any]]:
+    def _others(self, rows: Any) -> dict[str, Array]:
         """Return the columns of single values other than features and target."""
         names = [name for name in rows.column_names if name not in (*self.features, self.target)]
         found = {name: np.asarray(rows[name]) for name in names}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from asyncfl.base.errors import Fault, shortened
 from asyncfl.base.streams import Streams
-from asyncfl.data.sample_source import Split
+from asyncfl.data.sample_source import Array, Ints, Split
 
 TEST_SHARE = 0.2
 """Share of the samples that become the test set if a data set has none."""
@@ -30,21 +30,21 @@ class Samples:
     Without a test set a random fifth of the samples is used for testing, the same fifth in every run.
     """
 
-    features: NDArray[Any]
+    features: Array
     """(n, ...) numbers of any shape, as the model receives them; or pictures: bytes (uint8) of shape (n, height, width)
     or (n, height, width, channels), which are scaled according to `data.scaling` and reach the model as (channels,
     height, width)."""
-    labels: NDArray[Any]
+    labels: Array
     """(n,) classes: integers from 0, or text. Or numbers to predict, for a regression: (n,) or (n, outputs) floats."""
-    test_features: NDArray[Any] | None = None
+    test_features: Array | None = None
     """(m, ...) test samples of the same shape; None: a fifth of the others."""
-    test_labels: NDArray[Any] | None = None
+    test_labels: Array | None = None
     """(m,) labels of the test samples."""
     classes: int | Sequence[str] | None = None
     """Number of classes, or their names in order; None: taken from the labels, or a regression."""
-    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    columns: Mapping[str, Array] = field(default_factory=dict)
     """Name -> (n,) further values of each sample (writer, region, user), for partitions."""
-    test_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    test_columns: Mapping[str, Array] = field(default_factory=dict)
     """Name -> (m,) further values of each test sample."""
     measured_on: Split | None = None
     """Split on which the scales and texts that prepared the features and labels were measured; None: none were. What is
@@ -71,14 +71,14 @@ PART_NAMES = {
 """Name of each part in messages, unless a file uses other names."""
 
 
-def split_train_test(samples: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def split_train_test(samples: int) -> tuple[Ints, Ints]:
     """Choose the indices of training and test samples among `samples` samples: the same in every run."""
     order = Streams(0).generator("test_split").permutation(samples)
     tested = max(1, round(samples * TEST_SHARE))
     return np.sort(order[tested:]), np.sort(order[:tested])
 
 
-def standardise(numbers: NDArray[Any], measured: NDArray[Any]) -> NDArray[np.float64]:
+def standardise(numbers: Array, measured: Array) -> NDArray[np.float64]:
     """Scale numbers (n, ...) so that `measured` (m, ...) gets mean 0 and standard deviation 1; a constant keeps its
     scale."""
     deviation = measured.std(0)
@@ -86,7 +86,7 @@ def standardise(numbers: NDArray[Any], measured: NDArray[Any]) -> NDArray[np.flo
     return scaled
 
 
-def caption_of_target(measured: NDArray[Any]) -> str:
+def caption_of_target(measured: Array) -> str:
     """Return the caption of a regression whose target is standardised by the numbers `measured` (m,)."""
     return f"target minus {measured.mean():.4g}, over {measured.std() or 1:.4g}"
 
@@ -137,14 +137,14 @@ def _split_faults(samples: Samples, prefix: str, part_names: Mapping[str, str]) 
             yield Fault(f"{part_names[f'{prefix}columns']}.{column}", f"{allowed}, got {_shape(values)}")
 
 
-def _outputs(labels: NDArray[Any]) -> int | None:
+def _outputs(labels: Array) -> int | None:
     """Return the numbers that a regression predicts per sample; None if the labels are classes."""
     if labels.dtype.kind != "f":
         return None
     return 1 if labels.ndim == 1 else int(labels.shape[1])
 
 
-def _describe(array: NDArray[Any]) -> str:
+def _describe(array: Array) -> str:
     return f"{array.dtype} (n{''.join(f', {size}' for size in array.shape[1:])})"
 
 
@@ -164,7 +164,7 @@ def _feature_faults(features: Any, name: str) -> Iterator[Fault]:
         yield from _number_faults(features, name)
 
 
-def _number_faults(numbers: NDArray[Any], name: str) -> Iterator[Fault]:
+def _number_faults(numbers: Array, name: str) -> Iterator[Fault]:
     """Report numbers (n, ...) that are not finite in float32, block by block, so that a mapped file is never loaded as
     a whole."""
     rows = max(1, _AT_ONCE // int(np.prod(numbers.shape[1:])))
@@ -180,7 +180,7 @@ def _number_faults(numbers: NDArray[Any], name: str) -> Iterator[Fault]:
         yield Fault(name, f"must be finite numbers{within}, got {first} in sample {places[0]}{more}")
 
 
-def _fits_float32(values: NDArray[Any]) -> NDArray[np.bool_]:
+def _fits_float32(values: Array) -> NDArray[np.bool_]:
     fits: NDArray[np.bool_] = np.abs(values) <= np.finfo(np.float32).max  # false for NaN
     return fits
 

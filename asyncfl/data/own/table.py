@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.base.errors import DataError, Fault, hint, shortened
@@ -17,7 +16,7 @@ from asyncfl.base.own_classes import own_file
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.data.own.files import InFiles
 from asyncfl.data.own.samples import PART_NAMES, Samples, caption_of_target, split_train_test, standardise
-from asyncfl.data.sample_source import Split
+from asyncfl.data.sample_source import Array, Floats, Split
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +92,7 @@ class TableFile(InFiles):
         of_rows, of_tests = ({str(name): _plain(part[name]) for name in part} for part in (train, test))
         return Samples(features, targets[0], test_features, targets[1], names, of_rows, of_tests, measured, caption)
 
-    def _targets(self, train: pd.Series[Any], test: pd.Series[Any]) -> tuple[list[str] | None, list[NDArray[Any]], str]:
+    def _targets(self, train: pd.Series[Any], test: pd.Series[Any]) -> tuple[list[str] | None, list[Array], str]:
         """Return the class names (None for a regression), the targets of both splits, and a caption."""
         if self.task == "regression" or (self.task == "auto" and (_fractional(train) or _fractional(test))):
             caption = ""
@@ -112,14 +111,14 @@ class TableFile(InFiles):
             return list(self.features)
         return [str(name) for name in table if name != self.target and name not in self.without]
 
-    def _column(self, train: pd.Series[Any], test: pd.Series[Any]) -> list[NDArray[np.float32]]:
+    def _column(self, train: pd.Series[Any], test: pd.Series[Any]) -> list[Floats]:
         """Convert a column to features (n, width) for training and testing."""
         if _are_numbers(train, test):
             return [one[:, None] for one in self._scaled(train, test)]
         texts = np.unique((test if self.measured_on == "test" else train).astype(str))
         return [(column.astype(str).to_numpy()[:, None] == texts).astype(np.float32) for column in (train, test)]
 
-    def _scaled(self, train: pd.Series[Any], test: pd.Series[Any]) -> list[NDArray[np.float32]]:
+    def _scaled(self, train: pd.Series[Any], test: pd.Series[Any]) -> list[Floats]:
         """Scale a column of numbers by its bounds, or by its mean and deviation; return both splits."""
         columns = [column.to_numpy(np.float64) for column in (train, test)]
         if train.name in self.bounds:
@@ -236,6 +235,6 @@ def _fractional(column: pd.Series[Any]) -> bool:
     return column.dtype.kind == "f" and bool((column != np.rint(column)).any())
 
 
-def _plain(column: pd.Series[Any]) -> NDArray[Any]:
+def _plain(column: pd.Series[Any]) -> Array:
     """Return the values (n,) of a column: numbers and booleans as they are, all others as text."""
     return column.to_numpy() if column.dtype.kind in "buif" else column.astype(str).to_numpy(object)

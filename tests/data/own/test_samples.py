@@ -41,14 +41,8 @@ def features_with(value):
             "test_labels: must be of the type and shape of labels (float64 (n)), got int64 (n)",
         ),
         ({"labels": Y[:5]}, "labels: must have one label per sample (6), got 5"),
-        (
-            {"labels": Y - 1},
-            "labels: must be classes from 0 on, got -1..1 (sample 0 is the first outside)",
-        ),
-        (
-            {"classes": 2},
-            "labels: must be classes 0..1, got 0..2 (sample 2 is the first outside)",
-        ),
+        ({"labels": Y - 1}, "labels: must be classes from 0 on, got -1..1 (sample 0 is the first outside)"),
+        ({"classes": 2}, "labels: must be classes 0..1, got 0..2 (sample 2 is the first outside)"),
         ({"labels": Y * 0}, "labels: must be of at least two classes, got 1"),
         ({"labels": Y[:, None]}, "labels: must be a NumPy array of shape (n,), got shape (6, 1)"),
         ({"labels": Y / 2, "classes": 3}, "labels: must be whole numbers or text where classes are given, got float64"),
