@@ -64,6 +64,7 @@ from asyncfl.privacy.client_weights import (
     relative_weights,
 )
 from asyncfl.privacy.flags import BUDGETS
+from asyncfl.privacy.ranges import Budget, Delta, Factor
 from asyncfl.privacy.release import Contribution, PrivacyContext, Status, Unit
 from asyncfl.privacy.scheme import (
     ClipTarget,
@@ -85,8 +86,6 @@ LARGEST = 1e100  # of budgets: noise for it is negligible, and its square and su
 
 OF_CLIENT = {"2M": "replace", "M": "zero_out"}
 """Readings of Delta that hold for any vector clipped to M -> the neighbouring relation."""
-
-_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 def swapped_order(rows: int, swaps: int, random: np.random.Generator) -> NDArray[np.int64]:
@@ -138,18 +137,18 @@ class AdaptiveBudgets(Scheme):
         "rounds.sigma_u_mean",
     )
     budgets: Annotated[
-        tuple[Annotated[float, Field(gt=0)], ...],
+        tuple[Budget, ...],
         Field(min_length=1, examples=[[4.0, 4.0, 8.0, 8.0, 12.0]]),
         MeasuredIn("epsilon"),
     ]
     """epsilon_i: initial budget of each client, one per client; .inf: no noise. All .inf: no clipping either. Source:
     Xu, Tong, Dai 2025, algorithm 2."""
-    delta: Annotated[float, Field(gt=0, lt=1), MeasuredIn("probability")] = 1e-5
+    delta: Annotated[Delta, MeasuredIn("probability")] = 1e-5
     """Probability with which a budget may be broken, 0..1, exclusive."""
-    clip_norm: Annotated[_Positive, MeasuredIn("L2 norm")] = 1.0
+    clip_norm: Annotated[Factor, MeasuredIn("L2 norm")] = 1.0
     """M: L2 norm that updates (or gradients, see `upload`) are clipped to. Source: Xu, Tong, Dai 2025, algorithm 2,
     line 3."""
-    constant: Annotated[_Positive, MeasuredIn("factor")] = 1.0
+    constant: Annotated[Factor, MeasuredIn("factor")] = 1.0
     """Factor on c1 = sqrt(2 ln(1.25/delta)). Source: Xu, Tong, Dai 2025, equation 17."""
     sensitivity: Literal["2M/batch", "2M", "M", "2M/n"] = "2M/batch"
     """Delta, see `asyncfl.privacy.schemes.adaptive_budgets`. The batch is `training.batch_size`, or the client's
@@ -165,14 +164,14 @@ class AdaptiveBudgets(Scheme):
     matched_k: bool = True
     """Whether the exponential rule uses the k that reaches the linear rule's budget once the loss has fallen by
     `loss_span`; false: it uses `k` itself and grows far beyond the linear rule."""
-    loss_span: Annotated[_Positive, MeasuredIn("loss")] = 2.0
+    loss_span: Annotated[Factor, MeasuredIn("loss")] = 2.0
     """D: fall of the loss at which the two rules are matched. 2 is about the possible fall for ten classes (ln 10 =
     2.3)."""
-    matched_budget: Annotated[_Positive, MeasuredIn("epsilon")] | None = None
+    matched_budget: Annotated[Factor, MeasuredIn("epsilon")] | None = None
     """epsilon_0: initial budget at which the two rules are matched; null: each client's own entry of `budgets`."""
-    floor: Annotated[_Positive, MeasuredIn("epsilon")] = 0.1
+    floor: Annotated[Factor, MeasuredIn("epsilon")] = 0.1
     """Smallest budget after an adjustment, where the loss has risen."""
-    threshold: Annotated[_Positive, MeasuredIn("epsilon")] | None = None
+    threshold: Annotated[Factor, MeasuredIn("epsilon")] | None = None
     """epsilon_max: global budget of one round, up to which the server adds noise; null: the server adds none. Source:
     Xu, Tong, Dai 2025, equation 17."""
     round_budget: Literal["sum", "max"] = "sum"
@@ -292,66 +291,48 @@ class AdaptiveBudgets(Scheme):
         if self._without_noise:
             return model_without_noise(context, contributions)
         entered = contributions or planned_contributions(context)
+        largest = max(self._delta(context, one.samples) for one in entered)
         if self.round_budget == "max":
-            sensitivities = client_sensitivities(context, contributions, lambda one: self._delta(context, one.samples))
+            sensitivities = client_sensitivities(context, entered, lambda one: self._delta(context, one.samples))
         else:
             weight = math.fsum(relative_weights(context, entered)) / len(entered)
-            everywhere = context.rate * self._largest_delta(context, entered) * weight
-            sensitivities = dict.fromkeys((one.client for one in entered), everywhere)
-        std = context.rate * self._missing(context, contributions)
+            sensitivities = dict.fromkeys((one.client for one in entered), context.rate * largest * weight)
+        if self.threshold is None:
+            return ModelNoise(0.0, sensitivities)
+        epsilons = [self._epsilon(one) for one in contributions]
+        epsilons = epsilons or sorted(self.budgets, reverse=True)[: context.participants]
+        epsilon = math.fsum(epsilons) if self.round_budget == "sum" else max(epsilons)
+        unit = largest * noise_multiplier(1, 1.0, self.delta, self.constant)
+        std = context.rate * (unit * math.sqrt(max(0.0, self.threshold**-2 - epsilon**-2)))
         if self.server_noise == "per_update":
             std *= noise_scale(context, entered) / math.sqrt(len(entered))
         return ModelNoise(std, sensitivities)
 
-    def _missing(self, context: PrivacyContext, contributions: Sequence[Contribution]) -> float:
-        """Return sigma_D."""
-        if self.threshold is None:
-            return 0.0
-        epsilons = [self._epsilon(one) for one in contributions]
-        epsilons = epsilons or sorted(self.budgets, reverse=True)[: context.participants]
-        epsilon = math.fsum(epsilons) if self.round_budget == "sum" else max(epsilons)
-        unit = self._largest_delta(context, contributions) * noise_multiplier(1, 1.0, self.delta, self.constant)
-        try:
-            return unit * math.sqrt(max(0.0, self.threshold**-2 - epsilon**-2))
-        except OverflowError:
-            # The square of so small a threshold overflows; the noise that is there already is negligible.
-            return unit / self.threshold
-
     def _delta(self, context: PrivacyContext, samples: int) -> float:
         divisor = {"2M/batch": self._batch(context, samples), "2M": 1, "M": 2, "2M/n": samples}[self.sensitivity]
         return self._unit(context) * (2 * self.clip_norm / divisor)
-
-    def _largest_delta(self, context: PrivacyContext, contributions: Sequence[Contribution]) -> float:
-        sizes = [one.samples for one in contributions] or [context.smallest_samples]
-        return max(self._delta(context, size) for size in sizes)
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
         """Return (epsilon, delta) for one upload with the initial budget of `client`, or the largest one."""
         budget = max(self.budgets) if client is None else self.budgets[client]
         if self._without_noise or (client is not None and math.isinf(budget)):
             return None
-        return Guarantee(self._whose, self._neighbours, self._status, budget, self.delta, 1)
+        return self._guarantee(budget)
 
     def model_guarantee(self, context: PrivacyContext) -> Guarantee | None:
         """Return (threshold, delta) for the model of one round; None without a threshold."""
         if self._without_noise or self.threshold is None:
             return None
-        neighbours = f"{self._neighbours} at every client" if self.round_budget == "sum" else self._neighbours
-        too_little = self.server_noise == "per_update" and self.round_budget == "sum"
-        status = self._status if context.equal_weights and not too_little else "heuristic"
-        return Guarantee(self._whose, neighbours, status, self.threshold, self.delta, 1, self.round_budget == "sum")
+        together = self.round_budget == "sum"
+        too_little = together and self.server_noise == "per_update"
+        return self._guarantee(self.threshold, context.equal_weights and not too_little, together)
 
-    @property
-    def _status(self) -> Status:
-        return "proven" if self._constant and self.sensitivity in OF_CLIENT else "heuristic"
-
-    @property
-    def _neighbours(self) -> str:
-        return OF_CLIENT.get(self.sensitivity, "replace")
-
-    @property
-    def _whose(self) -> Unit:
-        return "client" if self.sensitivity in OF_CLIENT else "sample"
+    def _guarantee(self, epsilon: float, proven: bool = True, at_every_client: bool = False) -> Guarantee:
+        whole = self.sensitivity in OF_CLIENT
+        neighbours = OF_CLIENT.get(self.sensitivity, "replace") + " at every client" * at_every_client
+        status: Status = "proven" if proven and whole and self._constant else "heuristic"
+        unit: Unit = "client" if whole else "sample"
+        return Guarantee(unit, neighbours, status, epsilon, self.delta, 1, at_every_client)
 
     def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
         return [] if self._constant else [BUDGETS]
@@ -385,7 +366,16 @@ class AdaptiveBudgets(Scheme):
                 "on the data, a release that no ledger covers"
             )
         notes.append("a budget is spent on every upload; the ledger shows the total of each client")
-        notes += self._classical_notes()
+        limit = classical_limit(self.delta, self.constant)
+        past = [
+            f"{client} ({epsilon:.4g})" for client, epsilon in enumerate(self.budgets) if limit < epsilon < math.inf
+        ]
+        more = f" and {len(past) - NAMED} more" if len(past) > NAMED else ""
+        which = [f"that of client {', '.join(past[:NAMED])}{more}"] if past else []
+        which += ["one whose budget grows beyond"] if self.adapts else []
+        if which:
+            beyond = ClassicalRelease(math.inf, self.delta, self.constant)
+            notes += beyond.notes(f"an upload past it ({', or '.join(which)})")
         if self.threshold is not None:
             each = f"threshold {self.threshold:g} is for the model of one round; the ledger composes the rounds"
             if self.round_budget == "max":
@@ -403,22 +393,6 @@ class AdaptiveBudgets(Scheme):
                 "upload, because the size of the noise and matching layers identify it"
             )
         return notes
-
-    def _classical_notes(self) -> list[str]:
-        limit = classical_limit(self.delta, self.constant)
-        past = [
-            f"{client} ({epsilon:.4g})" for client, epsilon in enumerate(self.budgets) if limit < epsilon < math.inf
-        ]
-        which = [f"that of client {', '.join(past[:NAMED])}"] if past else []
-        if len(past) > NAMED:
-            which[0] += f" and {len(past) - NAMED} more"
-        which += ["one whose budget grows beyond"] if self.adapts else []
-        if not which:
-            return []
-        return [
-            f"the classical calibration holds up to epsilon {limit:.4g} for delta {self.delta:g} and constant "
-            f"{self.constant:g}; an upload past it ({', or '.join(which)}) exceeds its claim, see the ledger"
-        ]
 
     @property
     def mixing_node(self) -> Shuffler | None:
@@ -442,30 +416,19 @@ class AdaptiveBudgets(Scheme):
 
 
 def adjusted_budget(adjustment: Adjustment, epsilon: float, k: float, loss_max: float, loss: float) -> float:
-    """Return the budget after a task with mean training loss `loss`, before any floor (equations 6, 7); infinite on
-    overflow."""
+    """Return the budget after a task with mean training loss `loss`, before any floor (equations 6, 7)."""
     fall = loss_max - loss
-    if adjustment == "none":
-        return epsilon
-    if adjustment == "linear":
-        return epsilon + k * fall
-    try:
-        return epsilon * math.exp(k * fall)
-    except OverflowError:
-        return math.inf
+    if adjustment == "exponential":
+        return epsilon * math.exp(min(k * fall, 700.0))  # more is not a float
+    return epsilon + k * fall if adjustment == "linear" else epsilon
 
 
 def constant_budget(spent: Sequence[float], measure: Spend) -> float:
     """Return the constant epsilon that spends as much as `spent`, one epsilon per upload: the same sum (`naive`), or
     the same sqrt(mean epsilon^2) (`rdp`)."""
-    try:
-        if measure == "naive":
-            return math.fsum(spent) / len(spent)
-        return math.sqrt(math.fsum(epsilon**2 for epsilon in spent) / len(spent))
-    except OverflowError:
-        # The sum or the squares overflow, the mean does not.
-        largest = max(spent)
-        return largest * constant_budget([epsilon / largest for epsilon in spent], measure)
+    if measure == "naive":
+        return math.fsum(spent) / len(spent)
+    return math.sqrt(math.fsum(epsilon**2 for epsilon in spent) / len(spent))
 
 
 class LossHistory(State):
