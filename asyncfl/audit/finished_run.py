@@ -27,7 +27,7 @@ from asyncfl.federation.run_files import conditions_of
 from asyncfl.federation.storage import Run
 from asyncfl.learning.gemm import computing_with
 from asyncfl.privacy import State
-from asyncfl.privacy.upload_records import Upload
+from asyncfl.privacy.release import Upload
 from asyncfl.scenario import Scenario
 from asyncfl.server.aggregation import AggregationResult
 from asyncfl.simulation import SimulatedRuns, simulate_seed

@@ -44,7 +44,7 @@ from asyncfl.federation import Federation
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.learning import Learner
 from asyncfl.privacy.estimators.roc import LEAST_OTHERS, area, area_interval, at_false_rate, curve
-from asyncfl.privacy.upload_records import Upload
+from asyncfl.privacy.release import Upload
 
 Floats = NDArray[np.float64]
 Images = NDArray[np.float32]

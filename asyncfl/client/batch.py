@@ -13,8 +13,7 @@ from asyncfl.base.messages import Vector
 from asyncfl.learning import Job, Learner, Training
 from asyncfl.learning.job import Deadline
 from asyncfl.privacy import Contribution, Noise, PrivacyContext, Scheme, State
-from asyncfl.privacy.release import Release
-from asyncfl.privacy.upload_records import Upload
+from asyncfl.privacy.release import Release, Upload
 
 if TYPE_CHECKING:
     from asyncfl.base.streams import Streams

@@ -31,7 +31,7 @@ from asyncfl.learning import Job, Learner, Training
 from asyncfl.learning.personal_layers import PersonalLayers
 from asyncfl.privacy import Contribution, PrivacyContext, Scheme
 from asyncfl.privacy.ledger.releases import upload_release, usable_norm
-from asyncfl.privacy.upload_records import Upload
+from asyncfl.privacy.release import Upload
 
 
 class TaskPath(RunFacts):

@@ -16,7 +16,7 @@ from asyncfl.base.messages import Vector
 from asyncfl.client import TaskPath
 from asyncfl.privacy import Contribution, Release
 from asyncfl.privacy.noise import add_noise
-from asyncfl.privacy.upload_records import ModelRelease, Upload
+from asyncfl.privacy.release import ModelRelease, Upload
 from asyncfl.server.aggregation import AggregatedUpdate, AggregationResult
 from asyncfl.trace.batch_spool import BatchSpool
 

@@ -22,7 +22,7 @@ import numpy as np
 from asyncfl.base.streams import Streams
 from asyncfl.evaluation import Evaluation
 from asyncfl.privacy import MeasuredExposures
-from asyncfl.privacy.upload_records import Upload
+from asyncfl.privacy.release import Upload
 from asyncfl.scenario import Scenario
 
 log = logging.getLogger(__name__)

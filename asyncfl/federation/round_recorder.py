@@ -30,7 +30,7 @@ from asyncfl.federation.evaluation import (
 from asyncfl.federation.kept_models import KeptModels
 from asyncfl.federation.prepare import Federation
 from asyncfl.learning.personal_layers import PersonalLayers
-from asyncfl.privacy.upload_records import ModelRelease
+from asyncfl.privacy.release import ModelRelease
 from asyncfl.scenario import Scenario
 from asyncfl.trace.batch_spool import BatchSpool
 

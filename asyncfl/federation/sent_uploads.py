@@ -17,7 +17,7 @@ from asyncfl.federation.seed_run import SeedRun
 from asyncfl.privacy import Contribution, PrivacyContext, Scheme
 from asyncfl.privacy.ledger.releases import Floats, Ints, typical_uploads, upload_release, usable_norm
 from asyncfl.privacy.ledger.views import UploadTable
-from asyncfl.privacy.upload_records import Upload
+from asyncfl.privacy.release import Upload
 from asyncfl.trace import Kind
 from asyncfl.trace.query import epochs_done, select
 

@@ -15,7 +15,7 @@ from asyncfl.federation.prepare import Federation
 from asyncfl.live.vocabulary import Update
 from asyncfl.privacy import Contribution
 from asyncfl.privacy.ledger.releases import upload_release, usable_norm
-from asyncfl.privacy.upload_records import Upload
+from asyncfl.privacy.release import Upload
 from asyncfl.server import Server
 from asyncfl.server.tasks import TaskRecord
 from asyncfl.trace import Kind

@@ -34,9 +34,8 @@ from asyncfl.privacy.accounting.calibrate import ClassicalRelease
 from asyncfl.privacy.client_weights import planned_contributions
 from asyncfl.privacy.exposures import MeasuredExposures
 from asyncfl.privacy.noise import ScoreNoise
-from asyncfl.privacy.release import BitNoise, Contribution, Distribution, PrivacyContext, Status, Unit
+from asyncfl.privacy.release import BitNoise, Contribution, Distribution, PrivacyContext, Status, Unit, Upload
 from asyncfl.privacy.stop_at import StopAt
-from asyncfl.privacy.upload_records import Upload
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from asyncfl.federation.resolve import ResolvedSeed, resolve, streams_of, with_e
 from asyncfl.federation.round_recorder import Progress, RoundRecorder, Row, Watch, table_of_rounds
 from asyncfl.federation.seed_run import SeedRun, conclude, seed_run
 from asyncfl.privacy.ledger.budgets import BudgetTracker
-from asyncfl.privacy.upload_records import Upload
+from asyncfl.privacy.release import Upload
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server
 from asyncfl.server.recording import RecordedServer, Recording

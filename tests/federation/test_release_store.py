@@ -9,7 +9,7 @@ import pytest
 from asyncfl.federation import release_store as records
 from asyncfl.federation.release_store import ReleaseStore
 from asyncfl.privacy import Contribution, Release
-from asyncfl.privacy.upload_records import ModelRelease, Upload
+from asyncfl.privacy.release import ModelRelease, Upload
 
 RELEASE = Release("gaussian", 0.5, 2.0, 1, 3.0)
 

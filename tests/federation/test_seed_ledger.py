@@ -14,7 +14,7 @@ from asyncfl.privacy.accounting import MechanismEvent, epsilons_of
 from asyncfl.privacy.accounting.gaussian import classical_constant, exact_epsilon
 from asyncfl.privacy.flags import SCALES
 from asyncfl.privacy.ledger.releases import upload_release
-from asyncfl.privacy.upload_records import Upload
+from asyncfl.privacy.release import Upload
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
 from asyncfl.trace import Kind

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from asyncfl.privacy.upload_records import Upload
+from asyncfl.privacy.release import Upload
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, prepared, simulate_clock, simulate_seed
 from asyncfl.trace.query import select

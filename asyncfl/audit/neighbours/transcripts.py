@@ -17,7 +17,7 @@ from asyncfl.federation.adversaries import AdversaryHoldings
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.release_pairs import BINS, GaussianPairs, ReleasePairs
 from asyncfl.privacy.ledger.releases import model_releases
-from asyncfl.privacy.upload_records import ModelRelease
+from asyncfl.privacy.release import ModelRelease
 
 Floats = NDArray[np.float64]
 GaussianRow = tuple[float, float, float, float]

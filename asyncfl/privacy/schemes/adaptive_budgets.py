@@ -65,7 +65,7 @@ from asyncfl.privacy.client_weights import (
 )
 from asyncfl.privacy.flags import BUDGETS
 from asyncfl.privacy.ranges import Budget, Delta, Factor
-from asyncfl.privacy.release import Contribution, PrivacyContext, Status, Unit
+from asyncfl.privacy.release import Contribution, PrivacyContext, Status, Unit, Upload
 from asyncfl.privacy.scheme import (
     ClipTarget,
     Guarantee,
@@ -76,7 +76,6 @@ from asyncfl.privacy.scheme import (
     State,
     model_without_noise,
 )
-from asyncfl.privacy.upload_records import Upload
 
 Adjustment = Literal["linear", "exponential", "none"]
 Spend = Literal["naive", "rdp"]
