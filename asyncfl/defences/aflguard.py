@@ -11,7 +11,7 @@ from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences import update_filters as filters
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
-from asyncfl.defences.norms import squared_norm
+from asyncfl.defences.distances import squared_norm
 
 
 class AflGuard(Detector):

@@ -11,8 +11,8 @@ from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
+from asyncfl.defences.distances import norms
 from asyncfl.defences.norm_clipping import Radius, clipping_factors
-from asyncfl.defences.norms import norms
 from asyncfl.defences.robust_rule import RobustRule, weighted_sum
 from asyncfl.defences.rule import Aggregate
 

@@ -23,7 +23,7 @@ from asyncfl.base.messages import Bools, Floats
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.client_means import ClientMeans
 from asyncfl.defences.detector import DefenceContext
-from asyncfl.defences.norms import inner_products
+from asyncfl.defences.distances import inner_products
 
 ROUNDING = 1e-5
 """Relative tolerance for float32 in every comparison with a bound."""

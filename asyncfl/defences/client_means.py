@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from asyncfl.base.messages import Floats, Ints, Vector
-from asyncfl.defences.norms import products_with
+from asyncfl.defences.distances import products_with
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from asyncfl.base.messages import Bools, Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
+from asyncfl.defences.distances import norms
 from asyncfl.defences.norm_clipping import clipping_factors
-from asyncfl.defences.norms import norms
 from asyncfl.defences.robust_rule import weighted_sum
 from asyncfl.defences.rule import Aggregate, Rule, present
 

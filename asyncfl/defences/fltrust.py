@@ -10,7 +10,7 @@ from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
-from asyncfl.defences.norms import norms
+from asyncfl.defences.distances import norms
 from asyncfl.defences.robust_rule import weighted_sum
 from asyncfl.defences.rule import Aggregate, Rule, present
 from asyncfl.defences.update_filters import require_root, root_update

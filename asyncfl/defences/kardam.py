@@ -11,8 +11,8 @@ from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.distances import squared_norm
 from asyncfl.defences.gradients import Gradient, gradient_of, upper_quantile, without
-from asyncfl.defences.norms import squared_norm
 from asyncfl.defences.update_filters import filter_verdict
 
 

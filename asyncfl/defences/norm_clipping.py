@@ -7,7 +7,7 @@ from pydantic import Field
 
 from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.defences.norms import norms
+from asyncfl.defences.distances import norms
 from asyncfl.defences.robust_rule import RobustRule, weighted_sum
 
 Radius = Literal["median"] | Annotated[float, Field(gt=0)]

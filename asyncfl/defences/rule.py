@@ -20,7 +20,7 @@ from asyncfl.base.errors import Fault
 from asyncfl.base.messages import Floats, Ints, Vector
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
-from asyncfl.defences.norms import is_finite
+from asyncfl.defences.distances import is_finite
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences import update_filters as filters
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.distances import inner_product, squared_norm
 from asyncfl.defences.gradients import gradient_scale
-from asyncfl.defences.norms import inner_product, squared_norm
 
 
 class ZenoPlusPlus(Detector):

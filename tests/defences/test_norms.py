@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from asyncfl.defences.norms import inner_product, is_finite, norms, squared_norm
+from asyncfl.defences.distances import inner_product, is_finite, norms, squared_norm
 
 HUGE = np.array([3e38, -3e38, 1e19], dtype=np.float32)
 

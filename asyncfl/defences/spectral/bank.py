@@ -8,7 +8,7 @@ import numpy as np
 
 from asyncfl.base.messages import Floats, Ints, Vector
 from asyncfl.defences.client_means import ClientMeans, empty_means
-from asyncfl.defences.norms import inner_products
+from asyncfl.defences.distances import inner_products
 
 
 @dataclass(frozen=True)

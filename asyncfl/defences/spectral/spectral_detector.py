@@ -1,8 +1,12 @@
 """The spectral detector: certificates, then a majority test on the inner products of all clients' last updates.
 
 It asks no client for scores, so no evaluator can lie. Its memory consists of the bank and the pool, each clients x
-parameters in float32, and of every update until the gate opens: verdicts are provisional until the detector has seen
-enough clients (`coverage`, `patience`). It is meant for selection `fair` and a ban at 2 strikes in the last 3 updates.
+parameters in float32, and of every update until the gate opens. It is meant for selection `fair` and a ban at 2 strikes
+in the last 3 updates.
+
+With few rows in the bank attackers may be the majority by chance, and while updates are mostly noise clients cannot be
+distinguished. Until the gate opens (`coverage`, `patience`), verdicts are provisional: they leave updates out but
+strike no client. At each buffer all clients are judged again with the whole bank, and the next model is corrected.
 
 The defaults improve on the first design where it failed: `majority.diffuse` (label skew), `majority.laggards`
 (Min-Max), `majority.memory_versions` 20 instead of 6 (flooding), `strike_at_gate`, and `pool`, `patience`, `amends` and
@@ -10,21 +14,81 @@ The defaults improve on the first design where it failed: `majority.diffuse` (la
 6, false, null, 0, `subtract` and 5 restore it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field
 
-from asyncfl.base.messages import Bools, Floats, Ints
+from asyncfl.base.messages import Bools, Floats, Ints, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.certificates import UNCHECKED_REMARK, check_certificates
-from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.detector import DefenceContext, Detector, Factors, Verdict
 from asyncfl.defences.spectral.bank import Bank, empty_bank
 from asyncfl.defences.spectral.majority_test import MajorityFinding, MajorityTest, projections
-from asyncfl.defences.spectral.provisional import CorrectionKind, ProvisionalBuffer, revise
+
+CorrectionKind = Literal["rebuild", "subtract"]
+
+
+@dataclass(frozen=True)
+class ProvisionalBuffer:
+    """A buffer with provisional verdicts. Rows are its updates except those that broke a certificate."""
+
+    clients: Ints
+    """(n,) senders."""
+    samples: Ints
+    """(n,) training samples of the senders."""
+    staleness: Ints
+    """(n,) versions."""
+    applied: Bools
+    """(n,) whether the update was aggregated."""
+    factors: Floats
+    """(n,) factor in the aggregate; for an update that was left out, its factor if all had been aggregated."""
+    deltas: Vector
+    """(n, n_parameters) updates."""
+    work: Floats | None = None
+    """(n,) share of a task's epochs; None: all are complete."""
+
+    @classmethod
+    def of(cls, context: DefenceContext, buffer: Buffer, out: Bools, certified: Bools) -> Self:
+        """Return the rows of a buffer that are not `certified` (n,) forgeries; `out`: (n,) whether each is left out."""
+        factors = context.factors_of(buffer, np.arange(len(buffer))).copy()
+        applied = np.flatnonzero(~out)
+        factors[applied] = context.factors_of(buffer, applied)
+        rows = np.flatnonzero(~certified)
+        work = None if buffer.work is None else buffer.work[rows]
+        samples, staleness = buffer.samples[rows], buffer.staleness[rows]
+        return cls(buffer.clients[rows], samples, staleness, ~out[rows], factors[rows], buffer.deltas[rows], work)
+
+
+def revise(
+    buffers: Iterable[ProvisionalBuffer], left_out: Bools, how: CorrectionKind, factors: Factors
+) -> tuple[Vector | None, tuple[ProvisionalBuffer, ...]]:
+    """Return the vector to add to the next model so that earlier `buffers` count as if the clients that are now left
+    out had been left out then, (n_parameters,) float32 or None if no verdict changed; and the buffers as after that.
+
+    `left_out`: (clients,). `how`: `rebuild` computes the factors of the other updates anew by the server's function
+    `factors`, so that their weights rise. `subtract` removes the contributions of updates that are now left out and
+    adds those that no longer are, each with its stored factor; a buffer with many attackers then moves the model less.
+    """
+    total: Vector | None = None
+    revised = []
+    for buffer in buffers:
+        kept = ~left_out[buffer.clients]
+        if not np.array_equal(kept, buffer.applied):
+            settled = buffer.factors.copy()
+            if how == "rebuild" and kept.any():
+                work = None if buffer.work is None else buffer.work[kept]
+                settled[kept] = factors(buffer.samples[kept], buffer.staleness[kept], work)
+            change = np.where(kept, settled, 0.0)
+            change[buffer.applied] -= buffer.factors[buffer.applied]
+            moved = np.asarray(change.astype(np.float32) @ buffer.deltas)
+            total = moved if total is None else total + moved
+            buffer = replace(buffer, applied=kept, factors=settled)
+        revised.append(buffer)
+    return total, tuple(revised)
 
 
 @dataclass(frozen=True)
@@ -65,7 +129,7 @@ class Spectral(Detector):
     """Maximum number of updates per client not banned that the gate waits for until the majority is clear of the noise;
     all of them are stored. 0: the gate opens by coverage alone."""
     amends: CorrectionKind = "rebuild"
-    """Correction of the model for revised verdicts, see `provisional.revise`. `rebuild`: at each buffer until
+    """Correction of the model for revised verdicts, see `revise`. `rebuild`: at each buffer until
     the gate opens, for the last time then; `subtract`: only when it opens."""
     pool: Annotated[int, Field(ge=2), MeasuredIn("updates")] | None = 5
     """Number of a client's last updates whose mean is judged in addition while single updates are not clear of the

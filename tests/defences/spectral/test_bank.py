@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.defences.norms import CHUNK, inner_products
+from asyncfl.defences.distances import PRODUCT_CHUNK, inner_products
 from asyncfl.defences.spectral.bank import empty_bank
 
 CLIENTS, D = 6, 5
@@ -34,7 +34,7 @@ def test_gram_matrix_is_that_of_the_rows(sequence, forgotten, seed):
 
 def test_products_of_long_rows_are_precise():
     random = np.random.default_rng(0)
-    rows = random.normal(size=(3, 5 * CHUNK + 17)).astype(np.float32)
+    rows = random.normal(size=(3, 5 * PRODUCT_CHUNK + 17)).astype(np.float32)
     exact = rows.astype(np.float64) @ rows.astype(np.float64).T
     scale = np.sqrt(np.outer(np.diag(exact), np.diag(exact)))
     for right in (rows, rows.copy(), list(rows)):

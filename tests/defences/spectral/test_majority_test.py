@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from asyncfl.defences.norms import inner_products
+from asyncfl.defences.distances import inner_products
 from asyncfl.defences.spectral.bank import empty_bank
 from asyncfl.defences.spectral.majority_test import MajorityTest, downhill, projections, uphill
 from asyncfl.defences.spectral.spectrum import embed

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.defences.spectral.provisional import ProvisionalBuffer, revise
+from asyncfl.defences.spectral.spectral_detector import ProvisionalBuffer, revise
 
 WEIGHT = 0.7
 
