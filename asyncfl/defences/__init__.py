@@ -32,44 +32,8 @@ from asyncfl.defences.strikes import Strikes, StrikeState
 from asyncfl.defences.trimmed_mean import TrimmedMean
 from asyncfl.defences.zeno import ZenoPlusPlus
 
-__all__ = [
-    "AflGuard",
-    "Aggregate",
-    "AnyDetector",
-    "AnyRule",
-    "AsyncFilter",
-    "Basgd",
-    "Bucketing",
-    "Buffer",
-    "Bulyan",
-    "CentredClipping",
-    "Defence",
-    "DefenceContext",
-    "Detector",
-    "Evidence",
-    "FLDetector",
-    "FLTrust",
-    "Flame",
-    "GeometricMedian",
-    "Judgement",
-    "Kardam",
-    "Krum",
-    "Mean",
-    "Median",
-    "MultiKrum",
-    "NearestNeighbourMixing",
-    "NormClipping",
-    "PreAggregation",
-    "Rule",
-    "Safl",
-    "ScoreRequest",
-    "SecureAfl",
-    "Spectral",
-    "StrikeState",
-    "Strikes",
-    "TrimmedMean",
-    "Verdict",
-    "ZenoPlusPlus",
-    "accept_all",
-    "overall_quality",
-]
+__all__ = ["AflGuard", "Aggregate", "AnyDetector", "AnyRule", "AsyncFilter", "Basgd", "Bucketing", "Buffer", "Bulyan"]
+__all__ += ["CentredClipping", "Defence", "DefenceContext", "Detector", "Evidence", "FLDetector", "FLTrust", "Flame"]
+__all__ += ["GeometricMedian", "Judgement", "Kardam", "Krum", "Mean", "Median", "MultiKrum", "NearestNeighbourMixing"]
+__all__ += ["NormClipping", "PreAggregation", "Rule", "Safl", "ScoreRequest", "SecureAfl", "Spectral", "StrikeState"]
+__all__ += ["Strikes", "TrimmedMean", "Verdict", "ZenoPlusPlus", "accept_all", "overall_quality"]

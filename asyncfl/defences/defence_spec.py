@@ -37,22 +37,8 @@ if TYPE_CHECKING:
     AnyRule = Rule
     AnyDetector = Detector
 else:
-    AnyRule: Any = choice(
-        Rule,
-        Mean,
-        Krum,
-        MultiKrum,
-        TrimmedMean,
-        Median,
-        GeometricMedian,
-        Bulyan,
-        CentredClipping,
-        NormClipping,
-        FLTrust,
-        Basgd,
-        Flame,
-        SecureAfl,
-    )
+    ROBUST_RULES = (Krum, MultiKrum, TrimmedMean, Median, GeometricMedian, Bulyan, CentredClipping, NormClipping)
+    AnyRule: Any = choice(Rule, Mean, *ROBUST_RULES, FLTrust, Basgd, Flame, SecureAfl)
     AnyDetector: Any = choice(
         Detector, Safl, Spectral, Evidence, Kardam, ZenoPlusPlus, AflGuard, AsyncFilter, FLDetector
     )

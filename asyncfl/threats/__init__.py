@@ -26,34 +26,7 @@ from asyncfl.threats.sign_flip import SignFlip
 from asyncfl.threats.tailored import Tailored
 from asyncfl.threats.threat_spec import AnyAttack, Rhythm, Threats
 
-__all__ = [
-    "Adaptive",
-    "Alie",
-    "AnyAttack",
-    "Attack",
-    "AttackView",
-    "Backdoor",
-    "Combined",
-    "EvaluatorBait",
-    "Flooding",
-    "FreeRider",
-    "Gaussian",
-    "Informed",
-    "Ipm",
-    "Knowledge",
-    "LabelFlip",
-    "LyingEvaluator",
-    "Mimic",
-    "MinMax",
-    "MinSum",
-    "NonFinite",
-    "Rehearsal",
-    "Rhythm",
-    "Scaling",
-    "SignFlip",
-    "Tailored",
-    "Threats",
-    "WrongLength",
-    "alie_z",
-    "backdoor_test_set",
-]
+__all__ = ["Adaptive", "Alie", "AnyAttack", "Attack", "AttackView", "Backdoor", "Combined", "EvaluatorBait", "Flooding"]
+__all__ += ["FreeRider", "Gaussian", "Informed", "Ipm", "Knowledge", "LabelFlip", "LyingEvaluator", "Mimic", "MinMax"]
+__all__ += ["MinSum", "NonFinite", "Rehearsal", "Rhythm", "Scaling", "SignFlip", "Tailored", "Threats", "WrongLength"]
+__all__ += ["alie_z", "backdoor_test_set"]

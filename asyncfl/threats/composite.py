@@ -26,25 +26,9 @@ from asyncfl.threats.scaling import Scaling
 from asyncfl.threats.sign_flip import SignFlip
 from asyncfl.threats.tailored import Tailored
 
-BASIC_ATTACKS: tuple[type[Attack], ...] = (
-    SignFlip,
-    LabelFlip,
-    Gaussian,
-    Alie,
-    Ipm,
-    MinMax,
-    MinSum,
-    Tailored,
-    Mimic,
-    Scaling,
-    Backdoor,
-    NonFinite,
-    WrongLength,
-    FreeRider,
-    LyingEvaluator,
-    Flooding,
-    EvaluatorBait,
-)
+POISONING = (SignFlip, LabelFlip, Gaussian, Alie, Ipm, MinMax, MinSum, Tailored, Mimic, Scaling, Backdoor)
+OTHER_ATTACKS = (NonFinite, WrongLength, FreeRider, LyingEvaluator, Flooding, EvaluatorBait)
+BASIC_ATTACKS: tuple[type[Attack], ...] = POISONING + OTHER_ATTACKS
 """All attacks that are not composed of other attacks. A new attack is a new file and a line here."""
 
 _BY_WIDTH: tuple[Knowledge, ...] = ("own", "colluders", "buffer")
