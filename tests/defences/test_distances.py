@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from asyncfl.defences.distances import squared_distances
+from asyncfl.defences.distances import inner_product, is_finite, norms, squared_distances, squared_norm
 
 
 def exact(updates):
@@ -57,3 +57,19 @@ def test_non_finite_updates_are_infinitely_far(random):
     np.testing.assert_array_equal(found[np.ix_(sound, sound)], squared_distances(updates[sound].astype(np.float64)))
     assert (found[1, [0, 2, 3, 4]] == np.inf).all()
     assert (np.diagonal(found) == 0).all()
+
+
+HUGE = np.array([3e38, -3e38, 1e19], dtype=np.float32)
+
+
+def test_squares_beyond_float32_do_not_overflow():
+    assert squared_norm(HUGE) == pytest.approx(1.8e77)
+    assert inner_product(HUGE, np.array([1, 1, 1], np.float32)) == pytest.approx(1e19)
+    assert norms(np.stack([HUGE, HUGE * 0])) == pytest.approx([np.sqrt(1.8) * 10**38.5, 0])
+
+
+def test_huge_numbers_are_finite():
+    assert is_finite(HUGE)
+    assert is_finite(np.zeros(3, np.float32))
+    for bad in (np.nan, np.inf, -np.inf):
+        assert not is_finite(np.array([1, bad], np.float32))

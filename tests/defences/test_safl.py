@@ -5,46 +5,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.defences.buffer import Buffer
-from asyncfl.defences.detector import DefenceContext
 from asyncfl.defences.safl import Safl, most_similar
+from asyncfl.testing import buffer, context
 
 D = 4
 CURRENT = np.array([1, 0, 0, 0], dtype=np.float32)
 
 
-def buffer_of(models, clients=None):
-    models = np.array(models, dtype=np.float32)
-    n = len(models)
-    clients = np.arange(n) if clients is None else np.array(clients)
-    zeros = np.zeros(n, dtype=np.int64)
-    return Buffer(3, CURRENT, models, (CURRENT,), zeros, zeros + 3, clients, zeros + 10, zeros * 0.0)
-
-
-def context(clients=10):
-    ones = np.ones(clients, dtype=np.int64)
-    return DefenceContext(clients, ones * 10, D, 0.1, 1.0, ones)
+MODELS = np.array([(1, 1, 0, 0), (1, 0.1, 0, 0), (-1, 0, 0, 0), (1, 0, 3, 0)], dtype=np.float32)
+BUFFER = buffer(MODELS - CURRENT, clients=[5, 7, 5, 2], current=CURRENT, version=3)
 
 
 def start(detector, seed=0):
     return detector.start(context(), np.random.default_rng(seed))
 
 
-MODELS = [(1, 1, 0, 0), (1, 0.1, 0, 0), (-1, 0, 0, 0), (1, 0, 3, 0)]
-BUFFER = buffer_of(MODELS, clients=[5, 7, 5, 2])
-
-
-def answer(state, score_of_row, decoy=0.1):
+def answer(state, score_of_row):
     """Scores in the order of the request, from the scores of the buffer's rows."""
-    return np.array([decoy if row < 0 else score_of_row[row] for row in state.rows])
+    return np.array([0.1 if row < 0 else score_of_row[row] for row in state.rows])
 
 
-def judged(detector, score_of_row, buffer=BUFFER, **kwargs):
-    _, state = detector.request(start(detector), buffer, ())
-    return detector.judge(state, buffer, answer(state, score_of_row, **kwargs))[0]
-
-
-# --- choice of evaluators ---
+def judged(detector, score_of_row):
+    _, state = detector.request(start(detector), BUFFER, ())
+    return detector.judge(state, BUFFER, answer(state, score_of_row))[0]
 
 
 def test_evaluators_are_ranked_by_cosine():
@@ -61,9 +44,6 @@ def test_each_evaluator_is_asked_once_in_order_of_similarity():
             break
         tried += (request.client,)
     assert tried == (7, 5)
-
-
-# --- models sent to evaluators ---
 
 
 def test_models_are_shuffled_among_decoys():
@@ -87,9 +67,6 @@ def test_decoys_are_the_same_for_all_evaluators_of_a_buffer():
     assert not (first.models == third.models).all()
 
 
-# --- flags by scores ---
-
-
 def test_lower_cluster_of_scores_is_flagged_and_struck():
     verdict = judged(Safl(), [0.8, 0.82, 0.12, 0.79])
     assert verdict.flagged.tolist() == [False, False, True, False]
@@ -97,12 +74,9 @@ def test_lower_cluster_of_scores_is_flagged_and_struck():
     assert verdict.details == ("", "", "scored 0.1200", "")
     assert verdict.notes["evaluator"] == 7
     assert verdict.notes["decoys_low"] == 3
-
-
-def test_literal_mode_aggregates_struck_updates():
-    verdict = judged(Safl(flagged="literal"), [0.8, 0.82, 0.12, 0.79])
-    assert not verdict.flagged.any()
-    assert verdict.strikes.tolist() == [False, False, True, False]
+    literal = judged(Safl(flagged="literal"), [0.8, 0.82, 0.12, 0.79])
+    assert not literal.flagged.any()
+    assert (literal.strikes == verdict.strikes).all()
 
 
 def test_decoys_form_the_lower_cluster_without_attackers():
@@ -138,5 +112,6 @@ def test_verdict_does_not_depend_on_the_shuffle(scores, seed):
 def test_copy_of_the_global_model_is_chosen_as_evaluator():
     """The known weakness: similarity to the global model is no proof of honesty."""
     for factor in (1, 10):
-        buffer = buffer_of([(1, 0.01, 0, 0), CURRENT * factor])
-        assert Safl().request(start(Safl()), buffer, ())[0].client == 1
+        models = np.array([(1, 0.01, 0, 0), CURRENT * factor])
+        held = buffer(models - CURRENT, current=CURRENT)
+        assert Safl().request(start(Safl()), held, ())[0].client == 1

@@ -48,15 +48,9 @@ def test_gamma_is_the_largest_accepted_without_a_strike():
     assert len(asked) == 11
     finer = gamma_of(crafted_against(rehearse, Tailored(rehearsals=20)))
     assert finer == pytest.approx(3.4, abs=10 / 7 / 2**13)
-
-
-def test_flags_count_by_their_effect_on_the_model():
-    def weigh(rows):
-        kept = rows[np.linalg.norm(rows, axis=1) <= 12]
-        return kept.mean(axis=0)
-
-    rehearse, _ = server(weigh)
-    assert 3.4 - 2.5 / 2**6 <= gamma_of(crafted_against(rehearse)) <= 3.4
+    # Flags count by their effect on the model.
+    flagging, _ = server(lambda rows: rows[~longer_than(12.0)(rows)].mean(axis=0))
+    assert 3.4 - 2.5 / 2**6 <= gamma_of(crafted_against(flagging)) <= 3.4
 
 
 def test_undefended_server_gets_full_strength_and_strict_server_the_mean():

@@ -65,14 +65,9 @@ def test_forgotten_client_leaves_no_data():
 # --- guesses ---
 
 
-def test_directions_consist_of_the_agreeing_majority():
-    first, second = guess_directions(means_of([UP] * 6 + [-UP] * 4))
-    assert np.flatnonzero(first).tolist() == list(range(6))
-    assert np.flatnonzero(second).tolist() == list(range(6))
-
-
-def test_directions_do_not_depend_on_lengths():
-    for guess in guess_directions(means_of([UP] * 6 + [-30 * UP] * 4)):
+@pytest.mark.parametrize("length", [1, 30])
+def test_directions_consist_of_the_agreeing_majority_whatever_the_lengths(length):
+    for guess in guess_directions(means_of([UP] * 6 + [-length * UP] * 4)):
         assert np.flatnonzero(guess).tolist() == list(range(6))
 
 

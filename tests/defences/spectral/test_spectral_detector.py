@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from asyncfl.defences import Spectral
-from asyncfl.defences.buffer import Buffer
-from asyncfl.defences.detector import DefenceContext
+from asyncfl.defences import DefenceContext, Spectral
+from asyncfl.testing import buffer
 
 D, CLIENTS = 400, 10
 NOISE, STEP = 0.01, 1.0
@@ -15,35 +14,23 @@ GOOD = np.eye(1, D)[0] * 0.8
 BAD = -GOOD
 
 
-def context(**changes):
+def start(detector, **changes):
     ones = np.ones(CLIENTS, dtype=np.int64)
     plain = DefenceContext(CLIENTS, ones * 100, D, STEP, 1.0, ones)
-    return replace(plain, **changes)
-
-
-def start(detector, **changes):
-    return detector.start(context(**changes), np.random.default_rng(0))
+    return detector.start(replace(plain, **changes), np.random.default_rng(0))
 
 
 class Sender:
-    """Makes buffers of noisy signals; `told`: noise deviation known to the server, None: the true one."""
+    """Makes buffers of noisy signals, one version after another."""
 
-    def __init__(self, noise=NOISE, seed=0, told=None):
-        self.random = np.random.default_rng(seed)
-        self.noise = noise
-        self.told = noise if told is None else told
-        self.version = 0
+    def __init__(self, noise=NOISE, seed=0):
+        self.random, self.noise, self.version = np.random.default_rng(seed), noise, 0
 
     def buffer(self, clients, signals, noise=None):
-        n = len(clients)
-        base = np.full(D, 0.5, dtype=np.float32)
-        deltas = np.array(signals) + self.random.normal(0, 1, (n, D)) * (self.noise if noise is None else noise)
-        zeros = np.zeros(n, dtype=np.int64)
-        models = (base + deltas).astype(np.float32)
-        versions, std = zeros + self.version, np.full(n, self.told)
-        made = Buffer(self.version, base, models, (base,), zeros, versions, np.array(clients), zeros + 100, std)
+        scale = self.noise if noise is None else noise
+        deltas = np.array(signals) + self.random.normal(0, 1, (len(clients), D)) * scale
         self.version += 1
-        return made
+        return buffer(deltas, clients=clients, current=0.5, version=self.version - 1, upload_std=self.noise)
 
 
 def kinds(verdict):
@@ -51,9 +38,6 @@ def kinds(verdict):
 
 
 OPEN = Spectral(coverage=0.0)
-
-
-# --- certificates ---
 
 
 def test_impossible_lengths_are_struck_at_once():
@@ -90,9 +74,6 @@ def test_update_similar_to_several_others_of_a_buffer_is_flagged():
     models[1] = buffer.current + 0.7 * (buffer.deltas[0] + buffer.deltas[2])
     verdict, _ = weak.judge(start(weak), replace(buffer, models=models), None)
     assert verdict.flagged.tolist() == [False, True, False]
-
-
-# --- the test and the gate ---
 
 
 def test_updates_against_the_bank_are_left_out_and_struck():
@@ -139,8 +120,6 @@ def test_one_result_gives_one_strike():
         assert verdict.late_strikes == late
 
 
-# --- where single updates are mostly noise ---
-
 FAINT = {"noise": 0.22, "seed": 5}
 """Noise at which attackers show in means of updates, but not in single ones."""
 
@@ -182,9 +161,6 @@ def test_root_set_identifies_the_honest_minority():
     alone = Spectral(coverage=0.0, root=False)
     begun = start(alone, root_gradient=lambda model: gradient)
     assert alone.judge(begun, buffer, None)[0].flagged.tolist() == [True] * 4 + [False] * 6
-
-
-# --- laws ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [1e4, 1e10, 1e19, 3e38])
