@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import (
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from asyncfl.base.component import Described, kind_of, own_sources
 from asyncfl.base.description import faults_of, override, sound_parts
@@ -32,7 +27,7 @@ from asyncfl.defences import Defence
 from asyncfl.evaluation import Evaluation
 from asyncfl.learning import AnyArchitecture, Mlp, Training
 from asyncfl.learning.weights import weights_digest
-from asyncfl.privacy import AnyScheme, MeasuredExposures, NoPrivacy, PrivacyContext, Scheme
+from asyncfl.privacy import AnyScheme, MeasuredExposures, NoPrivacy, PrivacyContext
 from asyncfl.privacy.exposures import exposure_faults
 from asyncfl.privacy.ledger.budgets import stop_faults
 from asyncfl.privacy.scheme import coalition_faults
@@ -230,154 +225,144 @@ class Scenario(Described):
         samples = self.data.samples_per_client or 1000
         tasks = self.protocol.rounds * self.participants
         per_sample_s: float = self.model.seconds_per_sample(self.data.shape, self.data.outputs)
-        training_s = tasks * samples * self.training.epochs * per_sample_s
-        runs = 1 if self.privacy.reference is None else 2
         task_s = samples * self.training.epochs * per_sample_s
+        runs = 1 if self.privacy.reference is None else 2
         audit_s = 0.0 if self.evaluation.audit is None else task_s * self.evaluation.audit.trained(self.protocol.rounds)
-        return len(self.seeds) * (1.0 + 1.2 * (runs * training_s + audit_s))
+        return len(self.seeds) * (1.0 + 1.2 * (runs * tasks * task_s + audit_s))
+
+
+def _under(section: str, faults: Iterable[Fault]) -> Iterator[Fault]:
+    return (fault.under(section) for fault in faults)
 
 
 def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield the faults between the parts of a scenario. Checks are skipped if a part they need is missing."""
-    data, protocol, privacy, training = (parts.get(name) for name in ("data", "protocol", "privacy", "training"))
-    threats, defence, world = (parts.get(name) for name in ("threats", "defence", "world"))
+    data, model, training, protocol, privacy = map(parts.get, ("data", "model", "training", "protocol", "privacy"))
+    threats, defence, world, evaluation = map(parts.get, ("threats", "defence", "world", "evaluation"))
+    sound: DataSpec | None = None
     if data is not None:
         wrong = list(data.faults())
-        yield from (fault.under("data") for fault in wrong)
+        yield from _under("data", wrong)
+        sound = None if wrong else data
         if defence is not None:
-            yield from (fault.under("defence") for fault in data.root_faults(defence.root_samples))
-    model = parts.get("model")
-    if data is not None and model is not None and not wrong:
-        if not data.classes and model.classes_only:
-            yield Fault("model.kind", _no_classes(data, f"{kind_of(model)} answers with"))
+            yield from _under("defence", data.root_faults(defence.root_samples))
+        if threats is not None:
+            yield from _under("threats", threats.faults(data.clients, data.classes, data.shape))
+    if sound is not None and model is not None:
+        if not sound.classes and model.classes_only:
+            yield Fault("model.kind", _no_classes(sound, f"{kind_of(model)} answers with"))
         else:
             root_samples = 0 if defence is None else defence.root_samples
-            yield from model.faults_with(data.shape, data.outputs, root_samples)
+            yield from model.faults_with(sound.shape, sound.outputs, root_samples)
     detector = None if defence is None else defence.detector
-    if data is not None and detector is not None and detector.asks_clients and not wrong and not data.classes:
-        message = _no_classes(data, f"{kind_of(detector)} asks clients for accuracies of")
+    if sound is not None and detector is not None and detector.asks_clients and not sound.classes:
+        message = _no_classes(sound, f"{kind_of(detector)} asks clients for accuracies of")
         yield Fault("defence.detector.kind", message)
-    if data is not None and threats is not None:
-        yield from (fault.under("threats") for fault in threats.faults(data.clients, data.classes, data.shape))
     if world is not None and protocol is not None and protocol.time_limit_s is None:
         for fault in world.progress_faults():
             yield Fault(f"world.{fault.field}", f"{fault.message}; lower it or set protocol.time_limit_s")
     if world is not None and training is not None:
-        yield from (fault.under("world") for fault in world.deadline_faults(training.deadline_s))
+        yield from _under("world", world.deadline_faults(training.deadline_s))
     if data is None or protocol is None:
         return
+    participants = protocol.updates_per_version(data.clients)
     if threats is not None:
-        for fault in threats.too_many(protocol.updates_per_version(data.clients)):
-            yield fault.under("threats")
+        yield from _under("threats", threats.too_many(participants))
     faults = list(protocol.faults(data.clients))
-    yield from (fault.under("protocol") for fault in faults)
-    if defence is not None and not faults:
-        for fault in defence.faults(protocol.updates_per_version(data.clients)):
-            yield fault.under("defence")
+    yield from _under("protocol", faults)
     if defence is not None:
+        if not faults:
+            yield from _under("defence", defence.faults(participants))
         for field, rule in defence.rules.items():
-            yield from (fault.under("defence") for fault in mode_faults(protocol.aggregation, rule, field))
-            yield from (fault.under("protocol") for fault in partial_faults(protocol.partial_work, rule, field))
-    if privacy is not None:
-        yield from (fault.under("privacy") for fault in coalition_faults(privacy.curious, data.clients))
-        own = privacy.faults(data.clients, protocol.rounds, parts.get("training"))
-        yield from (fault.under("privacy") for fault in own)
-        if privacy.mixing_node is not None and defence is not None and not faults:
-            yield from shuffler_faults(data, protocol, defence)
-    evaluation = parts.get("evaluation")
-    if evaluation is not None and evaluation.aggregates and protocol.aggregation != "delta":
-        yield Fault(
-            "evaluation.aggregates",
-            f"must be false with protocol.aggregation {protocol.aggregation}: errors are those of mean updates, which "
-            "other aggregations do not add to the model; leave it out, or set protocol.aggregation to delta",
-        )
-    if evaluation is not None and evaluation.audit is not None:
-        yield from (fault.under("evaluation.audit") for fault in evaluation.audit.faults(data.clients))
-        yield from evaluation.audit.noise_faults(privacy, training)
+            yield from _under("defence", mode_faults(protocol.aggregation, rule, field))
+            yield from _under("protocol", partial_faults(protocol.partial_work, rule, field))
+    if evaluation is not None:
+        if evaluation.aggregates and protocol.aggregation != "delta":
+            yield Fault(
+                "evaluation.aggregates",
+                f"must be false with protocol.aggregation {protocol.aggregation}: errors are those of mean updates, "
+                "which other aggregations do not add to the model; leave it out, or set protocol.aggregation to delta",
+            )
+        if evaluation.audit is not None:
+            yield from _under("evaluation.audit", evaluation.audit.faults(data.clients))
+            yield from evaluation.audit.noise_faults(privacy, training)
     if (downloads := parts.get("download_compression")) is not None:
-        yield from (fault.under("download_compression") for fault in download_faults(downloads))
-    if privacy is not None and data.canaries is not None and data.canaries.unit == "client":
-        yield from (fault.under("data.canaries") for fault in _canary_client_faults(privacy, training))
-    if privacy is not None and not faults:
-        if training is not None and protocol.partial_work == "normalised":
-            yield from (fault.under("protocol") for fault in _divided_twice(parts))
-        participants = protocol.updates_per_version(data.clients)
-        exposures = privacy.assumed_exposures(protocol.rounds, participants, data.clients)
-        impossible = list(exposure_faults(exposures, protocol.rounds))
-        yield from (fault.under("privacy") for fault in impossible)
-        if impossible:
-            return
-        sound = not list(privacy.faults(data.clients, protocol.rounds, None))
-        if training is not None and privacy.stop_at is not None and sound:
-            yield from _stop_faults(parts, exposures)
+        yield from _under("download_compression", download_faults(downloads))
+    if privacy is not None:
+        yield from _privacy_faults(parts, not faults)
 
 
 def _no_classes(data: DataSpec, why: str) -> str:
     return f"{why} classes, but {data.names[0]} is a regression without classes; use another"
 
 
-def _canary_client_faults(privacy: Scheme, training: Training | None) -> Iterator[Fault]:
-    """Yield a fault if whole clients cannot be canaries: a zeroed update must still be noised like any other."""
-    noised = privacy.noise_each_epoch or (training is not None and training.example_noise > 0)
-    reason = "the noise is part of its training" if noised else "budgets follow from what all clients have learned"
-    if noised or privacy.needs_every_task:
-        yield Fault("unit", f"must be sample with these privacy settings, got client: {reason}")
-
-
-def _divided_twice(parts: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield a fault if the scheme divides updates by their steps and the protocol divides them by their epochs."""
-    privacy, context = parts["privacy"], _context(parts, 1)
-    one, whole = (privacy.update_factor(context, context.smallest_samples, epochs) for epochs in (1, None))
-    if one != whole:
-        yield Fault(
-            "partial_work",
-            "must be whole or work where privacy divides updates by their own steps (as adaptive does with upload: "
-            "gradient), got normalised, which divides them by their epochs again",
-        )
+def _privacy_faults(parts: Mapping[str, Any], sound_protocol: bool) -> Iterator[Fault]:
+    """Yield the faults of a privacy scheme in a scenario with data and protocol."""
+    data, protocol, privacy = (parts[name] for name in ("data", "protocol", "privacy"))
+    training = parts.get("training")
+    yield from _under("privacy", coalition_faults(privacy.curious, data.clients))
+    yield from _under("privacy", privacy.faults(data.clients, protocol.rounds, training))
+    if data.canaries is not None and data.canaries.unit == "client":
+        # A zeroed update must still be noised like any other.
+        noised = privacy.noise_each_epoch or (training is not None and training.example_noise > 0)
+        reason = "the noise is part of its training" if noised else "budgets follow from what all clients have learned"
+        if noised or privacy.needs_every_task:
+            message = f"must be sample with these privacy settings, got client: {reason}"
+            yield Fault("data.canaries.unit", message)
+    if not sound_protocol:
+        return
+    if privacy.mixing_node is not None and "defence" in parts:
+        yield from shuffler_faults(data, protocol, parts["defence"])
+    if training is not None and protocol.partial_work == "normalised":
+        context = _context(parts, 1)
+        one, whole = (privacy.update_factor(context, context.smallest_samples, epochs) for epochs in (1, None))
+        if one != whole:
+            yield Fault(
+                "protocol.partial_work",
+                "must be whole or work where privacy divides updates by their own steps (as adaptive does with upload: "
+                "gradient), got normalised, which divides them by their epochs again",
+            )
+    participants = protocol.updates_per_version(data.clients)
+    exposures = privacy.assumed_exposures(protocol.rounds, participants, data.clients)
+    impossible = list(exposure_faults(exposures, protocol.rounds))
+    yield from _under("privacy", impossible)
+    sound = not impossible and not list(privacy.faults(data.clients, protocol.rounds, None))
+    if sound and training is not None and privacy.stop_at is not None:
+        yield from _stop_faults(parts, exposures)
 
 
 def _stop_faults(parts: Mapping[str, Any], exposures: int | MeasuredExposures) -> Iterator[Fault]:
     """Yield the faults of budgets that cannot be kept, or that allow no upload. Requires data, training, protocol and
     privacy."""
-    privacy = parts["privacy"]
-    threats, compression = (parts.get(name) for name in ("threats", "compression"))
-    stop_at = privacy.stop_at
-    world: Any = parts.get("world")
-    defence: Any = parts.get("defence")
-    if not stop_at.adversary_is_server and (world is None or defence is None):
+    threats, compression, stop_at = parts.get("threats"), parts.get("compression"), parts["privacy"].stop_at
+    if not stop_at.adversary_is_server and not {"world", "defence"} <= parts.keys():
         return
-    counted = None if stop_at.adversary_is_server else _counted(stop_at, world, defence)
+    counted = None if stop_at.adversary_is_server else _counted(stop_at, parts["world"], parts["defence"])
+    field, conflict = "adversary", ""
     if stop_at.adversary == "curious":
-        if not privacy.curious:
-            message = "must not be curious without curious clients; set privacy.curious, or use another adversary"
-            yield Fault("privacy.stop_at.adversary", message)
-            return
-        if stop_at.of == "uploads" and not _asks_clients(defence):
-            message = "must not be uploads, since no client is asked to score uploads of others; use models or all"
-            yield Fault("privacy.stop_at.of", message)
-            return
+        if not parts["privacy"].curious:
+            conflict = "curious without curious clients; set privacy.curious, or use another adversary"
+        elif stop_at.of == "uploads" and not _asks_clients(parts["defence"]):
+            field = "of"
+            conflict = "uploads, since no client is asked to score uploads of others; use models or all"
     if stop_at.adversary == "eavesdropper":
         tapped = {"uploads": ("uplink", "scoring"), "models": ("downlink",), "all": ("uplink", "downlink", "scoring")}
-        if not any(getattr(world.tap, link) for link in tapped[stop_at.of]):
+        if not any(getattr(parts["world"].tap, link) for link in tapped[stop_at.of]):
             links = " or ".join(tapped[stop_at.of])
-            yield Fault(
-                "privacy.stop_at.adversary",
-                f"must not be eavesdropper where it overhears no {stop_at.of}; set world.tap.{links}, or use "
-                "adversary: server",
-            )
-            return
-    reads_buffer = threats is not None and not threats.off and threats.attack.sees == "buffer"
-    if counted and reads_buffer:
+            remedy = f"set world.tap.{links}, or use adversary: server"
+            conflict = f"eavesdropper where it overhears no {stop_at.of}; {remedy}"
+    if conflict:
+        yield Fault(f"privacy.stop_at.{field}", f"must not be {conflict}")
+    elif counted and threats is not None and not threats.off and threats.attack.sees == "buffer":
         yield Fault(
             "privacy.stop_at.of",
             f"must be uploads with an attack that reads the buffer, got {stop_at.of}: no client knows "
             "these releases in advance; use another attack or of: uploads",
         )
-        return
-    context = _context(parts, exposures if isinstance(exposures, int) else 1)
-    whole = compression is None or compression.off
-    for fault in stop_faults(privacy, context, isinstance(exposures, int), counted, whole):
-        yield fault.under("privacy")
+    else:
+        context = _context(parts, exposures if isinstance(exposures, int) else 1)
+        whole = compression is None or compression.off
+        yield from _under("privacy", stop_faults(parts["privacy"], context, isinstance(exposures, int), counted, whole))
 
 
 def _context(parts: Mapping[str, Any], exposures: int) -> PrivacyContext:

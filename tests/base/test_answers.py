@@ -44,14 +44,10 @@ def test_numbers_out_of_range_are_refused_with_the_first_of_them() -> None:
         numbers(Nameless(), "weight", np.array([1.0, np.nan]), (2,), finite=True, at_least=0)
 
 
-@pytest.mark.parametrize("value", [np.array([1, 0]), np.array([True]), [True, False], None])
-def test_flags_are_one_bool_per_row(value: object) -> None:
+@pytest.mark.parametrize("value", [np.array([1, 0]), np.array([True]), [True, False], 3, (3,), ("3", None), (1, 2, 3)])
+def test_flags_are_one_bool_per_row_and_an_answer_comes_with_a_state(value: object) -> None:
     with pytest.raises(ComponentError, match=r"flagged must be \(2,\) bool, got "):
         flags(Named(), "flagged", value, 2)
-
-
-@pytest.mark.parametrize("value", [3, (3,), ("3", None), (1, 2, 3)])
-def test_an_answer_comes_with_a_state(value: object) -> None:
     with pytest.raises(ComponentError, match=r"judge must return \(int, state\), got "):
         with_state(Named(), "judge", value, int)
 

@@ -1,7 +1,7 @@
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +18,6 @@ from asyncfl.base.own_classes import (
 from asyncfl.scenario import Scenario
 
 Write = Callable[[str, str], Path]
-
-
-@pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
-    """Writes a module into a folder that can be imported from; it is forgotten afterwards."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def write(name: str, text: str) -> Path:
-        path = tmp_path / f"{name}.py"
-        path.write_text(text, encoding="utf-8")
-        importlib.invalidate_caches()
-        return path
-
-    yield write
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +38,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
     ],
 )
 def test_a_failing_import_is_one_message_with_file_and_line(write: Write, source: str, line: int, said: str) -> None:
-    path = write("mine_broken", source)
+    path = write("mine_broken.py", source)
     with pytest.raises(ImportError) as raised:
         own_class("mine_broken:Mine")
     message = str(raised.value)
@@ -66,8 +49,8 @@ def test_a_failing_import_is_one_message_with_file_and_line(write: Write, source
 
 
 def test_a_wrong_line_in_a_module_that_is_imported_in_turn_is_named(write: Write) -> None:
-    write("mine_outer", "import mine_inner\n")
-    path = write("mine_inner", "\nundefined\n")
+    write("mine_outer.py", "import mine_inner\n")
+    path = write("mine_inner.py", "\nundefined\n")
     with pytest.raises(ImportError, match=rf"{path}, line 2: NameError"):
         own_class("mine_outer:Mine")
 
@@ -81,14 +64,14 @@ def test_wrong_import_paths_are_refused(kind: str) -> None:
 
 
 def test_unicode_names_are_names(write: Write) -> None:
-    write("größe", "class Länge: ...\n")
+    write("größe.py", "class Länge: ...\n")
     assert own_class("größe:Länge").__name__ == "Länge"
     with pytest.raises(ImportError, match="module 'größe' has no 'Breite'"):
         own_class("größe:Breite")
 
 
 def test_ctrl_c_is_passed_on(write: Write) -> None:
-    write("mine_slow", "raise KeyboardInterrupt\n")
+    write("mine_slow.py", "raise KeyboardInterrupt\n")
     with pytest.raises(KeyboardInterrupt):
         own_class("mine_slow:Mine")
 
@@ -121,7 +104,7 @@ def test_ctrl_c_is_passed_on(write: Write) -> None:
 def test_a_class_that_is_no_component_is_a_fault_of_its_field(
     write: Write, tiny: dict[str, Any], source: str, said: str
 ) -> None:
-    write("mine_rule", source)
+    write("mine_rule.py", source)
     with pytest.raises(ScenarioError) as raised:
         Scenario.read({**tiny, "defence": {"rule": {"kind": "mine_rule:Mine"}}})
     assert str(raised.value).startswith("defence.rule: ")
@@ -157,7 +140,7 @@ def test_a_file_is_looked_for_here_beside_scenarios_and_on_the_path_in_this_orde
 
 def test_an_exception_in_a_users_code_names_class_and_line(write: Write) -> None:
     path = write(
-        "mine_fails",
+        "mine_fails.py",
         "class Mine:\n    def made(self):\n        return self.then()\n    def then(self):\n        return {}['k']\n"
         "def alone():\n    import json\n    return json.loads('{')\n",
     )

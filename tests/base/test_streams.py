@@ -56,11 +56,6 @@ def test_bits_are_the_whole_digest_of_their_stream() -> None:
     assert np.abs(ones - 0.5).max() < 4.5 * 0.5 / 30_000**0.5
 
 
-def test_an_unknown_purpose_raises() -> None:
-    with pytest.raises(KeyError):
-        Streams(0).generator("coffee")
-
-
 @given(st.integers(0, 2**32), st.integers(1, 2**32), st.lists(st.integers(0, 2**32), min_size=1))
 def test_an_order_is_its_stream_and_nothing_else(number: int, n: int, numbers: list[int]) -> None:
     order, again = (Streams(3).order("selection", number=number % 2**31) for _ in range(2))

@@ -103,21 +103,6 @@ def test_a_mark_that_is_not_ours_protects(tmp_path: Path, mark: str) -> None:
     assert contents(tmp_path) == {"thesis.tex": "precious"}
 
 
-def test_a_mark_owns_nothing_outside_its_folder(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("precious")
-    mark = {
-        "program": "asyncfl",
-        "holds": "run",
-        "scenario": "abc",
-        "whole": True,
-        "files": ["../thesis.tex", "..", "a"],
-    }
-    (tmp_path / "r").mkdir()
-    (tmp_path / "r" / MARK).write_text(json.dumps(mark))
-    put(tmp_path / "r", "abc", files(end="1"))
-    assert (tmp_path / "thesis.tex").read_text() == "precious"
-
-
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
     def full(folder: Path) -> None:
         (folder / "a").write_text("half")
