@@ -49,17 +49,6 @@ def test_a_file_without_labelled_images_is_refused(tmp_path: Path, arrays: dict[
         ClientFile(written(tmp_path, **arrays))
 
 
-def test_a_missing_or_damaged_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"own.npz: cannot be read: .*No such file"):
-        ClientFile(tmp_path / "own.npz")
-    np.save(tmp_path / "own.npy", IMAGES)
-    with pytest.raises(DataError, match="it is not an npz file"):
-        ClientFile(tmp_path / "own.npy")
-    (tmp_path / "own.npz").write_bytes(b"PK\x03\x04 nothing")
-    with pytest.raises(DataError, match="it is not an npz file"):
-        ClientFile(tmp_path / "own.npz")
-
-
 def test_samples_that_do_not_fit_the_scenario_are_refused(tmp_path: Path) -> None:
     own = ClientFile(written(tmp_path, x_train=IMAGES[:, 2:, 2:], y_train=LABELS + 1))
     with pytest.raises(DataError) as refused:

@@ -53,12 +53,6 @@ def test_downloaded_files_can_be_used(torchvision, arrays, name):
     assert DataSpec(dataset=name, clients=2, samples_per_client=5).build(Streams(0)).source == "real"
 
 
-def test_source_real_downloads_a_missing_file(torchvision):
-    data = DataSpec(dataset="usps", clients=2, samples_per_client=5, source="real").build(Streams(0))
-    assert data.source == "real"
-    assert torchvision == [("USPS", "train"), ("USPS", "test")]
-
-
 def test_mnist_m_is_the_difference_of_a_digit_and_a_photograph(torchvision, save):
     digits = np.zeros((60, 28, 28), np.uint8)
     digits[:, 8:20, 8:20] = 255

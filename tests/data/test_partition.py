@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from asyncfl.base.errors import DataError
 from asyncfl.data.label_skew import Dirichlet, InnerDirichlet, Pathological, Shards
-from asyncfl.data.partition import ByColumn, Iid, Quantity, apportion
+from asyncfl.data.partition import ByColumn, Iid, Quantity
 
 LABELS = np.repeat(np.arange(10), 2000)
 WRITERS = np.array(["ann", "bob", "ann", "cat", "bob", "ann", "dan"])
@@ -74,10 +74,6 @@ def test_partitions_that_cannot_divide_ten_samples_are_refused(partition, messag
     assert [str(fault) for fault in partition.faults(5, 10)] == ([] if message is None else [message])
 
 
-def test_iid_clients_have_the_same_mixture():
-    assert np.abs(counts(Iid(), 10, 1000) - 100).max() < 50
-
-
 def test_clients_hold_runs_of_the_sorted_data():
     """24 samples with labels 23 to 0 in shards of 3: each shard holds the labels 3k, 3k + 1 and 3k + 2."""
     labels = np.arange(24)[::-1]
@@ -86,12 +82,6 @@ def test_clients_hold_runs_of_the_sorted_data():
     starts = [run[0] for client in runs for run in client]
     assert sorted(starts) == [0, 3, 6, 9, 12, 15, 18, 21] != starts
     assert all(run.tolist() == [run[0], run[0] + 1, run[0] + 2] for client in runs for run in client)
-
-
-def test_largest_remainders_by_hand():
-    # exact shares of 10 by 5 : 3 : 1 are 5.56, 3.33 and 1.11; the one that is left goes to the first
-    np.testing.assert_array_equal(apportion(10, np.array([5.0, 3.0, 1.0])), [6, 3, 1])
-    np.testing.assert_array_equal(apportion(2, np.array([1.0, 1.0, 1.0])), [1, 1, 0])
 
 
 def test_power_law_by_hand():
@@ -170,19 +160,6 @@ def test_smaller_alpha_leaves_fewer_classes(sizes):
 
     few, some, many = classes(0.1), classes(1.0), classes(100.0)
     assert few < 3 < some < 7.5 < many
-
-
-def test_mixtures_have_the_variance_of_the_dirichlet_distribution():
-    shares = mixtures(Dirichlet(alpha=0.5), clients=90)
-    exact = 0.1 * 0.9 / 6  # of Dirichlet(.5, ..., .5), ten classes
-    multinomial = 0.1 * 0.9 / 100
-    assert shares.var() == pytest.approx(exact + multinomial, rel=0.15)
-
-
-def test_free_sizes_differ():
-    shares = Dirichlet(alpha=0.5, share_sizes="free").assign(LABELS[::2], 20, 100, np.random.default_rng(0))
-    assert len({len(share) for share in shares}) > 5
-    assert min(map(len, shares)) >= 10
 
 
 def test_an_impossible_minimum_is_refused():

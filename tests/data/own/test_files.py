@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 from pandas.testing import assert_frame_equal
@@ -145,11 +147,14 @@ def test_a_missing_or_damaged_file_is_refused(tmp_path, faults):
     assert "must be an npz file with arrays x_train and y_train, but it is not an npz file" in found
 
 
-def test_there_may_be_more_classes_than_labels_but_not_fewer(npz, faults):
-    path = npz()
-    assert DataSpec(dataset={"kind": "npz", "path": path, "classes": 7}).classes == 7
-    (found,) = faults({"kind": "npz", "path": path, "classes": 2})
-    assert found.endswith("y_train: must be classes 0..1, got 0..2 (sample 2 is the first outside)")
+def test_a_pipe_is_refused_instead_of_read_for_ever(tmp_path, faults):
+    for name in ("pets/cats/1.png", "pets/dogs/1.png", "big/x_train.npy", "a.npz", "a.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(tmp_path / name)
+    for kind, path in (("npz", "a.npz"), ("npy", "big"), ("folder", "pets"), ("table", "a.csv")):
+        target = {"target": "b"} if kind == "table" else {}
+        found = faults({"kind": kind, "path": str(tmp_path / path), **target})
+        assert ["cannot be read" in fault for fault in found] == [True] * (2 if kind == "folder" else 1)
 
 
 def test_only_images_are_restyled(npz, faults):
