@@ -7,7 +7,7 @@ Noise is given as the standard deviation on each parameter; Laplace noise of sca
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 Distribution = Literal["gaussian", "laplace"]
@@ -125,10 +125,6 @@ class Upload:
     def weight(self) -> float | None:
         """Weight in the aggregation, server learning rate included; None: the upload entered no published model."""
         return self.contribution.weight
-
-    def with_weight(self, weight: float) -> Upload:
-        """Return this upload with a `weight` in a model, server learning rate included."""
-        return replace(self, contribution=replace(self.contribution, weight=weight))
 
 
 @dataclass(frozen=True, slots=True)

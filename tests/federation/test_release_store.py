@@ -18,12 +18,16 @@ def upload(task: int, client: int = 0, turn: int = 0) -> Upload:
     return Upload(task, 0, Contribution(client, 20, turn), RELEASE, 1.0, 2.5, False, 0.5)
 
 
+def weighing(one: Upload, weight: float) -> Upload:
+    return dataclasses.replace(one, contribution=dataclasses.replace(one.contribution, weight=weight))
+
+
 def test_an_upload_weighs_nothing_before_the_model_that_it_entered_is_out() -> None:
     record = ReleaseStore()
     first, second = upload(4, client=1, turn=3), upload(7, client=2)
     record.collected([first, second])
     assert [one.weight for one in record.uploads] == [None, None]
-    model = ModelRelease(1, (first.with_weight(0.25),), 1.0, 0.1)
+    model = ModelRelease(1, (weighing(first, 0.25),), 1.0, 0.1)
     assert record.upload(4) == first, "what is still to be published changes nothing"
     record.published(model)
     assert [(one.task, one.client, one.turn, one.weight) for one in record.uploads] == [
@@ -40,7 +44,7 @@ def test_uploads_stand_in_the_order_in_which_they_were_collected_or_dropped() ->
     record.dropped(upload(2))
     assert [one.task for one in record.newest] == [3, 1], "what was dropped was not collected"
     record.collected([upload(0)])
-    record.published(ModelRelease(1, (upload(1).with_weight(1.0),), None, 0.0))
+    record.published(ModelRelease(1, (weighing(upload(1), 1.0),), None, 0.0))
     assert [one.task for one in record.uploads] == [3, 1, 2, 0]
     assert [one.task for one in record.newest] == [0]
     assert record.upload(9) is None
@@ -69,9 +73,7 @@ def test_releases_on_disk_are_read_back_unchanged(monkeypatch: pytest.MonkeyPatc
         lost = upload(5 * version + 4)
         record.dropped(lost)
         record.collected(made)
-        model = ModelRelease(
-            version, (made[3].with_weight(0.25), made[1].with_weight(0.0)), [None, 0.5][version % 2], 0.1
-        )
+        model = ModelRelease(version, (weighing(made[3], 0.25), weighing(made[1], 0.0)), [None, 0.5][version % 2], 0.1)
         record.published(model)
         assert record.model(version) == model
         uploads |= {one.task: one for one in (lost, *made)}
@@ -92,10 +94,10 @@ def test_an_upload_that_is_settled_enters_no_other_model(monkeypatch: pytest.Mon
     record = ReleaseStore()
     for version in range(3):
         record.collected([upload(version)])
-        record.published(ModelRelease(version, (upload(version).with_weight(1.0),), None, 0.0))
+        record.published(ModelRelease(version, (weighing(upload(version), 1.0),), None, 0.0))
     before = told(record)
     with pytest.raises(ValueError, match=r"tasks \[0\] were settled before version 3"):
-        record.published(ModelRelease(3, (upload(0).with_weight(0.5),), None, 0.0))
+        record.published(ModelRelease(3, (weighing(upload(0), 0.5),), None, 0.0))
     assert told(record) == before
 
 
@@ -107,7 +109,7 @@ def test_memory_grows_by_a_few_bytes_for_each_upload(monkeypatch: pytest.MonkeyP
         for task in range(first, first + n, 10):
             made = [dataclasses.replace(upload(one), loss=float(one)) for one in range(task, task + 10)]
             record.collected(made)
-            record.published(ModelRelease(1 + task // 10, tuple(one.with_weight(0.1) for one in made), 1.0, 0.0))
+            record.published(ModelRelease(1 + task // 10, tuple(weighing(one, 0.1) for one in made), 1.0, 0.0))
 
     publish(0)
     tracemalloc.start()

@@ -21,7 +21,6 @@ from asyncfl.privacy.release import Contribution, Upload
 from asyncfl.privacy.schemes.adaptive_budgets import (
     LossHistory,
     Shuffler,
-    adjusted_budget,
     constant_budget,
     swapped_order,
 )
@@ -133,13 +132,6 @@ def test_the_control_spends_as_much_as_its_reference_run() -> None:
         assert measured.budgets == pytest.approx((first, 5.0, 8, 8, 12))
         assert measured.adjustment == "none"
         assert measured.reference is None
-
-
-def test_budget_after_the_loss_fell_from_2_3_to_0_5() -> None:
-    assert adjusted_budget("linear", 4, 1, 2.3, 0.5) == pytest.approx(5.8)
-    assert adjusted_budget("exponential", 4, 1, 2.3, 0.5) == pytest.approx(24.19859, abs=5e-6)
-    assert adjusted_budget("exponential", 4, 0.1, 2.3, 0.5) == pytest.approx(4.788869, abs=5e-7)
-    assert adjusted_budget("none", 4, 1, 2.3, 0.5) == 4
 
 
 @given(st.lists(st.floats(0.1, 100), min_size=1, max_size=20))
