@@ -32,8 +32,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from asyncfl.audit.attacks_table import audit_folder, schema, write_attacks
-from asyncfl.audit.finished_run import FinishedRun, with_model_callback, with_sparse_evaluation
+from asyncfl.audit.finished_run import (
+    FinishedRun,
+    audit_folder,
+    schema,
+    with_model_callback,
+    with_sparse_evaluation,
+    write_attacks,
+)
 from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.files.atomic import atomic_file, write_text
 from asyncfl.base.messages import Vector

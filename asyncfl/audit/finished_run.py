@@ -1,4 +1,4 @@
-"""Finished runs that are simulated again, so that an audit can observe them.
+"""Finished runs that are simulated again, so that an audit can observe them, and the table of attacks on them.
 
 The models that tasks start from are not stored, since that would take 4 bytes per parameter and task. A run is
 deterministic, and the second simulation is cheaper because it evaluates no model before the last. Its clip norms,
@@ -15,9 +15,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from asyncfl.base.errors import Fault, RunError, ScenarioError
+from asyncfl.base.errors import Fault, OutputError, RunError, ScenarioError, system_says
+from asyncfl.base.files.atomic import atomic_file
+from asyncfl.base.files.reading import read_parquet
 from asyncfl.base.messages import Vector
 from asyncfl.client import Assignment, Batch, TaskObserver
 from asyncfl.federation import Federation, SeedRun, rounds_table
@@ -33,6 +38,8 @@ from asyncfl.server.aggregation import AggregationResult
 from asyncfl.simulation import SimulatedRuns, simulate_seed
 from asyncfl.trace.query import select
 
+ATTACKS = "attacks.parquet"
+"""Results of canaries and membership inference, in `audit/` of a run; the column `method` says which."""
 EVALUATED = ("train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", "attack_success")
 """Columns of the table of rounds that are compared only for the last version."""
 
@@ -207,3 +214,52 @@ class RecordedState(State):
 
     def epsilon(self, client: int, turn: int) -> float | None:
         return self.budget
+
+
+def schema(names: str) -> pa.Schema:
+    """Return the schema of words such as `seed:i delta:f method`: integers, floats, text."""
+    types = {"": pa.string(), "i": pa.int64(), "f": pa.float64()}
+    return pa.schema([(name, types[kind]) for name, _, kind in (word.partition(":") for word in names.split())])
+
+
+def read_attacks(folder: Path) -> pa.Table | None:
+    """Read the table in the folder of a run; None: there was no attack. Raises RunError if it is damaged."""
+    path = folder / "audit" / ATTACKS
+    if not path.exists():
+        return None
+    try:
+        table = read_parquet(path)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise RunError(f"{path} cannot be read as a table ({str(error).splitlines()[0]}); remove it") from None
+    if not {"seed", "method"} <= set(table.column_names):
+        raise RunError(f"{path} is no table of attacks; remove it")
+    return table
+
+
+def write_attacks(folder: Path, results: pa.Table) -> Path:
+    """Write the results of one method in place of its earlier results of the same seeds; return the table's path.
+
+    `results`: columns `seed`, `method` and those of the method, which hold null in rows of other methods. Raises
+    OutputError.
+    """
+    before = read_attacks(folder)
+    if before is not None:
+        same_seed = pc.is_in(before["seed"], pc.unique(results["seed"]))
+        replaced = pc.and_(pc.equal(before["method"], results["method"][0]), same_seed)
+        results = pa.concat_tables([before.filter(pc.invert(replaced)), results], promote_options="default")
+    # The bytes of the table do not depend on the order of the audits.
+    results = results.take(pc.sort_indices(results, sort_keys=[("method", "ascending"), ("seed", "ascending")]))
+    place = audit_folder(folder) / ATTACKS
+    with atomic_file(place) as path:
+        pq.write_table(results.combine_chunks(), path, compression="zstd")
+    return place
+
+
+def audit_folder(folder: Path, name: str = "") -> Path:
+    """Return `audit` in the folder of a run, or its subfolder `name`; create it if missing. Raises OutputError."""
+    own = folder / "audit" / name
+    try:
+        own.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make {own}: {system_says(error)}") from None
+    return own

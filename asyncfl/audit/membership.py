@@ -30,8 +30,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from asyncfl.audit.attacks_table import audit_folder, schema, write_attacks
-from asyncfl.audit.finished_run import FinishedRun, HeldUpload, RecordedState, UploadCollector
+from asyncfl.audit.finished_run import (
+    FinishedRun,
+    HeldUpload,
+    RecordedState,
+    UploadCollector,
+    audit_folder,
+    schema,
+    write_attacks,
+)
 from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.figure_style import canvas, looks, styled
 from asyncfl.base.figure_style import save as save_figure

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from asyncfl.audit.attacks_table import NAME, read_attacks, write_attacks
+from asyncfl.audit.finished_run import ATTACKS, read_attacks, write_attacks
 from asyncfl.base.errors import OutputError, RunError
 
 
@@ -38,7 +38,7 @@ def test_a_damaged_table_and_a_blocked_folder_are_errors(tmp_path: Path) -> None
 
 def test_a_table_of_attacks_has_seeds_and_methods(tmp_path: Path) -> None:
     (tmp_path / "audit").mkdir()
-    path = tmp_path / "audit" / NAME
+    path = tmp_path / "audit" / ATTACKS
     pq.write_table(pa.table({"seed": [1], "method": ["a"]}), path)
     table = read_attacks(tmp_path)
     assert table is not None

@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.audit import attacks_table
 from asyncfl.audit.canaries import _claim_of, audit_canaries, save
-from asyncfl.audit.finished_run import FinishedRun
+from asyncfl.audit.finished_run import FinishedRun, read_attacks, write_attacks
 from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.data.canaries import Canaries
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
@@ -72,12 +71,12 @@ def test_canary_clients_are_recognised(tmp_path: Path, tiny: dict[str, Any]) -> 
 def test_the_same_audit_writes_the_same_bytes_and_keeps_other_methods(tmp_path: Path, tiny: dict[str, Any]) -> None:
     run = finished(tmp_path, tiny)
     other = audit_canaries(run, Canaries(count=20), (0,)).found.set_column(1, "method", [["twins"] * 5])
-    attacks_table.write_attacks(run.folder, other)
+    write_attacks(run.folder, other)
     folder = save(run, audit_canaries(run, Canaries(count=20), run.seeds()))
     first = [(folder / name).read_bytes() for name in ("scenario.yaml", "scores.parquet", "../attacks.parquet")]
     assert save(run, audit_canaries(run, Canaries(count=20), run.seeds())) == folder
     assert first == [(folder / name).read_bytes() for name in ("scenario.yaml", "scores.parquet", "../attacks.parquet")]
-    written = attacks_table.read_attacks(run.folder)
+    written = read_attacks(run.folder)
     assert written is not None
     assert written["method"].to_pylist() == ["canaries"] * 5 + ["twins"] * 5
     scores = pd.read_parquet(folder / "scores.parquet")

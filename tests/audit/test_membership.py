@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.audit import attacks_table
-from asyncfl.audit.finished_run import FinishedRun
+from asyncfl.audit.finished_run import FinishedRun, read_attacks
 from asyncfl.audit.membership import (
     LAST_MODEL,
     LIKELIHOOD,
@@ -57,7 +56,7 @@ def test_without_noise_members_are_found_and_the_ratio_finds_most(tmp_path: Path
     again = audit_membership(run, (0,), shadow_worlds=16, stage=lambda *what: progress.append(what))
     assert [path.read_bytes() for path in save(run, again)] == first
     assert progress == [("shadow worlds of seed 0", number, 80) for number in range(81)]
-    written = attacks_table.read_attacks(run.folder)
+    written = read_attacks(run.folder)
     assert written is not None
     assert written["method"].to_pylist() == ["membership"] * 3
 

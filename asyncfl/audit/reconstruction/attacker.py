@@ -1,11 +1,22 @@
-"""Attacker that holds one upload, and its view of the upload.
+"""Attacker that holds one upload: its estimate of the gradient, and what it reads from it.
 
-The attacker knows the network's architecture, the model that the client was sent (base), the number of the client's
-images, the range of pixels, learning rate, steps and clip norm of the training, and the strength of the noise. It knows
-neither labels nor batches nor other uploads. It takes the update for one step of gradient descent over all images,
+It knows the architecture, the model that the client was sent (base), the number of the client's images, the range of
+pixels, the training and the strength of the noise, but neither labels nor batches nor other uploads. It takes the
+update for one step of gradient descent over all images, which is exact for one local step:
+
     g = (s base - upload)/(lr steps)
-which is exact for one local step. A whole model that was clipped is s times the trained model; s is estimated by
-projecting the upload on the base, since the update is small beside it.
+
+A whole model that was clipped is s times the trained model; s is estimated by projecting the upload on the base.
+
+Labels: LLG, Wainakh et al. 2021, algorithm 1, without auxiliary data. The cross-entropy's gradient at logit k is
+p_k - 1 for an example of class k and p_k otherwise. With non-negative activations, the sum g_k of row k of the last
+layer's gradient is negative only for classes in the batch: each of these is one label. Each inferred label subtracts
+its estimated impact m = (1 + 1/K) / n sum of negative g_k from its row, and the next label is that of the lowest row.
+
+Images from a dense first layer: for an input x, unit j adds d_j x to row j of the weights' gradient and d_j to the
+bias' gradient, so their quotient is the image if a single image had an error d_j at the unit (Phong et al. 2018,
+section 3; Geiping et al. 2020, proposition 3.1). Of several images it is a mix. Mixes inside the range of pixels lie in
+the convex hull of the images, whose corners are found by successive projection (Araujo et al. 2001).
 """
 
 from __future__ import annotations
@@ -18,20 +29,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.audit.finished_run import HeldUpload
-from asyncfl.audit.reconstruction.first_layer import PixelRange, dense_first_layer, divided_images
-from asyncfl.audit.reconstruction.inversion import Inversion
-from asyncfl.audit.reconstruction.labels import leaked_labels
+from asyncfl.audit.reconstruction.inversion import Inversion, PixelRange
 from asyncfl.audit.reconstruction.upload import NoisedUpload
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.data_spec import DataSpec
 from asyncfl.learning import Architecture, Layout, Shape
+from asyncfl.learning.layout import Layer
 
 Method = Literal["first_layer", "cosine", "l2", "labels"]
 """Attack: division at the first layer, descent on the cosine or the L2 distance of gradients, or labels alone."""
 
 CLIPPED = 0.999
 """Norm over the clip norm above which a model counts as clipped."""
+LEGIBLE = 0.2
+"""Largest noise std of a candidate image, relative to the range of pixels, unless there are too few such candidates."""
+OUTSIDE = 0.02
+"""Tolerance beyond the range of pixels, relative to the range, in addition to four standard deviations of the noise."""
+SAME = 1e-3
+"""Relative length of a projected candidate below which it is a mix of the corners that were found."""
 
 
 def pixel_range(data: DataSpec, domain: int = 0) -> PixelRange:
@@ -39,17 +55,15 @@ def pixel_range(data: DataSpec, domain: int = 0) -> PixelRange:
     of all."""
     if data.mixed_domains:
         alone = data.model_copy(update={"mixed_domains": False})
-        ranges = [pixel_range(alone, place) for place in range(len(data.names))]
-        lows, highs = [one.low for one in ranges], [one.high for one in ranges]
+        lows, highs = zip(*(pixel_range(alone, place) for place in range(len(data.names))), strict=True)
         return PixelRange(np.minimum.reduce(lows), np.maximum.reduce(highs))
     channels = data.shape[0]
-    scale = CATALOG[data.names[domain]].scale if data.own is None else data.own.scale
     mean, std = np.zeros(channels), np.ones(channels)
     if data.scaling == "standardised":
+        scale = CATALOG[data.names[domain]].scale if data.own is None else data.own.scale
         mean, std = (np.resize(np.asarray(values, float), channels) for values in scale)
     ends = ((pixel - mean) / std for pixel in (0.0, 1.0))
-    low, high = (end.astype(np.float32).reshape(channels, 1, 1) for end in ends)
-    return PixelRange(low, high)
+    return PixelRange(*(end.astype(np.float32).reshape(channels, 1, 1) for end in ends))
 
 
 @dataclass(frozen=True)
@@ -103,20 +117,133 @@ class Attacker:
     ) -> NDArray[np.float32]:
         """Reconstruct (n <= count, channels, height, width) images, pixels 0..1; none for the method `labels`.
 
-        `inversion`: settings of the descent; `random`: draws its first guess. Raises ValueError where `first_layer`
-        finds no dense first layer.
+        `inversion`: settings of the descent; `random`: draws its first guess. For `first_layer` the network must begin
+        with a dense layer.
         """
         gradient, noise_std = self.gradient(upload)
         if method == "labels":
             return np.empty((0, *self.shape), np.float32)
         if method == "first_layer":
             first = dense_first_layer(self.layout, math.prod(self.shape))
-            if first is None:
-                raise ValueError("first_layer needs a network that begins with a dense layer with a bias")
-            made = divided_images(gradient, first, self.shape, count, self.pixels, noise_std)
-            return self.pixels.to_unit(made)
+            assert first is not None
+            return self.pixels.to_unit(divided_images(gradient, first, self.shape, count, self.pixels, noise_std))
         labels = leaked_labels(gradient, self.layout, self.samples)
         looked_for = labels[np.linspace(0, self.samples - 1, count).round().astype(np.int64)]
         network = (self.model, self.shape, self.classes, self.base)
         inversion = replace(inversion, distance=method)
         return self.pixels.to_unit(inversion.images(*network, gradient, looked_for, self.pixels, random))
+
+
+def leaked_labels(gradient: NDArray[np.floating], layout: Layout, count: int) -> NDArray[np.int64]:
+    """Infer the labels (count,), ascending, of `count` >= 1 images from the gradient (n_parameters,) of their loss.
+
+    A positive factor on the gradient changes nothing. Raises ValueError if the last layer of `layout` has other
+    parameters than a weight and a bias.
+    """
+    last = layout.layers[-1]
+    if not last.is_plain:
+        raise ValueError(f"the last layer must own a weight and at most a bias, got {dict(last.shapes)}")
+    classes = last.weight_shape[0]
+    rows = gradient[last.start : last.bias_start].reshape(classes, -1).sum(axis=1, dtype=np.float64)
+    if last.bias_shape:
+        # A bias is the weight of an input that is always 1.
+        rows = rows + gradient[last.bias_start : last.stop]
+    impact = (1 + 1 / classes) / count * rows[rows < 0].sum()
+    found: list[int] = np.argsort(rows, kind="stable")[: min(count, int((rows < 0).sum()))].tolist()
+    rows[found] -= impact
+    while len(found) < count:
+        found.append(int(np.argmin(rows)))
+        rows[found[-1]] -= impact
+    return np.sort(np.array(found, np.int64))
+
+
+def share_right(inferred: NDArray[np.int64], true: NDArray[np.int64]) -> float:
+    """Compute the share of the true labels (n,) among the inferred labels (n,), counted with multiplicity, 0..1."""
+    classes = int(max(inferred.max(initial=0), true.max(initial=0))) + 1
+    both = np.minimum(np.bincount(inferred, minlength=classes), np.bincount(true, minlength=classes))
+    return float(both.sum() / len(true))
+
+
+def share_right_by_chance(true: NDArray[np.int64], classes: int) -> float:
+    """Compute the expected `share_right` of uniformly drawn labels: sum over k of E min(Binomial(n, 1/K), n_k)/n."""
+    from scipy.stats import binom
+
+    n = len(true)
+    counts = np.bincount(true, minlength=classes)
+    # E min(X, c) is the sum of P(X > j) over j < c.
+    return float(sum(binom.sf(np.arange(count), n, 1 / classes).sum() for count in counts) / n)
+
+
+def dense_first_layer(layout: Layout, inputs: int) -> Layer | None:
+    """Return the first layer if it is dense over all `inputs` and has a bias, else None."""
+    first = layout.layers[0] if layout.layers else None
+    if first is None or len(first.weight_shape) != 2 or first.weight_shape[1] != inputs or not first.bias_shape:
+        return None
+    return first
+
+
+def divided_images(
+    gradient: NDArray[np.floating],
+    layer: Layer,
+    shape: tuple[int, ...],
+    count: int,
+    pixels: PixelRange,
+    noise_std: float = 0.0,
+) -> NDArray[np.float32]:
+    """Reconstruct images from the mean gradient (n_parameters,) over `count` images by division.
+
+    `layer`: see `dense_first_layer`; `pixels`: range of the network's input; `noise_std`: standard deviation of the
+    noise on each component of the gradient. A factor on gradient and noise changes nothing.
+
+    Returns (n <= count, *shape) images as the network's input: fewer if the units tell fewer apart, none if no unit had
+    an error.
+    """
+    rows = gradient[layer.start : layer.bias_start].reshape(layer.weight_shape).astype(np.float64)
+    errors = gradient[layer.bias_start : layer.stop].astype(np.float64)
+    used = np.isfinite(errors) & np.isfinite(rows).all(axis=1) & (errors != 0)
+    rows, errors = rows[used], errors[used]
+    if not len(errors):
+        return np.empty((0, *shape), np.float32)
+    if count == 1:
+        # Read from all units at once: x = rows^T d / |d|^2 has the least error under noise. Noise on the errors
+        # inflates |d|^2; subtract its expectation unless that removes nearly all.
+        square = float(errors @ errors)
+        without = square - len(errors) * noise_std**2
+        found = rows.T @ errors / (without if without > 0.1 * square else square)
+    else:
+        span = np.broadcast_to(pixels.high - pixels.low, shape).reshape(-1).astype(np.float64)
+        low = np.broadcast_to(pixels.low, shape).reshape(-1).astype(np.float64)
+        candidates = (rows / errors[:, None] - low) / span
+        blur = noise_std / (np.abs(errors) * float(span.mean()))
+        found = _corners(candidates, blur, count) * span + low
+    images: NDArray[np.float32] = found.astype(np.float32)
+    return images.reshape(-1, *shape)
+
+
+def _corners(candidates: Floats, blur: Floats, count: int) -> Floats:
+    """Return (n <= count, pixels) corners of the convex hull of the plausible candidates (m, pixels).
+
+    `blur`: (m,) noise std of each candidate. All are relative to the range of pixels.
+    """
+    clear = blur <= LEGIBLE
+    if clear.sum() < count:
+        clear = np.zeros(len(blur), bool)
+        clear[np.argsort(blur, kind="stable")[:count]] = True
+    margin = (OUTSIDE + 4 * blur)[:, None]
+    plausible = clear & ((candidates >= -margin) & (candidates <= 1 + margin)).all(axis=1)
+    kept = plausible if plausible.any() else clear
+    candidates, blur = np.clip(candidates[kept], 0.0, 1.0), blur[kept]
+    left, lengths = candidates.copy(), np.linalg.norm(candidates, axis=1)
+    chosen: list[int] = []
+    while len(chosen) < min(count, len(candidates)):
+        new = np.linalg.norm(left, axis=1)
+        new[new <= SAME * np.maximum(lengths, 1e-12)] = 0.0
+        if not new.any():
+            break
+        # Of several copies of one image, take the one with the least noise.
+        best = np.flatnonzero(new >= (1 - SAME) * new.max())
+        index = int(best[np.argmin(blur[best])])
+        chosen.append(index)
+        across = left[index] / np.linalg.norm(left[index])
+        left -= np.outer(left @ across, across)
+    return candidates[chosen]

@@ -18,10 +18,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asyncfl.audit.finished_run import HeldUpload
-from asyncfl.audit.reconstruction.attacker import Attacker, Method
-from asyncfl.audit.reconstruction.first_layer import dense_first_layer
+from asyncfl.audit.reconstruction.attacker import (
+    Attacker,
+    Method,
+    dense_first_layer,
+    share_right,
+    share_right_by_chance,
+)
 from asyncfl.audit.reconstruction.inversion import Inversion
-from asyncfl.audit.reconstruction.labels import share_right, share_right_by_chance
 from asyncfl.audit.reconstruction.upload import upload_at_epsilon
 from asyncfl.base.contact_sheet import SheetRow, draw_sheet, true_row
 from asyncfl.base.errors import Fault, OutputError, ScenarioError

@@ -15,12 +15,11 @@ and pixels are clamped to their range. `l2` must know the factor on the gradient
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.audit.reconstruction.first_layer import PixelRange
 from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.weights import module_with_parameters
 
@@ -33,6 +32,19 @@ STEP_LENGTH = 0.1
 """First step length of `cosine`, in quarters of the range of pixels."""
 TOTAL_VARIATION = 1e-3
 """Weight of the total variation (mean absolute difference of neighbouring pixels) in `cosine`."""
+
+
+class PixelRange(NamedTuple):
+    """Least and largest value of the network's input, for each channel (channels, 1, 1)."""
+
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+
+    def to_unit(self, images: NDArray[np.floating]) -> NDArray[np.float32]:
+        """Return images (n, channels, height, width) scaled to pixels 0..1; values outside the range are clipped."""
+        scaled = (images - self.low) / (self.high - self.low)
+        unit: NDArray[np.float32] = np.clip(np.nan_to_num(scaled, nan=0.0), 0.0, 1.0).astype(np.float32)
+        return unit
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.audit.neighbours import transcripts
+from asyncfl.audit.neighbours import findings
 from asyncfl.audit.neighbours.data import Neighbour
-from asyncfl.audit.neighbours.observer import Other
-from asyncfl.audit.neighbours.training import TwinUpload
-from asyncfl.audit.neighbours.transcripts import (
+from asyncfl.audit.neighbours.findings import (
     TwinRelease,
     epsilons,
     furthest_upload,
     model_transcript,
     upload_releases,
 )
+from asyncfl.audit.neighbours.observer import Other
+from asyncfl.audit.neighbours.training import TwinUpload
 from asyncfl.federation.adversaries import AdversaryHoldings
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.release_pairs import BINS, GaussianPairs, ReleasePairs
@@ -101,7 +101,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         seen.append((scheme, context, clip, [one.epsilon for one in contributions], list(stds), server))
         return {7: SimpleNamespace(std=math.hypot(*stds), sensitivity=3.0)}
 
-    monkeypatch.setattr(transcripts, "model_releases", releases)
+    monkeypatch.setattr(findings, "model_releases", releases)
     return seen
 
 

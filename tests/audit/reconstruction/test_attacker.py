@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asyncfl.audit.reconstruction.attacker import CLIPPED, Attacker, pixel_range
-from asyncfl.audit.reconstruction.first_layer import PixelRange
+from asyncfl.audit.reconstruction.inversion import PixelRange
 from asyncfl.audit.reconstruction.upload import NoisedUpload
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.data_spec import DataSpec

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from asyncfl.audit.reconstruction.first_layer import PixelRange, dense_first_layer, divided_images
+from asyncfl.audit.reconstruction.attacker import dense_first_layer, divided_images
 from asyncfl.audit.reconstruction.image_reconstruction import match_images, psnr_db
+from asyncfl.audit.reconstruction.inversion import PixelRange
 from asyncfl.learning import Layout, LeNet, Mlp, Training, make_learner
 
 SHAPE, CLASSES = (1, 6, 6), 5

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from asyncfl.audit.reconstruction.first_layer import PixelRange
 from asyncfl.audit.reconstruction.image_reconstruction import match_images, ssim
-from asyncfl.audit.reconstruction.inversion import Inversion, _Problem
+from asyncfl.audit.reconstruction.inversion import Inversion, PixelRange, _Problem
 from asyncfl.learning import LeNet, Mlp, Training, make_learner
 from asyncfl.learning.weights import module_with_parameters
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.audit.reconstruction.labels import leaked_labels, share_right, share_right_by_chance
+from asyncfl.audit.reconstruction.attacker import leaked_labels, share_right, share_right_by_chance
 from asyncfl.learning import Layout, Mlp, Training, make_learner
 
 SHAPE, CLASSES = (1, 4, 4), 6
