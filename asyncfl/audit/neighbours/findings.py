@@ -30,8 +30,8 @@ from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.release_pairs import BINS, GaussianPairs, ReleasePairs
 from asyncfl.privacy.ledger.audit_columns import Row, with_measured
 from asyncfl.privacy.ledger.releases import model_releases
-from asyncfl.privacy.scheme import Guarantee
 from asyncfl.privacy.release import ModelRelease
+from asyncfl.privacy.scheme import Guarantee
 
 NOTE = "audit: "
 
