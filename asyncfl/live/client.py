@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import math
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from asyncfl.base.messages import Download, Vector
 from asyncfl.live.clock import LiveClock
@@ -67,32 +66,30 @@ class LiveClient:
         `n_parameters`: of the models that it trains; 0: it takes what comes. `patience_s`: real seconds without a
         server after which it gives up. `tell`: is told what happens, in sentences.
         """
-        self.name, self.token = name, token
-        self.samples = samples
-        self.n_parameters = n_parameters
+        self.name, self.token, self.samples, self.n_parameters = name, token, samples, n_parameters
         self.over: str | None = None
         """Why the run is over, for this client at least; None: it is not."""
         self.ended_well = False
         """Whether the server has said that the run is over, or the client has left."""
+        self._connect, self._prepare = connect, prepare
         self._patience_s = patience_s
         self._tell = tell or (lambda _: None)
         self._instance = secrets.token_hex(8)
         self._run = ""
         self._failure: BaseException | None = None
-        self._connect = connect
-        self._prepare = prepare
         self._decoder: Decoder[FromServer] = client_decoder(n_parameters)
         self._connection: Connection | None = None
-        self._connected = asyncio.Event()
-        self._online = asyncio.Event()
+        self._connected, self._online = asyncio.Event(), asyncio.Event()
         self._online.set()
         self._setup: ClientSetup | None = None
+        self._runner: TaskRunner | None = None
+        self._is_ready = False
+        """Whether it has told the server that it is prepared."""
         self._clock = LiveClock()
         self._activities: dict[int, Activity] = {}
         self._given_up: list[int] = []
         self._turns = dict.fromkeys(("task", "request"), -1)
         """What the server asks for -> the last of them, by its count: each has noise of its own."""
-        self._runner: TaskRunner | None = None
         self._presence: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
 
@@ -137,16 +134,12 @@ class LiveClient:
                 raise self._failure
             return str(self.over)
         finally:
-            await self._end([one.running for one in self._activities.values()])
-            await self._end([self._presence])
+            running = [one for one in (*(at.running for at in self._activities.values()), self._presence) if one]
+            for one in running:
+                one.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
             if self._closing is not None:
                 await self._closing
-
-    async def _end(self, tasks: list[asyncio.Task[None] | None]) -> None:
-        running = [one for one in tasks if one is not None]
-        for one in running:
-            one.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
 
     async def _converse(self, connection: Connection) -> None:
         at = tuple(number for number in self._activities if number >= 0)
@@ -161,10 +154,8 @@ class LiveClient:
                 case Begin():
                     if not self._clock.has_begun:
                         self._begin(message.now_s)
-                case Task() if self._comes_next("task", message.turn):
-                    self._start(message.task, partial(self._runner_of_work().task, message, models[0]))
-                case Judge() if self._comes_next("request", message.turn):
-                    self._start(-1, partial(self._runner_of_work().judge, message, models))
+                case Task() | Judge():
+                    self._start(message, models)
                 case TaskGone():
                     self._drop(message.task)
                 case Ping():
@@ -175,13 +166,6 @@ class LiveClient:
                     for one in self._activities.values():
                         await connection.send(encode(Trace(one.number, one.report(self._clock.now))))
                     self.over, self.ended_well = message.reason, True
-
-    def _comes_next(self, what: str, turn: int) -> bool:
-        """Whether that was not asked for before; else it is over: noise that is drawn twice could be subtracted."""
-        last, self._turns[what] = self._turns[what], turn
-        if turn <= last:
-            self.over = repeated(what, turn, last)
-        return turn > last
 
     async def leave(self) -> None:
         """Take part no longer."""
@@ -202,12 +186,12 @@ class LiveClient:
             self._setup = setup = await asyncio.get_running_loop().run_in_executor(None, self._prepare, welcome)
             self._clock = LiveClock(welcome.speedup)
             self._decoder = setup.decoder
-            spent, budgets = None, setup.budgets
-            if budgets is not None and not budgets.affords(setup.number, 0):
-                spent = budgets.describe_spending(setup.number)
-            self._runner = TaskRunner(setup, self._clock, self._say, self._tell, spent=spent is not None)
+            self._runner = TaskRunner(setup, self._clock, self._say, self._tell)
+        if not self._is_ready and self._runner is not None:
+            setup = self._setup
             online = setup.world is None or setup.world.online(setup.number, max(0.0, welcome.now_s))
-            await connection.send(encode(Ready(online, spent)))
+            await connection.send(encode(Ready(online, self._runner.why_spent)))
+            self._is_ready = True
         if welcome.now_s >= 0 and not self._clock.has_begun:
             self._begin(welcome.now_s)
         for task in welcome.gone:
@@ -266,15 +250,25 @@ class LiveClient:
 
     # --- what it is at ---------------------------------------------------------------------------------------------
 
-    def _runner_of_work(self) -> TaskRunner:
-        if self._runner is None:
-            raise WireError("it gives work to a client that it has not let in")
-        return self._runner
+    def _start(self, given: Task | Judge, models: Vector) -> None:
+        """Begin a task or a request. It is over for a client that did it before: noise drawn twice could be subtracted.
 
-    def _start(self, number: int, does: Callable[[Activity], Coroutine[Any, Any, None]]) -> None:
-        observer = None if self._setup is None else self._setup.observer
-        activity = self._activities[number] = Activity(number, self._clock.now, observer)
-        activity.running = asyncio.ensure_future(does(activity))
+        Raises WireError where the client was not let in.
+        """
+        what, number = ("task", given.task) if isinstance(given, Task) else ("request", -1)
+        last, self._turns[what] = self._turns[what], given.turn
+        if given.turn <= last:
+            self.over = repeated(what, given.turn, last)
+            return
+        runner = self._runner
+        if runner is None or self._setup is None:
+            raise WireError("it gives work to a client that it has not let in")
+        activity = self._activities[number] = Activity(number, self._clock.now, self._setup.observer)
+        if isinstance(given, Task):
+            work = runner.task(given, models[0], activity)
+        else:
+            work = runner.judge(given, models, activity)
+        activity.running = asyncio.ensure_future(work)
         activity.running.add_done_callback(partial(self._done, activity))
 
     def _done(self, activity: Activity, running: asyncio.Task[None]) -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
-from asyncfl.base.messages import Download, Fate, Vector
+from asyncfl.base.messages import Fate, Vector
 from asyncfl.client import Assignment
 from asyncfl.federation.phases import LinkMessage, Phase, ScoringPhase, Way, Workload, scoring_phases, task_phases
 from asyncfl.learning.job import NoEpochError
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.local_training import LocalTraining, TrainedUpdate
-from asyncfl.live.vocabulary import SENT, FromServer, Gone, Judge, Message, Noted, Report, Scores, Spent, Task, Update
+from asyncfl.live.vocabulary import SENT, FromServer, Gone, Judge, Noted, Report, Scores, Spent, Task, Update
 from asyncfl.live.wire import Decoder
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.threats import Threats
@@ -128,29 +128,35 @@ class Activity:
         return tuple(sorted(happened, key=lambda one: one.after_s))
 
 
-class Say(Protocol):
-    """Sends the server a message, now or as soon as there is a connection again."""
-
-    async def __call__(self, message: Message, models: Vector | Download | None = None) -> None:
-        """`models`: that come with it; None: none."""
-        ...
-
-
 class TaskRunner:
     """Carries out the tasks and requests of one client."""
 
     def __init__(
-        self, setup: ClientSetup, clock: LiveClock, say: Say, tell: Callable[[str], None], *, spent: bool
+        self,
+        setup: ClientSetup,
+        clock: LiveClock,
+        say: Callable[..., Awaitable[None]],
+        tell: Callable[[str], None],
     ) -> None:
-        """`tell`: called with a sentence for each update. `spent`: whether the client's budget affords no upload."""
-        self._setup, self._clock, self._say, self._tell, self._spent = setup, clock, say, tell, spent
+        """`say`: sends the server a message and the models that come with it, now or as soon as there is a connection
+        again. `tell`: called with a sentence for each update."""
+        self._setup, self._clock, self._say, self._tell = setup, clock, say, tell
+        budgets = setup.budgets
+        self._spent = budgets is not None and not budgets.affords(setup.number, 0)
+        """Whether the client's budget affords no upload."""
+
+    @property
+    def why_spent(self) -> str | None:
+        """Why the client's budget affords no upload; None: it does."""
+        budgets = self._setup.budgets
+        return budgets.describe_spending(self._setup.number) if self._spent and budgets is not None else None
 
     async def task(self, task: Task, model: Vector, activity: Activity) -> None:
         """Train the model (n_parameters,) and send the update, or report why there is none."""
         setup = self._setup
         if self._spent:
             # The server did not hear that it is spent: the connection ended at that moment.
-            await self._say(Spent("" if setup.budgets is None else setup.budgets.describe_spending(setup.number)))
+            await self._say(Spent(self.why_spent or ""))
             await self._say(Gone(task.task, Fate.DROPPED_OUT.value, activity.report(self._clock.now)))
             return
         assignment = Assignment(task.task, setup.number, task.version, model, task.turn)
@@ -243,27 +249,19 @@ class TaskRunner:
         if self._spent or (setup.budgets is not None and not setup.budgets.charge_scores(setup.number, len(models))):
             await self._say(Scores(request.request, None, activity.report(self._clock.now)))
             return
-        answered, scoring = True, None
+        answered, scoring, loop = True, None, asyncio.get_running_loop()
+        arguments = setup.number, request.turn, models, request.attacks, request.last_version, request.last_turn
         for phase in setup.scoring_phases(request, len(models)):
             if phase.sending is None:
-                score = partial(
-                    setup.training.score,
-                    setup.number,
-                    request.turn,
-                    models,
-                    request.attacks,
-                    request.last_version,
-                    request.last_turn,
-                    own=setup.training.own_layers(setup.number),
-                )
-                scoring = asyncio.get_running_loop().run_in_executor(setup.executor, score)
-                await self._wait(activity, None, phase.duration_s, phase.name)
-                await asyncio.wait([scoring])
-                continue
+                score = partial(setup.training.score, *arguments, own=setup.training.own_layers(setup.number))
+                scoring = loop.run_in_executor(setup.executor, score)
             await self._wait(activity, phase.sending, phase.duration_s, phase.name)
-            transfer = phase.sending.transfer
-            activity.note(self._clock.now, SENT, transfer.sent_bytes, detail=phase.sending.way)
-            answered = transfer.delivered
+            if phase.sending is None and scoring is not None:
+                await asyncio.wait([scoring])
+            elif phase.sending is not None:
+                transfer = phase.sending.transfer
+                activity.note(self._clock.now, SENT, transfer.sent_bytes, detail=phase.sending.way)
+                answered = transfer.delivered
         scores = None
         if answered and scoring is not None and not self._spent:
             scores = tuple((await scoring).tolist())

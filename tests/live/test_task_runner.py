@@ -64,7 +64,10 @@ class Client:
         async def say(message: Any, models: Any = None) -> None:
             self.messages.append((clock.now, message))
 
-        return TaskRunner(self.setup, clock, say, lambda text: None, spent=self.spent)
+        runner = TaskRunner(self.setup, clock, say, lambda text: None)
+        runner._spent = self.spent
+        self.calls.clear()
+        return runner
 
     def handles(self, *given: Task | Judge) -> None:
         """Carry out tasks and requests one after another."""
