@@ -33,7 +33,7 @@ from asyncfl.live.run import Round, run_live
 from asyncfl.live.sockets import listening, to
 from asyncfl.live.task_runner import ClientSetup
 from asyncfl.live.vocabulary import Update, Welcome
-from asyncfl.live.wire import client_decoder, encode, server_decoder
+from asyncfl.live.wire import encode, server_decoder
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 
@@ -93,8 +93,7 @@ def answer(scenario: Scenario, port: int) -> None:
         with ThreadPoolExecutor(1) as executor:
 
             def prepare(welcome: Welcome) -> ClientSetup:
-                decoder = client_decoder(scenario.n_parameters)
-                return ClientSetup(welcome.client, stored, executor, load, None, None, None, decoder, False)
+                return ClientSetup(welcome.client, scenario, stored, executor, load, None, None)
 
             connect = to(f"ws://127.0.0.1:{port}", 10_000_000)
             names = map(str, range(scenario.data.clients))

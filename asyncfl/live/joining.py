@@ -22,7 +22,6 @@ from asyncfl.base.errors import AsyncflError, ScenarioError, shortened
 from asyncfl.base.files.yaml_text import read_text, read_yaml
 from asyncfl.base.own_classes import IMPORT_PATH
 from asyncfl.base.streams import Streams, unknown_seed
-from asyncfl.data import FederatedData
 from asyncfl.data.client_file import ClientFile
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation, privacy_context, started
@@ -31,8 +30,6 @@ from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
 from asyncfl.live.local_training import LocalTraining
 from asyncfl.live.task_runner import ClientSetup
 from asyncfl.live.vocabulary import Welcome
-from asyncfl.live.wire import client_decoder
-from asyncfl.privacy import PrivacyContext
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.scenario import Scenario
 
@@ -68,7 +65,6 @@ class Joining:
         context = privacy_context(resolved, unknown_sizes(welcome.clients, welcome.smallest_samples))
         # The server knows the scenario's seed: what is drawn from it, it could subtract.
         streams = streams_of(scenario, welcome.seed) if welcome.shape else Streams(unknown_seed())
-        sizes = data.sizes
         world = scenario.world.start(welcome.clients, resolved.streams) if welcome.shape else None
         personal = None
         if scenario.model.personal:
@@ -77,13 +73,9 @@ class Joining:
             assert isinstance(start, SharedPartLearner)
             personal = PersonalLayers(start)
         training = LocalTraining.of(scenario, data, context, streams, personal)
-        load = Workload.of(scenario, sizes)
-        budgets = _budgets(scenario, context, data)
-        threats = scenario.threats
         noise = "no noise" if scenario.privacy.off else f"noise of {scenario.privacy.kind}"
         drawn = "the seed that the server knows" if welcome.shape else "a secret of this machine"
-        own = len(personal.learner.initial) if personal is not None else 0
-        stay = f" and {own} that stay here" if own else ""
+        stay = f" and {len(personal.learner.initial)} that stay here" if personal is not None else ""
         tell(
             f"client {welcome.client} of {welcome.clients}, {scenario.n_parameters} parameters{stay}, {noise}; all "
             f"that is random is drawn from {drawn}"
@@ -93,17 +85,12 @@ class Joining:
                 "what compression leaves out of an update is kept in memory for the next one: whoever starts this "
                 "client again loses it"
             )
-        decoder = client_decoder(scenario.n_parameters, scenario.download_compression)
-        return ClientSetup(
-            welcome.client, training, executor, load, world, threats, budgets, decoder, scenario.reports_losses
-        )
-
-
-def _budgets(scenario: Scenario, context: PrivacyContext, data: FederatedData) -> BudgetTracker | None:
-    stop_at = scenario.privacy.stop_at
-    if stop_at is None:
-        return None
-    return BudgetTracker(stop_at, scenario.privacy, context, data.sizes, None, scenario.counted_by_budgets)
+        stop_at, budgets = scenario.privacy.stop_at, None
+        if stop_at is not None:
+            counted = scenario.counted_by_budgets
+            budgets = BudgetTracker(stop_at, scenario.privacy, context, data.sizes, None, counted)
+        load = Workload.of(scenario, data.sizes)
+        return ClientSetup(welcome.client, scenario, training, executor, load, world, budgets)
 
 
 def read_scenario(welcome: Welcome, agreed: Scenario | None) -> Scenario:

@@ -7,7 +7,7 @@
     LEFT      Leaving                                          nothing until it connects again
 
 In each state but JOINING and LEFT the client may be at a task, asked for scores, or both. A client that is AWAY keeps
-its task until its lease ends, or until it is back without it. Hello and Pong belong to the connection (`sessions`).
+its task until its lease ends, or until it is back without it. Hello and Pong belong to the connection (`host`).
 
 Inputs are plain calls: `connect`, `receive`, `disconnect`, `begin`, `send_task`, `ask`. Their effects are messages that
 are written to the client's link, and actions of the server. Actions come as a `Handling`: lists, each of which must be

@@ -30,7 +30,6 @@ from asyncfl.live.local_training import LocalTraining
 from asyncfl.live.task_runner import ClientSetup
 from asyncfl.live.transport import Connect
 from asyncfl.live.vocabulary import Welcome
-from asyncfl.live.wire import client_decoder
 from asyncfl.server import Server
 from asyncfl.server.recording import RecordedServer, Recording
 
@@ -206,7 +205,9 @@ async def run_live(
 def _notes(terms: Terms, host: Host, *, strangers: bool, apart: bool) -> Iterator[str]:
     """Yield what a reader of the run's numbers must know."""
     scenario = host.federation.resolved.scenario
-    tap, renewed = scenario.world.tap, ", ".join(map(str, host.clients.renewed))
+    tap, ahead = scenario.world.tap, len(host.context.reports.ahead)
+    renewed = ", ".join(map(str, host.clients.renewed))
+    again = f"live: clients {renewed} came back as other processes"
     time_is = "on virtual" if terms.virtual else "in real"
     links = "those of the scenario's world" if terms.shape else "what they are"
     yield f"live: clients trained {time_is} time; devices and links were {links}"
@@ -214,22 +215,20 @@ def _notes(terms: Terms, host: Host, *, strangers: bool, apart: bool) -> Iterato
         yield "live: clients drew their noise from the scenario's seed, which the server knows: it can subtract it"
     if terms.speedup != 1:
         yield f"live: {terms.speedup:g} s of the scenario passed in each second"
-    if ahead := len(host.context.reports.ahead):
+    if ahead:
         yield (
-            f"live: {ahead} clients told of more time than had passed: what they told of is put "
-            "before the message that it came with"
+            f"live: {ahead} clients told of more time than had passed: what they told of is put before the message "
+            "that it came with"
         )
     if not terms.shape and (tap.uplink or tap.downlink or tap.scoring):
         yield "live: every message on a tapped link counts as overheard, since nobody knows which were"
     if renewed and host.federation.path.scheme.stop_at is not None:
         yield (
-            f"live: clients {renewed} came back as other processes, whose budgets began at zero; the ledger counts "
-            "what all processes of a client sent, which may exceed stop_at"
+            f"{again}, whose budgets began at zero; the ledger counts what all processes of a client sent, which may "
+            "exceed stop_at"
         )
     if renewed and scenario.compression.remembers:
-        yield (
-            f"live: clients {renewed} came back as other processes, without what compression had left of their updates"
-        )
+        yield f"{again}, without what compression had left of their updates"
     if strangers:
         yield (
             "live: clients trained on samples of their own, which nobody else has: there is no training loss of the "
@@ -241,11 +240,8 @@ def _notes(terms: Terms, host: Host, *, strangers: bool, apart: bool) -> Iterato
             "are the losses that clients report of their own training (train_loss in clients.parquet), without privacy "
             "or where protocol.selection needs them"
         )
-        if renewed:
-            yield (
-                f"live: clients {renewed} came back as other processes, and began with the initial personal layers "
-                "again"
-            )
+    if apart and renewed:
+        yield f"{again}, and began with the initial personal layers again"
 
 
 def training_of(federation: Federation, streams: Streams) -> LocalTraining:
@@ -269,25 +265,21 @@ def local_clients(
     """
     scenario, data = federation.resolved.scenario, federation.data
     world = scenario.world.start(data.clients, federation.resolved.streams, data.sizes) if terms.shape else None
-    load = Workload.of(scenario, data.sizes)
-    training = training_of(federation, streams)
-    n_parameters = federation.learner.n_parameters
+    load, training = Workload.of(scenario, data.sizes), training_of(federation, streams)
 
     def prepare_client(welcome: Welcome) -> ClientSetup:
-        return ClientSetup(
-            welcome.client,
-            training,
-            executor,
-            load,
-            world,
-            scenario.threats,
-            federation.budget_tracker(),
-            client_decoder(n_parameters, scenario.download_compression),
-            scenario.reports_losses,
-            None if observe is None else partial(observe, welcome.client),
-        )
+        number, budgets = welcome.client, federation.budget_tracker()
+        observer = None if observe is None else partial(observe, number)
+        return ClientSetup(number, scenario, training, executor, load, world, budgets, observer)
 
     return [
-        LiveClient(name, token, connect, prepare_client, samples=data.samples(int(name)), n_parameters=n_parameters)
+        LiveClient(
+            name,
+            token,
+            connect,
+            prepare_client,
+            samples=data.samples(int(name)),
+            n_parameters=federation.learner.n_parameters,
+        )
         for name, token in tokens.items()
     ]

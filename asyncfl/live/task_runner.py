@@ -17,9 +17,9 @@ from asyncfl.learning.job import NoEpochError
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.local_training import LocalTraining, TrainedUpdate
 from asyncfl.live.vocabulary import SENT, FromServer, Gone, Judge, Noted, Report, Scores, Spent, Task, Update
-from asyncfl.live.wire import Decoder
+from asyncfl.live.wire import Decoder, client_decoder
 from asyncfl.privacy.ledger.budgets import BudgetTracker
-from asyncfl.threats import Threats
+from asyncfl.scenario import Scenario
 from asyncfl.trace import Kind
 from asyncfl.trace.events import NO_EPOCH, epochs_detail
 from asyncfl.world import Transfer, WorldState
@@ -33,30 +33,31 @@ class ClientSetup:
     """Everything that a client works with once it was let in."""
 
     number: int
+    scenario: Scenario
     training: LocalTraining
     executor: Executor
+    """Where it trains."""
     load: Workload
     world: WorldState | None
     """The world that it lives in; None: the real one."""
-    threats: Threats | None
     budgets: BudgetTracker | None
-    decoder: Decoder[FromServer]
-    """Reads the server's messages."""
-    reports_losses: bool
-    """Whether it sends its training losses, see `Scenario.reports_losses`."""
     observer: Observer | None = None
     """Called with the client's events when they happen; None: the server learns of them from reports alone."""
+
+    @property
+    def decoder(self) -> Decoder[FromServer]:
+        """Reads the server's messages."""
+        return client_decoder(self.scenario.n_parameters, self.scenario.download_compression)
 
     def phases(self, task: Task) -> list[tuple[Phase, bool]]:
         """Return the phases of a task, and for each whether its model must be trained."""
         if self.world is None:
             down, up = _real_message("down", self.load.download_bytes), _real_message("up", self.load.upload_bytes)
-            return [
-                (Phase(Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, 0.0, sending=down), True),
-                (Phase(Kind.TRAINING_STARTED, Kind.TRAINED, 0.0), True),
-                (Phase(Kind.UPLOAD_STARTED, Kind.UPLOADED, 0.0, sending=up), True),
-            ]
-        speed = self.threats.attack.rate if task.attacks and self.threats is not None else 1.0
+            download = Phase(Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, 0.0, sending=down)
+            upload = Phase(Kind.UPLOAD_STARTED, Kind.UPLOADED, 0.0, sending=up)
+            return [(one, True) for one in (download, Phase(Kind.TRAINING_STARTED, Kind.TRAINED, 0.0), upload)]
+        threats = self.training.threats
+        speed = threats.attack.rate if task.attacks and threats is not None else 1.0
         phases = list(task_phases(self.world.task(self.number, task.turn), self.load, speed))
         # A client keeps its own layers of a task even if the update is lost.
         needed = phases[-1].fails is None or (
@@ -174,7 +175,7 @@ class TaskRunner:
         if training is None:
             raise ValueError(f"task {task.task} was not trained")
         done = await training
-        loss, report = done.loss if setup.reports_losses else None, activity.report(self._clock.now)
+        loss, report = done.loss if setup.scenario.reports_losses else None, activity.report(self._clock.now)
         await self._say(Update(task.task, loss, done.added_std, done.epsilon, report, assignment.epochs), done.model)
         self._tell(f"task {task.task}: version {task.version} trained, loss {done.loss:.4g}, sent")
 

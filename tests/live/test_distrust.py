@@ -114,7 +114,7 @@ def test_a_client_never_draws_the_same_noise_for_two_models(what: str) -> None:
 
 @pytest.mark.parametrize("sockets", [False, True], ids=["memory", "sockets"])
 def test_silent_connections_do_not_keep_clients_out(sockets: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("asyncfl.live.sessions.STRANGERS", 3)
+    monkeypatch.setattr("asyncfl.live.host.STRANGERS", 3)
     open_then: list[int] = []
 
     async def crowd(host: Host, clients: list[LiveClient], connect: Connect) -> None:

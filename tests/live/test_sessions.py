@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from asyncfl.live.sessions import Sessions
+from asyncfl.live.host import Sessions
 from asyncfl.live.transport import Connection, EndedError, Memory
 from asyncfl.live.vocabulary import Hello, Over, Ping, Pong, Trace, Welcome
 from asyncfl.live.wire import client_decoder, encode, server_decoder

@@ -53,7 +53,7 @@ class Client:
             budgets=budgets,
             phases=lambda said: [(TRAINING, True), (UPLOAD, True)],
             measured=lambda phase, training: phase,
-            reports_losses=False,
+            scenario=SimpleNamespace(reports_losses=False),
             scoring_phases=lambda said, models: [ScoringPhase(3.0, UP, "scoring up")],
         )
 
