@@ -16,63 +16,52 @@ def live_faults(scenario: Scenario, context: PrivacyContext, shape: bool = False
 
     `context`: what the noise is calibrated to. `shape`: whether clients wait as the scenario's world says.
     """
-    if shape and scenario.world.workers is not None:
-        yield Fault(
-            "world.workers", f"must be null, real clients wait each for itself, got {scenario.world.workers}; unset it"
-        )
-    if shape and scenario.world.processors is not None:
-        yield Fault(
-            "world.processors",
-            f"must be null, real clients compute each for itself, got {scenario.world.processors:g}; unset it",
-        )
-    if shape and scenario.world.aggregate_alone:
-        yield Fault(
-            "world.aggregate_alone",
-            "must be false, a real server hears its clients while it waits as the world says, got true; unset it",
-        )
-    for way, link in (("downlink", scenario.world.downlink), ("uplink", scenario.world.uplink)):
-        if shape and link.is_shared:
-            yield Fault(
-                f"world.{way}.server_bandwidth_bps",
-                f"must be .inf, no client knows what others send, got {link.server_bandwidth_bps:g}; leave it out",
-            )
-    training, partial_work = scenario.training, scenario.protocol.partial_work
-    if not shape and training.deadline_s is not None and partial_work == "normalised":
+    world, training, privacy = scenario.world, scenario.training, scenario.privacy
+    if shape:
+        if world.workers is not None:
+            text = f"must be null, real clients wait each for itself, got {world.workers}; unset it"
+            yield Fault("world.workers", text)
+        if world.processors is not None:
+            text = f"must be null, real clients compute each for itself, got {world.processors:g}; unset it"
+            yield Fault("world.processors", text)
+        if world.aggregate_alone:
+            text = "must be false, a real server hears its clients while it waits as the world says, got true; unset it"
+            yield Fault("world.aggregate_alone", text)
+        for way, link in (("downlink", world.downlink), ("uplink", world.uplink)):
+            if link.is_shared:
+                text = (
+                    f"must be .inf, no client knows what others send, got {link.server_bandwidth_bps:g}; leave it out"
+                )
+                yield Fault(f"world.{way}.server_bandwidth_bps", text)
+    elif training.deadline_s is not None and scenario.protocol.partial_work == "normalised":
         yield Fault(
             "protocol.partial_work",
             "must be whole or work where clients stop by clocks of their own (training.deadline_s), got normalised: "
             "nobody can check how much they did, and who claims less would count for more",
         )
-    state = scenario.privacy.start(context)
+    state = privacy.start(context)
     learns = any(
         getattr(type(state), name) is not getattr(State, name) for name in ("record_training", "record_collection")
     )
-    if scenario.privacy.needs_every_task or learns:
-        yield Fault(
-            "privacy", "must not learn from all clients' updates, of which no client knows; choose another scheme"
-        )
+    if privacy.needs_every_task or learns:
+        text = "must not learn from all clients' updates, of which no client knows; choose another scheme"
+        yield Fault("privacy", text)
     elif state.clip_norm(np.array([1.0])) != state.clip_norm(np.array([2.0])):
         yield Fault("privacy.clip_norm", "must be a number, no client knows the norms of the others; set it")
-    if scenario.privacy.mixing_node is not None:
+    if privacy.mixing_node is not None:
         yield Fault("privacy", "must do without a node that mixes updates, of which there is none in a live run")
-    if scenario.threats is not None and scenario.threats.attack.sees != "own":
-        sees = scenario.threats.attack.sees
-        yield Fault(
-            "threats.attack", f"must know its own update only (knowledge own), got {sees}; set it, or choose another"
-        )
+    if scenario.threats is not None and (sees := scenario.threats.attack.sees) != "own":
+        text = f"must know its own update only (knowledge own), got {sees}; set it, or choose another"
+        yield Fault("threats.attack", text)
     if scenario.evaluation.audit is not None:
-        yield Fault(
-            "evaluation.audit", "must be null: it trains on clients' data, which the server of a live run does not have"
-        )
+        text = "must be null: it trains on clients' data, which the server of a live run does not have"
+        yield Fault("evaluation.audit", text)
 
 
 def flower_faults(scenario: Scenario) -> Iterator[Fault]:
     """Yield what cannot be over a grid of Flower."""
-    for name, compression in (
-        ("compression", scenario.compression),
-        ("download_compression", scenario.download_compression),
-    ):
-        if not compression.off:
+    for name in ("compression", "download_compression"):
+        if not getattr(scenario, name).off:
             yield Fault(name, "must be none: models travel over Flower's grid as arrays of float32")
 
 
@@ -82,18 +71,15 @@ def serving_faults(scenario: Scenario, *, shape: bool) -> Iterator[Fault]:
     if data.domains:
         yield Fault("data.domains", "must be left out: of which domain a client's own samples are nobody knows")
     elif not isinstance(data.dataset, str):
-        yield Fault(
-            "data.dataset", "must be the name of a data set: by that clients know what their samples must be like"
-        )
+        text = "must be the name of a data set: by that clients know what their samples must be like"
+        yield Fault("data.dataset", text)
     if data.concept is not None:
         yield Fault("data.concept", "must be null: clients bring samples of their own, and see them as they are")
     if data.canaries is not None:
         yield Fault("data.canaries", "must be null: nobody plants anything in samples that clients bring")
     if every := scenario.evaluation.clients_every:
-        yield Fault(
-            "evaluation.clients_every",
-            f"must be 0, got {every}: nobody has a client's samples but itself; leave it out",
-        )
+        text = f"must be 0, got {every}: nobody has a client's samples but itself; leave it out"
+        yield Fault("evaluation.clients_every", text)
     if len(scenario.seeds) > 1:
         yield Fault("seeds", f"must be one, got {len(scenario.seeds)}: clients take part in one run; add --set seeds=1")
     varies = getattr(scenario.world.availability, "varies", None)
@@ -103,25 +89,17 @@ def serving_faults(scenario: Scenario, *, shape: bool) -> Iterator[Fault]:
 
 def personal_faults(scenario: Scenario) -> Iterator[Fault]:
     """Yield what needs the clients' own layers, where clients are on machines of their own."""
-    evaluation = scenario.evaluation
+    evaluation, where = scenario.evaluation, "where model.personal is set"
     if scenario.model.initial is not None:
         yield Fault(
             "model.initial",
-            "must be null where model.personal is set and clients are on machines of their own: they are sent the "
-            "shared layers alone, and begin with own ones that the scenario's seed draws",
+            f"must be null {where} and clients are on machines of their own: they are sent the shared layers alone, "
+            "and begin with own ones that the scenario's seed draws",
         )
     if evaluation.keep != "none":
-        yield Fault(
-            "evaluation.keep",
-            "must be none where model.personal is set: the server never has a whole model; leave it out",
-        )
-    if evaluation.clients_every:
-        yield Fault(
-            "evaluation.clients_every",
-            f"must be 0 where model.personal is set, got {evaluation.clients_every}: nobody has a client's own layers "
-            "but itself; leave it out",
-        )
+        yield Fault("evaluation.keep", f"must be none {where}: the server never has a whole model; leave it out")
+    if every := evaluation.clients_every:
+        text = f"must be 0 {where}, got {every}: nobody has a client's own layers but itself; leave it out"
+        yield Fault("evaluation.clients_every", text)
     if evaluation.metrics:
-        yield Fault(
-            "evaluation.metrics", "must be empty where model.personal is set: the server never has a whole model"
-        )
+        yield Fault("evaluation.metrics", f"must be empty {where}: the server never has a whole model")

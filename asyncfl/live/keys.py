@@ -17,6 +17,7 @@ import re
 import secrets
 import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,21 +45,21 @@ def make_keys(folder: Path, hosts: Sequence[str], clients: Sequence[str], days: 
     allowed = "must be letters, digits, . _ or -"
     faults = [Fault("--client", f"{allowed}, got {shortened(name)!r}") for name in clients if not NAME.fullmatch(name)]
     certificate, key = folder / CERTIFICATE, folder / KEY
-    exists = [path.exists() for path in (certificate, key)]
-    if any(exists) and hosts:
+    exists = certificate.exists() or key.exists()
+    if exists and hosts:
         faults.append(Fault("--host", f"must be left out: {certificate} is there, and clients know the server by it"))
-    if exists == [False, False] and not hosts:
+    if not exists and not hosts:
         faults.append(Fault("--host", "must name the server as clients will call it: names and addresses"))
-    if exists in ([True, False], [False, True]):
+    if certificate.exists() != key.exists():
         faults.append(Fault("", f"{folder} has one of {CERTIFICATE} and {KEY}; remove it, or bring the other back"))
-    names = [] if faults else [_subject(host) for host in hosts]
     if faults:
         raise ScenarioError(faults)
+    names = [_subject(host) for host in hosts]
     try:
         for place in (folder, folder / CLIENTS):
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
         written = []
-        if not any(exists):
+        if not exists:
             private, public = _certificate(names, days)
             written += [_write(key, private), _write(certificate, public)]
         for name in clients:
@@ -73,10 +74,8 @@ def make_keys(folder: Path, hosts: Sequence[str], clients: Sequence[str], days: 
 def _subject(host: str) -> x509.GeneralName:
     from cryptography import x509
 
-    try:
+    with suppress(ValueError):
         return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        pass
     labels = host.removeprefix("*.").rstrip(".").split(".")
     if len(host) > 253 or not all(re.fullmatch(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)", label) for label in labels):
         raise ScenarioError([Fault("--host", f"must be a name or an address, without port, got {shortened(host)!r}")])
@@ -144,15 +143,14 @@ def read_tokens(folder: Path) -> dict[str, str]:
     if not files:
         raise KeysError(f"{folder / CLIENTS} has no tokens of clients; make them: asyncfl live keys {folder}")
     tokens: dict[str, str] = {}
-    whose: dict[str, Path] = {}
+    seen: dict[tuple[str, str], Path] = {}
     for file in files:
         name, token = read_token(file)
-        for other in (whose.get(name), whose.get(token)):
-            if other is not None:
-                what = "name" if name in tokens else "token"
-                raise KeysError(f"{other} and {file} have one {what}: each client needs its own")
+        for what in (("name", name), ("token", token)):
+            if what in seen:
+                raise KeysError(f"{seen[what]} and {file} have one {what[0]}: each client needs its own")
+            seen[what] = file
         tokens[name] = token
-        whose[name] = whose[token] = file
     return tokens
 
 

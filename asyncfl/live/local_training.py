@@ -19,6 +19,7 @@ from asyncfl.federation.prepare import learner_of
 from asyncfl.learning import Learner
 from asyncfl.learning.job import Deadline
 from asyncfl.learning.personal_layers import PersonalLayers
+from asyncfl.live.vocabulary import Judge
 from asyncfl.privacy import PrivacyContext
 from asyncfl.scenario import Scenario
 from asyncfl.threats import Threats
@@ -57,12 +58,10 @@ class LocalTraining:
         personal: PersonalLayers | None = None,
     ) -> None:
         """`make_path`: makes a path for tasks with these attackers. `personal`: None where all layers are shared."""
-        self.threats = threats
-        self.personal = personal
+        self.threats, self.personal = threats, personal
         self._left: dict[int, Vector | None] = {}
         self._make_path = make_path
-        self._own = threading.local()
-        self._making = threading.Lock()
+        self._own, self._making = threading.local(), threading.Lock()
 
     @classmethod
     def of(
@@ -132,45 +131,25 @@ class LocalTraining:
             # `_left` keeps it once for all threads.
             path.compressor.put(client, None)
         personal = None if path.personal is None else path.personal.take(client)
-        contribution = upload.contribution
-        return TrainedUpdate(
-            sent,
-            float(made.losses[0]),
-            upload.added_std,
-            contribution.epsilon,
-            personal,
-            left_over,
-            contribution.epochs,
-        )
+        loss, epsilon, epochs = float(made.losses[0]), upload.contribution.epsilon, upload.contribution.epochs
+        return TrainedUpdate(sent, loss, upload.added_std, epsilon, personal, left_over, epochs)
 
     def own_layers(self, client: int) -> Vector | None:
         """Return the layers (n_personal,) that a client has of its own now; None: all are shared."""
         return None if self.personal is None else self.personal.of(client)
 
-    def score(
-        self,
-        client: int,
-        turn: int,
-        models: Vector,
-        attacks: bool,
-        last_version: int,
-        last_turn: int,
-        own: Vector | None = None,
-    ) -> NDArray[np.float64]:
+    def score(self, client: int, request: Judge, models: Vector, own: Vector | None = None) -> NDArray[np.float64]:
         """Return the accuracy (n_models,) of each model on the client's data, or what an attacker claims.
 
-        Args:
-            client: Number of the client.
-            turn: Number of requests that it was sent before.
-            models: (n_models, n_parameters).
-            attacks: Whether it is an attacker.
-            last_version: Base version of its task that was collected last.
-            last_turn: Turn of that task.
-            own: Its own layers when scoring began; None: those that it has now.
+        `models`: (n_models, n_parameters); `own`: the client's own layers when scoring began; None: those of now.
         """
         path = self._path()
         own = self.own_layers(client) if own is None else own
-        scores = path.scores(client, turn, models, own)
-        if attacks and self.threats is not None and self.threats.active(last_version, last_turn):
-            scores = self.threats.lie(scores, path.streams.generator("lies", client, last_turn))
+        scores = path.scores(client, request.turn, models, own)
+        if (
+            request.attacks
+            and self.threats is not None
+            and self.threats.active(request.last_version, request.last_turn)
+        ):
+            scores = self.threats.lie(scores, path.streams.generator("lies", client, request.last_turn))
         return scores

@@ -47,7 +47,7 @@ class ReceivedUpdates:
         budget, training = self._path.state.epsilon(task.client, task.turn), self._path.training
         if update.epsilon != budget:
             raise MessageError(f"task {update.task} has a budget of {budget}, got {update.epsilon}")
-        claimed = "all" if update.epochs is None else update.epochs
+        claimed: object = "all" if update.epochs is None else update.epochs
         detail = "" if update.epochs is None else epochs_detail(update.epochs, training.epochs)
         for one in update.report:
             if one.kind == Kind.TRAINED and one.detail != detail:
@@ -58,23 +58,16 @@ class ReceivedUpdates:
                 whole = f"a task has {training.epochs}, and who does all does not count them"
                 raise MessageError(f"task {update.task} comes of {update.epochs} epochs, {whole}")
             return
-        drawn = self._drawn_epochs(task)
-        if update.epochs == drawn:
-            return
-        does = "nobody is stopped"
-        if training.deadline_s is not None:
-            done = "all" if drawn is None else drawn
-            does = f"client {task.client} does {done} of {training.epochs} in {training.deadline_s:g} s"
-        told = f"all {training.epochs}" if update.epochs is None else update.epochs
-        raise MessageError(f"task {update.task} comes of {told} epochs, and {does}")
-
-    def _drawn_epochs(self, task: TaskRecord) -> int | None:
-        """Return the epochs after which the world stops the client of a task; None: it does all."""
-        if self._world is None:
-            return None
-        speed = 1.0 if self._attackers is None else self._attackers.speed(task.number, task.client)
-        done = epochs_done(self._world.task(task.client, task.turn), self._load, speed)
-        return None if done == self._path.training.epochs else done
+        drawn, does = None, "nobody is stopped"
+        if self._world is not None:
+            speed = 1.0 if self._attackers is None else self._attackers.speed(task.number, task.client)
+            done = epochs_done(self._world.task(task.client, task.turn), self._load, speed)
+            drawn = None if done == training.epochs else done
+            told = "all" if drawn is None else drawn
+            does = f"client {task.client} does {told} of {training.epochs} in {training.deadline_s:g} s"
+        if update.epochs != drawn:
+            claimed = f"all {training.epochs}" if update.epochs is None else update.epochs
+            raise MessageError(f"task {update.task} comes of {claimed} epochs, and {does}")
 
     def size_of(self, sent: Vector) -> int:
         """Return the bytes of an update as it was sent."""
@@ -106,13 +99,11 @@ class ReceivedUpdates:
 
     def collect(self, tasks: Sequence[TaskRecord], now_s: float) -> Collected:
         """Return the updates of a buffer, and put them on record."""
-        found = [self._waiting[task.number] for task in tasks]
-        width = self._federation.learner.n_parameters
-        models = np.zeros((len(found), width), dtype=np.float32)
-        sound = np.array([len(sent) == width for _, sent in found])
-        for row, (_, sent) in zip(models, found, strict=True):
-            if len(sent) == width:
-                row[:] = sent
+        found, path = [self._waiting[task.number] for task in tasks], self._path
+        models = np.zeros((len(found), self._federation.learner.n_parameters), dtype=np.float32)
+        sound = np.array([len(sent) == models.shape[1] for _, sent in found])
+        for row in np.flatnonzero(sound):
+            models[row] = found[row][1]
         models.flags.writeable = False
         norms = [self._clip_norm if np.isfinite(sent).all() else None for _, sent in found]
         uploads = tuple(
@@ -120,7 +111,6 @@ class ReceivedUpdates:
         )
         self._federation.releases.collected(uploads)
         losses = [np.nan if update.loss is None else update.loss for update, _ in found]
-        path = self._path
         stds = [path.scheme.upload_noise(path.context, one.clip_norm, one.contribution).upload_std for one in uploads]
         return Collected(
             now_s,

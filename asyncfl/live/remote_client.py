@@ -58,6 +58,7 @@ from asyncfl.live.vocabulary import (
     Judge,
     Leaving,
     Message,
+    Noted,
     Ready,
     Report,
     Scores,
@@ -431,7 +432,7 @@ class RemoteClient:
         """
         task = self.task if number >= 0 else None
         if self._run.stopped is None and (task is not None or number < 0):
-            self._run.reports.observe(self.number, task, kind, size, attempt, detail)
+            self._run.reports.observe(self.number, task, Noted(0.0, kind, size, attempt, detail))
 
     # --- tasks and requests for scores -----------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from asyncfl.federation.action_executor import EventLog, Traffic
 from asyncfl.live.clock import LiveClock, Terms
-from asyncfl.live.vocabulary import SENT, Report
+from asyncfl.live.vocabulary import SENT, Noted, Report
 from asyncfl.live.wire import WireError
 from asyncfl.scenario import Scenario
 from asyncfl.server.tasks import TaskRecord, TaskTable
@@ -138,6 +138,8 @@ class Reports:
                     arrived_s - began_s,
                 )
         end_s = self._event_log.now if ended_s is None else ended_s
+        for one in report:
+            self._check(one)
         way = "up" if any(one.kind == Kind.UPLOAD_STARTED for one in report) else "down"
         for one in report:
             time_s = began_s + one.after_s
@@ -153,46 +155,41 @@ class Reports:
                 # An update over a real link that arrives after the end is not used, but the server has it.
                 time_s = end_s
                 self.count_tapped(client, task, "up")
-            if time_s > end_s or (self._observed and one.kind not in FINAL):
-                continue
-            self._place_one(client, task, one.kind, time_s, one.size, one.attempt, one.detail, way)
+            if time_s <= end_s and (not self._observed or one.kind in FINAL):
+                self._place_one(client, task, one, time_s, way)
 
-    def observe(self, client: int, task: TaskRecord | None, kind: str, size: int, attempt: int, detail: str) -> None:
+    def observe(self, client: int, task: TaskRecord | None, one: Noted) -> None:
         """Put an event of a client that happens now into the trace, unless it ends a task."""
-        if kind not in FINAL:
-            self._place_one(client, task, kind, self._event_log.now, size, attempt, detail, "")
+        if one.kind not in FINAL:
+            self._check(one)
+            self._place_one(client, task, one, self._event_log.now)
 
-    def _place_one(
-        self,
-        client: int,
-        task: TaskRecord | None,
-        kind: str,
-        time_s: float,
-        size: int,
-        attempt: int,
-        detail: str,
-        way: str,
-    ) -> None:
-        if kind == SENT:
-            if not self._shape or size < 0:
+    def _check(self, one: Noted) -> None:
+        """Raise WireError for an event that a client cannot report."""
+        if one.kind == SENT:
+            if not self._shape or one.size < 0:
                 raise WireError("a client tells of what it sent where a world shapes the run, and how much that was")
-            self._traffic.count(size, "up" if detail == "up" else "down")
+        elif one.kind not in REPORTED:
+            raise WireError(f"a client does not tell of {one.kind!r}")
+        elif one.kind == Kind.TRAINED and one.detail:
+            training = self._training
+            if training.deadline_s is None or not is_epochs_detail(one.detail, training.epochs):
+                raise WireError(
+                    f"a training ends with its epochs where it was stopped, else nothing is said, got {one.detail!r}"
+                )
+
+    def _place_one(self, client: int, task: TaskRecord | None, one: Noted, time_s: float, way: str = "") -> None:
+        if one.kind == SENT:
+            self._traffic.count(one.size, "up" if one.detail == "up" else "down")
             return
-        if kind not in REPORTED:
-            raise WireError(f"a client does not tell of {kind!r}")
-        event, training = Kind(kind), self._training
-        may_stop = training.deadline_s is not None and is_epochs_detail(detail, training.epochs)
-        if event is Kind.TRAINED and detail and not may_stop:
-            raise WireError(
-                f"a training ends with its epochs where it was stopped, else nothing is said, got {detail!r}"
-            )
+        event = Kind(one.kind)
         if self._shape and event in COUNTED:
-            self._traffic.count(max(0, size), "up" if (detail or way) == "up" else "down")
+            self._traffic.count(max(0, one.size), "up" if (one.detail or way) == "up" else "down")
         if event in CAUGHT:
-            self._overheard(client, task, time_s, event, detail)
+            self._overheard(client, task, time_s, event, one.detail)
             return
         of = None if event is Kind.BUDGET_SPENT else task
-        self._event_log.place(time_s, event, of, client, size, attempt, detail)
+        self._event_log.place(time_s, event, of, client, one.size, one.attempt, one.detail)
 
     def count_tapped(self, client: int, task: TaskRecord | None, way: str) -> None:
         """Count a message on a real link as overheard, if the scenario's tap is on that link.

@@ -6,6 +6,7 @@ import os
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as websocket_connect
@@ -15,13 +16,16 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 from asyncfl.base.errors import AsyncflError, system_says
 from asyncfl.live.transport import BACKLOG, Connect, Connection, EndedError, Handler, UntrustedError
 
+# Heartbeats are our own; frames are float32, which hardly can be compressed.
+OPTIONS: dict[str, Any] = {"max_queue": BACKLOG, "compression": None, "ping_interval": None}
+
 
 class PortError(AsyncflError):
     """A server that cannot listen where it should."""
 
 
 class SocketConnection:
-    """One end of a websocket."""
+    """One end of a websocket, see `Connection`."""
 
     def __init__(self, socket: ClientConnection | ServerConnection) -> None:
         self._socket = socket
@@ -29,14 +33,13 @@ class SocketConnection:
         self.peer = f"{address[0]}:{address[1]}" if address else "unknown"
 
     async def send(self, frame: bytes) -> None:
-        """See `Connection`."""
         try:
             await self._socket.send(frame)
         except ConnectionClosed as error:
             raise EndedError(f"the connection has ended: {error}") from None
 
     async def receive(self) -> bytes:
-        """See `Connection`. A text, which is no frame, is handed on as its bytes."""
+        """Return the next frame. A text, which is no frame, is handed on as its bytes."""
         try:
             frame = await self._socket.recv(decode=False)
         except ConnectionClosed as error:
@@ -44,13 +47,11 @@ class SocketConnection:
         return bytes(frame)
 
     async def close(self, reason: str = "") -> None:
-        """See `Connection`."""
         with suppress(ConnectionClosed):
             # A websocket's reason has at most 123 bytes.
             await self._socket.close(reason=reason.encode()[:120].decode(errors="ignore"))
 
     def drop(self) -> None:
-        """See `Connection`."""
         self._socket.transport.abort()
 
 
@@ -67,18 +68,7 @@ async def listening(
         await handler(SocketConnection(socket))
 
     try:
-        # Heartbeats are our own; frames are float32, which hardly can be compressed.
-        server = await serve(
-            take,
-            host,
-            port,
-            ssl=tls,
-            max_size=frame_bytes,
-            max_queue=BACKLOG,
-            compression=None,
-            ping_interval=None,
-            server_header=None,
-        )
+        server = await serve(take, host, port, ssl=tls, max_size=frame_bytes, server_header=None, **OPTIONS)
     except OSError as error:
         raise PortError(f"cannot listen at {host}:{port}: {system_says(error)}") from None
     try:
@@ -93,9 +83,7 @@ def to(url: str, frame_bytes: int, tls: ssl.SSLContext | None = None) -> Connect
 
     async def connect() -> Connection:
         try:
-            socket = await websocket_connect(
-                url, ssl=tls, max_size=frame_bytes, max_queue=BACKLOG, compression=None, ping_interval=None
-            )
+            socket = await websocket_connect(url, ssl=tls, max_size=frame_bytes, **OPTIONS)
         except ssl.SSLCertVerificationError as error:
             raise UntrustedError(f"{url} has not the certificate that it should have: {error.verify_message}") from None
         except ssl.SSLError as error:

@@ -251,10 +251,10 @@ class TaskRunner:
             await self._say(Scores(request.request, None, activity.report(self._clock.now)))
             return
         answered, scoring, loop = True, None, asyncio.get_running_loop()
-        arguments = setup.number, request.turn, models, request.attacks, request.last_version, request.last_turn
         for phase in setup.scoring_phases(request, len(models)):
             if phase.sending is None:
-                score = partial(setup.training.score, *arguments, own=setup.training.own_layers(setup.number))
+                own = setup.training.own_layers(setup.number)
+                score = partial(setup.training.score, setup.number, request, models, own)
                 scoring = loop.run_in_executor(setup.executor, score)
             await self._wait(activity, phase.sending, phase.duration_s, phase.name)
             if phase.sending is None and scoring is not None:

@@ -60,7 +60,7 @@ class Pipe:
     def __init__(self) -> None:
         self._frames: deque[bytes] = deque()
         self._ended = False
-        self._moved = asyncio.Event()
+        self._changed = asyncio.Event()
 
     async def put(self, frame: bytes) -> None:
         """Send a frame as soon as there is room for it."""
@@ -69,7 +69,7 @@ class Pipe:
         if self._ended:
             raise EndedError("the connection has ended")
         self._frames.append(frame)
-        self._moved.set()
+        self._changed.set()
 
     async def get(self) -> bytes:
         """The next frame."""
@@ -77,40 +77,30 @@ class Pipe:
             if self._ended:
                 raise EndedError("the connection has ended")
             await self._change()
-        self._moved.set()
+        self._changed.set()
         return self._frames.popleft()
 
     def end(self) -> None:
         """Nothing more is sent."""
         self._ended = True
-        self._moved.set()
+        self._changed.set()
 
     async def _change(self) -> None:
-        self._moved.clear()
-        await self._moved.wait()
+        self._changed.clear()
+        await self._changed.wait()
 
 
 class MemoryConnection:
-    """One end of a connection within a process. Frames take no time."""
+    """One end of a connection within a process, see `Connection`. Frames take no time."""
 
     def __init__(self, peer: str, incoming: Pipe, outgoing: Pipe) -> None:
-        self.peer = peer
-        self._incoming, self._outgoing = incoming, outgoing
-
-    async def send(self, frame: bytes) -> None:
-        """See `Connection`."""
-        await self._outgoing.put(frame)
-
-    async def receive(self) -> bytes:
-        """See `Connection`."""
-        return await self._incoming.get()
+        self.peer, self._incoming, self._outgoing = peer, incoming, outgoing
+        self.send, self.receive = outgoing.put, incoming.get
 
     async def close(self, reason: str = "") -> None:
-        """See `Connection`."""
         self.drop()
 
     def drop(self) -> None:
-        """See `Connection`."""
         self._outgoing.end()
         self._incoming.end()
 
@@ -123,7 +113,7 @@ class Memory:
         self._served: set[asyncio.Task[None]] = set()
 
     async def connect(self) -> Connection:
-        """A new connection to it."""
+        """Return a new connection to it."""
         up, down = Pipe(), Pipe()
         served = asyncio.ensure_future(self.handler(MemoryConnection("memory", up, down)))
         self._served.add(served)

@@ -33,7 +33,6 @@ _ALIGNED = 8
 
 S = TypeVar("S")
 
-
 PLAIN, PACKED = 0, 1
 """How the models of a frame are written."""
 
@@ -64,18 +63,16 @@ _encoder = msgspec.msgpack.Encoder()
 
 def encode(message: Message, models: Vector | Download | None = None) -> bytes:
     """`message` as a frame. `models`: (rows, columns) float32 that come with it, or one as it is sent; None: none."""
-    header = _encoder.encode(message)
-    padding = bytes(-(_HEAD.size + len(header)) % _ALIGNED)
-    if isinstance(models, Download):
-        if models.payload is not None:
-            head = _HEAD.pack(MAGIC, VERSION, PACKED, len(header), 1, len(models.model))
-            return b"".join((head, header, padding, models.payload))
-        models = models.model[None]
-    rows, columns = (0, 0) if models is None else models.shape
-    head = _HEAD.pack(MAGIC, VERSION, PLAIN, len(header), rows, columns)
-    if models is None:
-        return b"".join((head, header, padding))
-    return b"".join((head, header, padding, np.ascontiguousarray(models, dtype="<f4").data))
+    header, form, rows, columns = _encoder.encode(message), PLAIN, 0, 0
+    payload: bytes | memoryview = b""
+    if isinstance(models, Download) and models.payload is not None:
+        form, rows, columns, payload = PACKED, 1, len(models.model), models.payload
+    elif models is not None:
+        plain = models.model[None] if isinstance(models, Download) else models
+        rows, columns = plain.shape
+        payload = np.ascontiguousarray(plain, dtype="<f4").data
+    head = _HEAD.pack(MAGIC, VERSION, form, len(header), rows, columns)
+    return b"".join((head, header, bytes(-(_HEAD.size + len(header)) % _ALIGNED), payload))
 
 
 class Decoder(Generic[S]):
@@ -120,8 +117,16 @@ class Decoder(Generic[S]):
             raise WireError(
                 f"at most {limits.rows} models of {limits.columns} parameters may come, got {rows} of {columns}"
             )
-        if rows and self._packing is not None and self._always_packed is not None:
-            self._check_packed(form, columns, self._packing, self._always_packed)
+        wanted = self._always_packed
+        if rows and self._packing is not None and wanted is not None:
+            if form == PACKED and columns != wanted:
+                raise WireError(f"what is packed must be an update of {wanted} parameters, got {columns}")
+            if form == PLAIN and columns == wanted:
+                kind = kind_of(self._packing)
+                raise WireError(
+                    f"updates of {wanted} parameters come packed here ({kind}), got float32; both sides need the same "
+                    "compression"
+                )
         start = _HEAD.size + length
         start += -start % _ALIGNED
         size = 4 * rows * columns if packing is None else packing.payload_bytes(columns)
@@ -134,27 +139,13 @@ class Decoder(Generic[S]):
             message = self._decoder.decode(view[_HEAD.size : _HEAD.size + length])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise WireError(f"not a message: {shortened(error, 200)}") from None
-        models = self._unpacked(view[start:], columns, packing) if packing else np.frombuffer(view[start:], dtype="<f4")
+        try:
+            models = packing.unpacked(view[start:], columns) if packing else np.frombuffer(view[start:], dtype="<f4")
+        except ValueError as error:
+            raise WireError(f"not a packed model: {shortened(error, 200)}") from None
         models = models.reshape(rows, columns)
         models.flags.writeable = False
         return message, models
-
-    @staticmethod
-    def _check_packed(form: int, columns: int, packing: Compression, wanted: int) -> None:
-        if form == PACKED and columns != wanted:
-            raise WireError(f"what is packed must be an update of {wanted} parameters, got {columns}")
-        if form == PLAIN and columns == wanted:
-            kind = kind_of(packing)
-            raise WireError(
-                f"updates of {wanted} parameters come packed here ({kind}), got float32; both sides need the same "
-                "compression"
-            )
-
-    def _unpacked(self, payload: memoryview, columns: int, packing: Compression) -> Vector:
-        try:
-            return packing.unpacked(payload, columns)
-        except ValueError as error:
-            raise WireError(f"not a packed model: {shortened(error, 200)}") from None
 
 
 def client_decoder(n_parameters: int, packing: Compression | None = None) -> Decoder[FromServer]:

@@ -9,6 +9,7 @@ from asyncfl.federation.prepare import Federation, prepare
 from asyncfl.federation.resolve import resolve
 from asyncfl.live.local_training import LocalTraining
 from asyncfl.live.run import training_of
+from asyncfl.live.vocabulary import Judge
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 from tests.live.conftest import SMALL
@@ -46,12 +47,12 @@ def test_scores_use_the_personal_layers_at_their_beginning() -> None:
     began = training.own_layers(1)
     assert began is not None
     models = np.random.default_rng(0).standard_normal((8, federation.learner.n_parameters)).astype(np.float32)
-    before = training.score(1, 0, models, False, 0, 0)
+    before = training.score(1, Judge(0, 0), models)
     done = training.train(assignment(federation, 0), False)
     own = training._path().personal
     assert own is not None
     np.testing.assert_array_equal(own.of(1), own.learner.initial)
     training.keep(1, done)
     training.personal.put(1, -began)  # type: ignore[union-attr]
-    assert (training.score(1, 0, models, False, 0, 0) != before).any()
-    np.testing.assert_array_equal(training.score(1, 0, models, False, 0, 0, began), before)
+    assert (training.score(1, Judge(0, 0), models) != before).any()
+    np.testing.assert_array_equal(training.score(1, Judge(0, 0), models, began), before)

@@ -38,7 +38,7 @@ from asyncfl.live.flower.records import (
 )
 from asyncfl.live.joining import drop_server_parts
 from asyncfl.live.run import training_of
-from asyncfl.live.vocabulary import Welcome
+from asyncfl.live.vocabulary import Judge, Welcome
 from asyncfl.live.wire import client_decoder
 from asyncfl.scenario import Scenario
 from asyncfl.trace.events import NO_EPOCH, epochs_detail
@@ -190,9 +190,9 @@ class FlowerClient:
         """Reply with the scores of models (n_models, n_parameters) on its own data, if its budget allows."""
         if self._budgets is not None and (self._spent or not self._keep("scores", len(models))):
             return Reply()
-        turn, last = int(config["turn"]), (int(config["last-version"]), int(config["last-turn"]))
-        scores = self._trainer.score(self.number, turn, models, bool(config["attacks"]), *last)
-        return Reply(metrics={"scores": [float(one) for one in scores]})
+        turn, last_version, last_turn = (int(config[name]) for name in ("turn", "last-version", "last-turn"))
+        judge = Judge(0, turn, 0, last_version, last_turn, bool(config["attacks"]))
+        return Reply(metrics={"scores": self._trainer.score(self.number, judge, models).tolist()})
 
 
 def client_app() -> ClientApp:
