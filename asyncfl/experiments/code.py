@@ -113,7 +113,6 @@ def _reached(
 
 @cache
 def _path(module: str) -> Path | None:
-    """Return the file of a module of the package; None where there is no such module."""
     if module != "asyncfl" and not module.startswith("asyncfl."):
         return None
     return file_of(module, Path(__file__).resolve().parents[2])

@@ -27,7 +27,6 @@ def plain(value: Any) -> Any:
 
 
 def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
-    """Write a table as CSV."""
     with atomic_file(path) as part:
         frame.to_csv(part, index=False, float_format="%.10g", lineterminator="\n")
 

@@ -53,7 +53,6 @@ def rule_name(prefix: str, name: str) -> str:
 
 
 def _shared_rules(names: dict[str, Path]) -> list[Fault]:
-    """Return a fault for each experiment of which a rule would have the name of another."""
     faults, taken = [], dict.fromkeys(RULES, "the workflow itself")
     for name in names:
         for rule in (rule_name(step, name) for step in STEPS):

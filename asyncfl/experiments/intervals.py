@@ -142,7 +142,6 @@ def difference(a: Sample, b: Sample) -> Estimate:
 
 
 def mean(sample: Sample) -> Estimate:
-    """Return the mean over the seeds, with its interval."""
     return Estimate.of(sample.values)
 
 

@@ -158,7 +158,6 @@ def axis_label(axis: str, plain_text: bool = False) -> str:
 
 
 def value_label(value: Any, axis: str = "") -> str:
-    """Return a value of an axis in words."""
     if isinstance(value, dict):
         return str(value.get("kind", ", ".join(f"{k}: {v}" for k, v in value.items())))
     if value is None:

@@ -74,7 +74,6 @@ def _without(raw: dict[str, Any], faulty: set[str]) -> Experiment | None:
 
 
 def _large(experiment: Experiment) -> Iterator[Fault]:
-    """Yield grids that have too many points."""
     grids = {"axes": experiment.grid("full"), **{f"bounds.{name}": b.grid() for name, b in experiment.bounds.items()}}
     for place, grid in grids.items():
         if (number := math.prod(map(len, grid.values()))) > MOST_CELLS:
@@ -123,7 +122,6 @@ def _scenario_faults(raw: dict[str, Any]) -> list[Fault]:
 
 
 def _healed(scenario: dict[str, Any], faults: list[Fault]) -> dict[str, Any]:
-    """Return the scenario without its faulty fields, so that axes can be checked too."""
     healed = copy.deepcopy(scenario)
     for fault in faults:
         *parents, last = fault.field.removeprefix("scenario.").split(".")

@@ -66,7 +66,6 @@ class Planned:
 
     @property
     def cells(self) -> Runs:
-        """The runs at the first look."""
         return self.looks[0]
 
     def at(self, counts: Sequence[int]) -> Runs:

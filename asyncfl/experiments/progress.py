@@ -22,7 +22,6 @@ def expect(jobs: Iterable[WorkflowJob]) -> None:
 
 
 def expected() -> tuple[WorkflowJob, ...]:
-    """Return the jobs that `expect` stored."""
     return tuple(_EXPECTED)
 
 
@@ -43,7 +42,6 @@ class WorkflowProgress:
 
     @property
     def beginning(self) -> str:
-        """The line before all others."""
         there, total = self._done.total(), self._total.total()
         return f"{there} of {total} runs are there; {len(self._todo)} jobs compute the others"
 

@@ -193,7 +193,6 @@ class Experiment(Described):
 
     @property
     def all_figures(self) -> tuple[Figure, ...]:
-        """Every figure, in the order of the file."""
         return self.figures if self.figure is None else (self.figure, *self.figures)
 
     def margin_why(self, claim: Claim) -> str:
@@ -263,7 +262,6 @@ class Experiment(Described):
 
 
 def is_number(text: str) -> bool:
-    """Return whether a label reads as a number."""
     try:
         float(text)
     except ValueError:

@@ -178,5 +178,4 @@ def _run(description: dict[str, Any], folder: Path, limits: Limits) -> Swept:
 
 
 def cores() -> int:
-    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -202,7 +202,6 @@ def write_timeline(timelines: Sequence[Timeline], caption: str, folder: Path, sc
 
 
 def timeline_folder(folder: Path, scenario: str) -> OwnFolder:
-    """Return the folder for the timeline of the scenario with this digest."""
     return OwnFolder(folder, "timeline", scenario)
 
 
@@ -233,7 +232,6 @@ def _lines(timelines: Sequence[Timeline]) -> list[tuple[Timeline, dict[str, Any]
 
 
 def _thin(length: int) -> Counts:
-    """Return indices of at most POINTS of `length` points, both ends among them."""
     return np.unique(np.linspace(0, length - 1, min(length, POINTS)).round().astype(np.int64))
 
 

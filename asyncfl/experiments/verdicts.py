@@ -189,7 +189,6 @@ def needed(by: Decided) -> float:
 
 
 def frame(verdicts: list[ClaimVerdict]) -> pd.DataFrame:
-    """Return verdicts as a table, one row each."""
     return pd.DataFrame([asdict(v) for v in verdicts], columns=[f.name for f in fields(ClaimVerdict)])
 
 

@@ -161,7 +161,6 @@ class ClaimBase(Referring):
         return f"{comparison.about} {self.in_words(low, high)}{comparison.asked}"
 
     def read(self, grid: Grid, at: Where) -> Sample:
-        """Return the claim's value at a point by seed, on the scale that the claim is judged on."""
         found = grid.seeds_of(self.value, at, self.low_is_good)
         return Sample(found.seeds, self.on_scale(found.values))
 
@@ -234,7 +233,6 @@ class ClaimBase(Referring):
         return self.amount(mean)
 
     def amount(self, value: float) -> str:
-        """Return a number of the claim's value with its unit; that of an axis has none."""
         return quantity(value, "" if self._parts["axis"] else unit_of(self.column))
 
     def in_words(self, low: float, high: float) -> str:
@@ -245,13 +243,11 @@ class ClaimBase(Referring):
             return f"a factor in [{_side(np.exp(low), '')}, {_side(np.exp(high), '')}]"
 
     def interval(self, low: float, high: float) -> str:
-        """Return an interval of the claim's value in words; one without width is a number."""
         unit = unit_of(self.column)
         return _side(low, unit) if low == high else f"[{_side(low, unit)}, {_side(high, unit)}]"
 
 
 def _side(value: float, unit: str) -> str:
-    """Return an end of an interval in words."""
     if np.isinf(value):
         return "−∞" if value < 0 else "∞"
     return quantity(value + 0.0, unit) if unit in SCALES else f"{value + 0.0:.3g}"

@@ -58,11 +58,9 @@ class AlongClaim(ClaimBase):
         return f"{axis_label(self.along, plain_text=True)} {listed}{left_out}"
 
     def named(self, value: Any) -> str:
-        """Return a point of the axis in words."""
         return value_label(value, self.along)
 
     def cells(self, at: Where, *points: Any) -> Cells:
-        """Return the cells at these points of the axis."""
         return tuple({**at, self.along: point} for point in points)
 
 

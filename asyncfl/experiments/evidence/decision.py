@@ -1,4 +1,4 @@
-"""Comparisons put together to an answer, and the looks at which answers may be given.
+"""The answer that follows from comparisons, and the looks at which answers may be given.
 
 A claim that needs all of its comparisons holds where each of them does, each at the full level, and its p-value is the
 largest of theirs. It does not hold where one of them fails; since any of n may fail by chance, each has an n-th of the
@@ -12,7 +12,6 @@ comparison crosses its level decides it for good: seeds that are added later cha
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -36,12 +35,12 @@ Kind = Literal["statistical", "count", "deterministic"]
 
 @dataclass(frozen=True)
 class Looks:
-    """At how many of the planned seeds answers may be given."""
+    """Numbers of the planned seeds at which answers may be given."""
 
     seeds: tuple[int, ...] = ()
     """All seeds, in the order in which they are run."""
     at: tuple[int, ...] = ()
-    """Numbers of seeds, ascending; empty: one look, at whatever there is."""
+    """Numbers of seeds, ascending; empty: one look, at all seeds that there are."""
 
     @property
     def alpha(self) -> float:
@@ -51,22 +50,17 @@ class Looks:
     def cuts(self, seeds: Seeds) -> Iterator[tuple[int, Seeds]]:
         """Yield (number of the look from 0, its seeds) of each look for which `seeds` are enough.
 
-        The first look is made with what there is.
+        The first look is made with the seeds that there are.
         """
         if not self.at:
             yield 0, seeds
         for number, count in enumerate(self.at):
             wanted = np.array(self.seeds[:count], dtype=np.int64)
-            if np.isin(wanted, seeds).all():
-                yield number, wanted
-                continue
-            if number == 0:
-                yield 0, seeds[np.isin(seeds, wanted)]
-            return
-
-    def after(self, number: int) -> int | None:
-        """Seeds of the next look; None after the last one."""
-        return self.at[number + 1] if number + 1 < len(self.at) else None
+            enough = bool(np.isin(wanted, seeds).all())
+            if enough or number == 0:
+                yield number, wanted if enough else seeds[np.isin(seeds, wanted)]
+            if not enough:
+                return
 
 
 ONE_LOOK = Looks()
@@ -80,9 +74,6 @@ class Decided:
     answer: Answer
     reading: Reading
     """At the look that decided, or the last one made."""
-    p_holds: float
-    """Over all looks: that of the reading, times what a look's level lacks of the whole."""
-    p_fails: float
     alpha: float
     """Level of the look, in each direction."""
     more: int | None
@@ -97,6 +88,7 @@ class Decision:
 
     answer: Answer
     p_holds: float
+    """p-value of the answer `holds` over all looks: that of a reading, times what a look's level lacks of the whole."""
     p_fails: float
     by: Decided
     """Holds: the least clear comparison; does not hold: the one that fails; not decided: the one that is missing."""
@@ -107,30 +99,21 @@ class Decision:
     @property
     def p(self) -> float:
         """p-value of the answer; undecided, of the likelier one."""
-        if self.answer == "not decided":
-            return min(self.p_holds, self.p_fails)
-        return self.p_holds if self.answer == "holds" else self.p_fails
-
-
-class ClaimEvidence(ABC):
-    """Comparisons that a claim rests on."""
-
-    @abstractmethod
-    def decide(self, looks: Looks = ONE_LOOK, holds_part: float = 1.0, fails_part: float = 1.0) -> Decision:
-        """Answer the claim. `holds_part`, `fails_part`: part of the level that each answer may use up."""
+        p = {"holds": self.p_holds, "does not hold": self.p_fails}
+        return p.get(self.answer, min(p.values()))
 
 
 @dataclass(frozen=True)
-class Comparison(ClaimEvidence):
-    """Something measured against something: seed by seed, how far it is on the claim's side."""
+class Comparison:
+    """A measured value against a threshold or another: seed by seed, how far it is on the claim's side."""
 
     seeds: Seeds
     excess: Floats
     """(n_seeds,) above 0 where the seed is on the claim's side, 0 for a tie, +-inf for a diverged side."""
     about: str
-    """What is compared, in words that the effect follows."""
+    """The subject, in words before the effect."""
     asked: str = ""
-    """What is asked of it, in words that follow the effect."""
+    """The requirement, in words after the effect."""
     strict: bool = True
     """Whether a tie speaks against the claim."""
     kind: Kind = "statistical"
@@ -145,10 +128,11 @@ class Comparison(ClaimEvidence):
     """Axis values of the cells that it reads; an axis that is not named: at all its values."""
 
     def shown(self, excess: float) -> float:
-        """The effect that an excess stands for."""
+        """Return the effect of an excess."""
         return excess if self.kind == "count" else self.threshold + self.sign * excess
 
     def decide(self, looks: Looks = ONE_LOOK, holds_part: float = 1.0, fails_part: float = 1.0) -> Decision:
+        """Answer the claim. `holds_part`, `fails_part`: part of the level that each answer may use up."""
         alpha = looks.alpha
         answer: Answer = "not decided"
         futile = False
@@ -160,31 +144,29 @@ class Comparison(ClaimEvidence):
                 answer = "does not hold"
             elif number == len(looks.at) - 2:
                 futile = abs(reading.t) < FUTILE_T
-            decided = answer != "not decided" or futile
-            more = None if decided or reading.test == "exact" else looks.after(number)
-            if decided:
+            later = None if reading.test == "exact" or not looks.at[number + 1 :] else looks.at[number + 1]
+            if answer != "not decided" or futile:
+                later = None
                 break
+        by = Decided(self, answer, reading, alpha, later, futile)
         p_holds, p_fails = (min(1.0, p * ALPHA / alpha) for p in (reading.p_holds, reading.p_fails))
-        by = Decided(self, answer, reading, p_holds, p_fails, alpha, more, futile)
-        return Decision(answer, p_holds, p_fails, by, 1, () if more is None else (by,))
+        return Decision(answer, p_holds, p_fails, by, 1, () if later is None else (by,))
 
     def read(self, excess: Floats, alpha: float) -> Reading:
         """Test these seeds, by the test that the numbers allow."""
         n = len(excess)
-        if n == 0:
-            return signs(excess, self.strict, alpha)
-        if self.kind == "deterministic":
+        if self.kind == "deterministic" and n:
             return exact(excess, self.strict)
-        if self.kind == "count":
+        if self.kind == "count" and n:
             return runs(int((excess <= 0).sum() if self.strict else (excess < 0).sum()), n, self.tolerated, alpha)
-        if not np.isfinite(excess).all() or n < 2 or np.ptp(excess) <= RESOLUTION * np.abs(excess).max():
+        if n < 2 or not np.isfinite(excess).all() or np.ptp(excess) <= RESOLUTION * np.abs(excess).max():
             return signs(excess, self.strict, alpha)
         return student(excess, alpha)
 
 
 @dataclass(frozen=True)
-class AllOf(ClaimEvidence):
-    """True where all of its parts are."""
+class AllOf:
+    """Evidence of a claim that is true where all of its parts are."""
 
     parts: Sequence[ClaimEvidence]
 
@@ -193,8 +175,8 @@ class AllOf(ClaimEvidence):
 
 
 @dataclass(frozen=True)
-class AnyOf(ClaimEvidence):
-    """True where one of its parts is."""
+class AnyOf:
+    """Evidence of a claim that is true where one of its parts is."""
 
     parts: Sequence[ClaimEvidence]
 
@@ -202,33 +184,34 @@ class AnyOf(ClaimEvidence):
         return any_of([part.decide(looks, holds_part / len(self.parts), fails_part) for part in self.parts])
 
 
+ClaimEvidence = Comparison | AllOf | AnyOf
+
+
 def all_of(found: Sequence[Decision]) -> Decision:
     """Decide what needs all of its parts, each of which had its part of the level for `does not hold`."""
     p_holds, p_fails = max(d.p_holds for d in found), min(1.0, len(found) * min(d.p_fails for d in found))
-    count = sum(d.comparisons for d in found)
-    if failing := [d for d in found if d.answer == "does not hold"]:
-        return Decision("does not hold", p_holds, p_fails, min(failing, key=_p_fails).by, count, ())
     undecided = [d for d in found if d.answer == "not decided"]
-    if not undecided:
-        return Decision("holds", p_holds, p_fails, max(found, key=_p_holds).by, count, ())
     wanting = [one for d in undecided for one in d.wanting]
+    if failing := [d for d in found if d.answer == "does not hold"]:
+        best, wanting = min(failing, key=_p_fails), []
+    else:
+        best = max(undecided or found, key=_p_holds)
     if any(not d.wanting for d in undecided):
         # it cannot hold any more: seeds could only show that it does not
         wanting = [one for one in wanting if one.reading.t < 0]
-    return Decision("not decided", p_holds, p_fails, max(undecided, key=_p_holds).by, count, tuple(wanting))
+    return Decision(best.answer, p_holds, p_fails, best.by, sum(d.comparisons for d in found), tuple(wanting))
 
 
 def any_of(found: Sequence[Decision]) -> Decision:
     """Decide what needs one of its parts, each of which had its part of the level for `holds`."""
     p_holds, p_fails = min(1.0, len(found) * min(d.p_holds for d in found)), max(d.p_fails for d in found)
-    count = sum(d.comparisons for d in found)
-    if holding := [d for d in found if d.answer == "holds"]:
-        return Decision("holds", p_holds, p_fails, min(holding, key=_p_holds).by, count, ())
     undecided = [d for d in found if d.answer == "not decided"]
-    if not undecided:
-        return Decision("does not hold", p_holds, p_fails, max(found, key=_p_fails).by, count, ())
-    wanting = tuple(one for d in undecided for one in d.wanting)
-    return Decision("not decided", p_holds, p_fails, min(undecided, key=_p_holds).by, count, wanting)
+    wanting = [one for d in undecided for one in d.wanting]
+    if holding := [d for d in found if d.answer == "holds"]:
+        best, wanting = min(holding, key=_p_holds), []
+    else:
+        best = min(undecided, key=_p_holds) if undecided else max(found, key=_p_fails)
+    return Decision(best.answer, p_holds, p_fails, best.by, sum(d.comparisons for d in found), tuple(wanting))
 
 
 def _p_holds(decision: Decision) -> tuple[float, float]:
@@ -241,5 +224,4 @@ def _p_fails(decision: Decision) -> tuple[float, float]:
 
 def _effect(decision: Decision) -> float:
     # Of equal p-values, as those of values without randomness are, the effect tells which is the less clear one.
-    effect = decision.by.reading.effect
-    return 0.0 if np.isnan(effect) else effect
+    return float(np.nan_to_num(decision.by.reading.effect, nan=0.0, posinf=np.inf, neginf=-np.inf))

@@ -1,4 +1,4 @@
-"""One comparison at one look: how well the numbers fit the claim being false, and the claim being true.
+"""Tests of one comparison at one look: how well the numbers fit a false claim, and a true one.
 
 Everywhere `excess` is oriented so that the claim says "above 0". Which test is made follows from the numbers:
 
@@ -31,7 +31,7 @@ def fewest_signs(alpha: float) -> int:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the seeds of one look say about one comparison."""
+    """Result of the test of one comparison at one look."""
 
     test: Test
     """`none`: too few seeds for any test."""
@@ -52,7 +52,7 @@ class Reading:
 
 
 def student(excess: Floats, alpha: float) -> Reading:
-    """Student's t of finite values that vary. excess: (n,), n >= 2."""
+    """Test finite values that vary by Student's t. excess: (n,), n >= 2."""
     from scipy.special import stdtr, stdtrit  # scipy is slow to import, and reading an experiment needs none of it
 
     n = len(excess)
@@ -63,7 +63,7 @@ def student(excess: Floats, alpha: float) -> Reading:
 
 
 def signs(excess: Floats, strict: bool, alpha: float) -> Reading:
-    """Exact test of the median by signs, with its interval between two of the values.
+    """Test the median by signs, exactly, with its interval between two of the values.
 
     excess: (n,), +-inf allowed. strict: a tie speaks against the claim, else for it.
     Nothing follows from fewer seeds than `fewest_signs`.
@@ -89,10 +89,7 @@ def signs(excess: Floats, strict: bool, alpha: float) -> Reading:
 
 
 def runs(broken: int, n: int, tolerated: float, alpha: float) -> Reading:
-    """Exact binomial test that at most a share `tolerated` of runs breaks the claim; Clopper and Pearson's interval.
-
-    broken: runs that break it, of `n`.
-    """
+    """Test exactly that at most a share `tolerated` of `n` runs breaks the claim; Clopper and Pearson's interval."""
     from scipy.special import bdtr, bdtrc, betaincinv
 
     p_holds, p_fails = float(bdtr(broken, n, tolerated)), 1.0 if broken == 0 else float(bdtrc(broken - 1, n, tolerated))
@@ -104,7 +101,7 @@ def runs(broken: int, n: int, tolerated: float, alpha: float) -> Reading:
 
 
 def exact(excess: Floats, strict: bool) -> Reading:
-    """The answer of values without randomness. excess: (n,), n >= 1, all the same."""
+    """Compare values without randomness with 0. excess: (n,), n >= 1, all the same."""
     value = float(excess[0])
     holds = value > 0 if strict else value >= 0
     t = np.inf if holds else -np.inf
@@ -144,7 +141,7 @@ def clean_runs_needed(tolerated: float, alpha: float) -> int:
 
 
 def chance(effect: float, sd: float, seeds: ArrayLike, alpha: float) -> Floats:
-    """Probability that `seeds` seeds show an effect of this size, at a one-sided level `alpha`."""
+    """Return the probability that `seeds` seeds show an effect of this size, at a one-sided level `alpha`."""
     from scipy.special import nctdtr, stdtrit
 
     n = np.asarray(seeds)

@@ -29,32 +29,27 @@ class Sample:
     @property
     def is_constant(self) -> bool:
         """Whether at least two seeds have the same value, and all of them."""
-        known = self.values[~np.isnan(self.values)]
-        if len(known) < 2 or len(known) < len(self.values):
+        x = self.values
+        if len(x) < 2 or np.isnan(x).any():
             return False
-        return bool(np.isinf(known).all() and (known == known[0]).all()) or bool(
-            np.isfinite(known).all() and np.ptp(known) <= RESOLUTION * np.abs(known).max()
-        )
+        return bool((x == x[0]).all() or (np.isfinite(x).all() and np.ptp(x) <= RESOLUTION * np.abs(x).max()))
 
     def among(self, seeds: Seeds) -> Sample:
-        """The values of these seeds only."""
+        """Return the values of these seeds only."""
         kept = np.isin(self.seeds, seeds)
         return Sample(self.seeds[kept], self.values[kept])
 
 
 def pair(a: Sample, b: Sample) -> tuple[Sample, Sample]:
-    """Both samples at the seeds that both have; a seed of one alone, or that says nothing in one, is left out."""
-    if not np.array_equal(a.seeds, b.seeds):
-        both = np.intersect1d(a.seeds, b.seeds)
-        a, b = a.among(both), b.among(both)
-    known = ~(np.isnan(a.values) | np.isnan(b.values))
-    if known.all():
-        return a, b
-    return Sample(a.seeds[known], a.values[known]), Sample(b.seeds[known], b.values[known])
+    """Return both samples at the seeds at which both have a value."""
+    both, of_a, of_b = np.intersect1d(a.seeds, b.seeds, return_indices=True)
+    x, y = a.values[of_a], b.values[of_b]
+    known = ~(np.isnan(x) | np.isnan(y))
+    return Sample(both[known], x[known]), Sample(both[known], y[known])
 
 
 def excess(larger: Floats, smaller: Floats, by: float, log: bool = False) -> Floats:
-    """By how much `larger` exceeds `smaller` by more than `by`; exactly 0 where the two are the same.
+    """Return by how much `larger` exceeds `smaller` by more than `by`; exactly 0 where the two are the same.
 
     larger, smaller: (n,), paired. Two infinite values of one sign tie: neither is better. log: the values are
     logarithms, whose differences are relative already.
@@ -70,7 +65,7 @@ def excess(larger: Floats, smaller: Floats, by: float, log: bool = False) -> Flo
 
 
 def q_values(p: ArrayLike) -> Floats:
-    """(n,) of p-values: the share of false ones to expect among all that are at least as small. NaN stays NaN."""
+    """Return for each p-value (n,) the expected share of false ones among all that are as small. NaN stays NaN."""
     p = np.asarray(p, dtype=np.float64)
     q = np.full_like(p, np.nan)
     known = np.flatnonzero(~np.isnan(p))

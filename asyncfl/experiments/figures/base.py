@@ -107,5 +107,4 @@ class FigureBase(Referring):
 
 
 def in_words(axis: str) -> str:
-    """Return an axis in plain words."""
     return axis_label(axis, plain_text=True)

@@ -34,7 +34,6 @@ def rows_of(frame: pd.DataFrame, metric: str, at: Where, scale: Scale | None = N
 
 
 def divided(rows: pd.DataFrame, scale: Scale) -> pd.DataFrame:
-    """Return the rows with mean and interval in units of a scale."""
     if scale.factor == 1:
         return rows
     return rows.assign(**{name: rows[name] / scale.factor for name in ("mean", "low", "high")})
