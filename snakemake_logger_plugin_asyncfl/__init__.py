@@ -15,7 +15,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from asyncfl.experiments.progress import WorkflowProgress, expected
 
 SHOWN = (LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR, LogEvent.ERROR)
-"""Events that are told in Snakemake's own words."""
+"""Events that are shown in Snakemake's own words."""
 
 
 class LogHandler(LogHandlerBase):
@@ -26,12 +26,12 @@ class LogHandler(LogHandlerBase):
         self.rules: dict[int, str] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tells what a record says of the progress; see `logging.Handler`."""
+        """Write the lines of a record; see `logging.Handler`."""
         for line in self.lines(record):
             print(line, file=sys.stderr, flush=True)
 
     def lines(self, record: Any) -> list[str]:
-        """What is written of a record."""
+        """Return the lines that are written for a record."""
         event = getattr(record, "event", None)
         if self.common_settings.dryrun or event in SHOWN or (event is None and record.levelno >= logging.WARNING):
             return [self.format(record)]

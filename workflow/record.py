@@ -23,7 +23,7 @@ EXPERIMENTS = Path(__file__).parent / "experiments"
 
 
 def terms(experiment: Experiment, cell: Cell) -> Recorded:
-    """How the run of a cell is held."""
+    """Return the settings of a cell's live run."""
     for axis, label in cell.values.items():
         if "recorded" in (changes := experiment.changes(axis, label, "full")):
             return Recorded.model_validate(changes["recorded"])
@@ -31,8 +31,7 @@ def terms(experiment: Experiment, cell: Cell) -> Recorded:
 
 
 def record(experiment: Experiment, cell: Cell, whole: bool) -> str:
-    """Hold the run of a cell, and put it in place of its recording, all files of it where `whole`. Returns what it
-    says."""
+    """Run a cell live, replace its recording (with all files where `whole`), and return the printed text."""
     how = terms(experiment, cell)
     place = cell.recording
     assert place is not None

@@ -28,9 +28,9 @@ INSIDE = (
 """Packages and modules whose code counts in the digest of a step after the runs."""
 STEPS = {
     "attacks": ("attacks",),
-    "analysis": ("table_files", "figure_files", "verdicts"),
+    "analysis": ("analysis", "verdicts"),
     "looks": ("next_looks",),
-    "pages": ("site.runs",),
+    "pages": ("report",),
     "report": ("report",),
 }
 """Step of the workflow -> modules of this package that it begins with."""

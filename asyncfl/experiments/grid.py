@@ -15,7 +15,7 @@ from pydantic import Field
 
 from asyncfl.base.component import Described
 from asyncfl.experiments.csv_files import plain
-from asyncfl.experiments.evidence.samples import Floats, Sample
+from asyncfl.experiments.evidence.p_values import Floats, Sample
 from asyncfl.experiments.labels import axis_label, value_label
 
 AxisValues = dict[str, tuple[Any, ...]]

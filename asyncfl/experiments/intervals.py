@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asyncfl.experiments.columns import unit_of
-from asyncfl.experiments.evidence.samples import Sample, pair
+from asyncfl.experiments.evidence.p_values import Sample, pair
 
 LEVEL = 0.95
 OF_TWO = 12.706

@@ -6,31 +6,31 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from itertools import zip_longest
 from pathlib import Path
 
 import pandas as pd
 
+from asyncfl.base.errors import AsyncflError
 from asyncfl.base.files.atomic import write_text
-from asyncfl.experiments.csv_files import write_csv
-from asyncfl.experiments.site.contents import CLIP, MARKS, file_of_paper, papers_of
-from asyncfl.experiments.site.runs import FOLDER as RUNS
-from asyncfl.experiments.site.runs import run_pages
+from asyncfl.experiments.csv_files import read_csv, write_csv
+from asyncfl.experiments.grid import describe
+from asyncfl.experiments.site.contents import CLIP, MARKS, Row, explained, file_of_paper, papers_of, rows_of, with_power
 from asyncfl.experiments.spec import Experiment
-from asyncfl.experiments.verdicts import Finished, all_claims, finished, left_out
-from asyncfl.experiments.wording import (
-    HOW_FIGURES_ARE_READ,
-    SCALE_WARNING,
-    Score,
-    explained,
-    in_words,
-    rows_of,
-    score_of,
-    with_power,
-    wrong_verdicts,
-)
+from asyncfl.experiments.verdicts import Finished, Score, all_claims, finished, left_out, score_of
+from asyncfl.federation.storage import Run
+from asyncfl.view import Window, page
 
+SCALE_WARNING = "At quick scale, which lowers what it simulates, verdicts tell which way to look: no evidence."
+HOW_FIGURES_ARE_READ = (
+    "Where lines of a figure lie on each other, their colours take turns, dash by dash, and their markers stand side "
+    "by side. Around means of two seeds stand these seeds' own values, around those of more the 95 % "
+    "interval, which may reach beyond the picture."
+)
 PAPERS = "papers"
 """Folder of the papers' pages, below the results."""
+ROOM_BYTES = 40_000_000
+"""Most bytes of all pages of runs together: each contains the program that draws it."""
 
 
 def page_files(experiments: Mapping[str, Experiment]) -> list[str]:
@@ -90,10 +90,7 @@ def claims_page(claims: pd.DataFrame, done: Sequence[Finished] = ()) -> str:
     lines += [f"{score_of(claims).in_words}. {wrong_verdicts(claims)} A claim that does not hold stays here.", ""]
     if (claims["scale"] == "quick").any():
         lines += [SCALE_WARNING, ""]
-    lines += [
-        "| experiment | claim | verdict | scale, seeds | measured | why |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines += ["| experiment | claim | verdict | scale, seeds | measured | why |", "|---|---|---|---|---|---|"]
     for row in rows_of(claims):
         verdict = in_words(row).replace("does not hold", "**does not hold**", row["verdict"] == "does not hold")
         seeds = row["scale"] if row["scale"] == "formula" else f"{row['scale']}, {row['seeds']}"
@@ -124,5 +121,66 @@ def write_report(results: str | Path, experiments: Mapping[str, Experiment]) -> 
     claims = all_claims(done, experiments)
     write_csv(claims, root / "claims.csv")
     write_text(claims_page(claims, done), root / "claims.md")
-    write_site(root, done, experiments, claims, run_pages(root / PAPERS / RUNS))
+    write_site(root, done, experiments, claims, run_pages(root / PAPERS / "runs"))
     return score_of(claims)
+
+
+def write_run_pages(root: Path, done: Sequence[Finished], folder: Path, room_bytes: int = ROOM_BYTES) -> int:
+    """Write pages to `folder` and return their number: the first cell of each experiment, then the second, and so on.
+
+    root: the results folder. A run that cannot be shown, as its data are gone for instance, has none.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    written, taken = 0, 0
+    names: dict[str, str] = {}
+    for cells in zip_longest(*map(_cells, done)):
+        for digest, name in (cell for cell in cells if cell is not None):
+            names.setdefault(digest, name)
+    for digest, name in names.items():
+        place = root / "runs" / digest
+        if not place.is_dir():
+            continue
+        try:
+            run = Run.load(place)
+            text = page(run, name, window=Window(seed=run.scenario.seeds[0]))
+        except AsyncflError as error:
+            print(f"{digest}: {error}")
+            continue
+        taken += len(text.encode())
+        if taken > room_bytes:
+            break
+        write_text(text, folder / f"{digest}.html")
+        written += 1
+    return written
+
+
+def run_pages(folder: Path) -> dict[str, str]:
+    """Return digest of a run -> path of its page in `folder`, from the papers' pages."""
+    return {path.stem: f"runs/{path.name}" for path in sorted(folder.glob("*.html"))}
+
+
+def _cells(item: Finished) -> list[tuple[str, str]]:
+    """Return (digest, name) of each run of an experiment."""
+    axes, found = list(item.experiment.grid(item.scale)), []
+    for row in read_csv(item.folder / "cells.csv").to_dict("records"):
+        cell = describe({axis: row[axis] for axis in axes})
+        found.append((str(row["run"]), f"{item.experiment.name}: {cell}" if cell else item.experiment.name))
+    return found
+
+
+def wrong_verdicts(claims: pd.DataFrame) -> str:
+    """Return in one sentence how many of the verdicts may be wrong."""
+    decided = claims[claims["verdict"].isin(["holds", "does not hold"]) & claims["p"].notna()]
+    exact = int((claims["kind"] == "deterministic").sum())
+    without = f" {exact} are without randomness." if exact else ""
+    if len(decided) == 0:
+        return f"No verdict rests on chance.{without}"
+    false = float((decided["q"] * len(decided)).max())
+    few = "fewer than 0.1" if false < 0.1 else f"at most {false:.1f}"
+    return f"Of {len(decided)} verdicts that rest on chance, {few} can be expected to be wrong.{without}"
+
+
+def in_words(row: Row) -> str:
+    """Return a verdict in words, with the way that an undecided one leans."""
+    leaning = row["leaning"] if row["verdict"] == "not decided" else ""
+    return str(row["verdict"]) + (f" (leans to: {leaning})" if leaning else "")

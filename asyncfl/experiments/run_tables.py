@@ -165,7 +165,7 @@ def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, An
     """Return a row per seed with the columns of `WholeRunColumns`: clock, exposure, staleness, robustness, detection.
 
     Also `staleness_mean` over all aggregated updates, `staleness_max`, and where verdicts were given their counts,
-    `precision` (NaN where nobody was accused) and `recall` (NaN where nothing malicious came).
+    `precision` (NaN where no update was flagged) and `recall` (NaN where nothing malicious came).
     """
     by_seed = clients.groupby("seed")
     counted = by_seed.agg(
@@ -213,7 +213,7 @@ def _robustness(rounds: pd.DataFrame) -> pd.DataFrame:
     least = share / (1 - 2 * share) * spread
     sums = pd.DataFrame({"error": made["aggregate_error"], "least": least, "spread": spread, "seed": made["seed"]})
     sums = sums[~outnumbered].groupby("seed").sum()
-    spread = sums["spread"].where(sums["spread"] > 0)  # one honest update in each buffer disagrees with nobody
+    spread = sums["spread"].where(sums["spread"] > 0)  # one honest update in each buffer has no spread
     of = {"kappa": sums["error"] / spread, "kappa_bound": sums["least"] / spread}
     return pd.DataFrame({**of, "outnumbered_share": outnumbered.groupby(made["seed"]).mean()})
 

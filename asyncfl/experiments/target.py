@@ -27,7 +27,7 @@ class Settling(Described):
     """
 
     within: Annotated[float, Field(ge=0)]
-    """By how much it may get better afterwards, in units of the column."""
+    """Improvement that is allowed afterwards, in units of the column."""
     window: Share = 0.1
     """Versions that are averaged, up to the one in question, as a share of those of the run; 0..1, exclusive."""
     watched: Share = 0.2
@@ -55,7 +55,7 @@ class Target(Described):
     settled; infinite where none does."""
 
     cost: Literal["time_s", "round", "bytes_up", "bytes_down", "bytes"] = "time_s"
-    """What is counted: virtual seconds, versions, or bytes on the links (`bytes`: both ways)."""
+    """The cost: virtual seconds, versions, or bytes on the links (`bytes`: both ways)."""
     column: str = "test_accuracy"
     """Column of the run's rounds that has to get there."""
     reaches: float | None = None
@@ -63,7 +63,7 @@ class Target(Described):
     settles: Settling | None = None
     """Instead of a value: when the column has settled."""
     direction: Literal["rises", "falls"] = "rises"
-    """Which way the column goes as training succeeds."""
+    """Direction of the column as training succeeds."""
 
     @model_validator(mode="after")
     def _check_one(self) -> Target:

@@ -85,7 +85,7 @@ class Timeline:
 
     @property
     def attackers_uploads(self) -> float | None:
-        """Attackers' share of the updates that arrived; None where nobody attacks or nothing arrived."""
+        """Attackers' share of the updates that arrived; None without attackers or arrivals."""
         uploads = self.clients["uploads"].sum()
         if not uploads or not self.clients["attacker"].any():
             return None

@@ -15,11 +15,9 @@ from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.claims.base import PointVerdict
 from asyncfl.experiments.csv_files import read_csv, write_csv
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Answer, Decided, Decision, Looks, all_of
-from asyncfl.experiments.evidence.p_values import clean_runs_needed, fewest_signs, seeds_needed, visible
-from asyncfl.experiments.evidence.samples import q_values
+from asyncfl.experiments.evidence.p_values import clean_runs_needed, fewest_signs, q_values, seeds_needed, visible
 from asyncfl.experiments.grid import Grid, MissingError, NotRunError, bound_grid, describe
 from asyncfl.experiments.spec import SCALES, Experiment, Scale
-from asyncfl.experiments.wording import Score, score_of
 
 Verdict = Answer | Literal["not run"]
 """`not run`: the claim is about a part of the experiment that this scale leaves out; no score counts it."""
@@ -243,3 +241,38 @@ def left_out(done: Sequence[Finished], experiments: Mapping[str, Experiment]) ->
     told = [f"Not run yet: {', '.join(missing)}."] if missing else []
     command = f"snakemake --cores 2 --config only={','.join(on_request)}"
     return told + ([f"Run on request at quick scale, and at full scale: {command}"] if on_request else [])
+
+
+@dataclass(frozen=True)
+class Score:
+    """Counts of a table of claims; those about parts that are not run at this scale are in `not_run` alone."""
+
+    holds: int
+    fails: int
+    undecided: int
+    leans_to_holds: int
+    """Of those that are not decided."""
+    leans_to_fails: int
+    not_run: int
+
+    @property
+    def in_words(self) -> str:
+        """The score in a sentence without its full stop."""
+        text = (
+            f"{self.holds + self.fails + self.undecided} claims: {self.holds} hold, {self.fails} do not hold, "
+            f"{self.undecided} are not decided ({self.leans_to_holds} lean to holding, {self.leans_to_fails} to not "
+            "holding)"
+        )
+        return f"{text}; {self.not_run} more are about parts not run at this scale" if self.not_run else text
+
+
+def score_of(claims: pd.DataFrame) -> Score:
+    """Count the verdicts of a table of claims with columns `verdict` and `leaning`."""
+    if not len(claims):
+        return Score(0, 0, 0, 0, 0, 0)
+    counts = claims["verdict"].value_counts()
+    leaning = claims["leaning"][claims["verdict"] == "not decided"].value_counts()
+    holds, fails, undecided, not_run = (
+        int(counts.get(v, 0)) for v in ("holds", "does not hold", "not decided", "not run")
+    )
+    return Score(holds, fails, undecided, int(leaning.get("holds", 0)), int(leaning.get("does not hold", 0)), not_run)

@@ -10,10 +10,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from asyncfl.experiments.figure_files import make_figures
+from asyncfl.experiments.analysis import make_figures, make_tables
 from asyncfl.experiments.report import write_report
 from asyncfl.experiments.spec import Experiment
-from asyncfl.experiments.table_files import make_tables
 from asyncfl.experiments.verdicts import make_verdicts
 from tests.experiments.results_folder import EPSILON, marked_up
 from tests.experiments.results_folder import write_run as write_uneven_run

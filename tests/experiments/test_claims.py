@@ -296,14 +296,7 @@ def test_a_diverged_difference_is_reported_with_its_sign(diverged, difference):
 def two_axes():
     """Best T is 1, 2, 3 for epsilon 10, 20, 30."""
     rows = [
-        {
-            "T": t,
-            "e": e,
-            "seed": seed,
-            "round": 1,
-            "train_loss": abs(t - e / 10) + NOISE[seed] * t,
-            "diverged": False,
-        }
+        {"T": t, "e": e, "seed": seed, "round": 1, "train_loss": abs(t - e / 10) + NOISE[seed] * t, "diverged": False}
         for t in (1, 2, 3)
         for e in (10, 20, 30)
         for seed in range(7)

@@ -28,7 +28,7 @@ def test_the_picture_is_drawn_and_the_same_each_time(tmp_path, clients, classes)
 
 
 def page_of(holdings, folder):
-    """What would be written: the page, and its axes."""
+    """Return the figure that would be written, and its axes."""
     pages = []
     with mock.patch("asyncfl.experiments.class_counts_figure.save", lambda page, stem: pages.append(page)):
         holdings_figure(holdings, "Who holds what", folder / "one")

@@ -1,9 +1,13 @@
+"""Digests of the code that results depend on."""
+
 import ast
+from pathlib import Path
 
 import pytest
 
+import asyncfl.experiments
 from asyncfl.experiments import code
-from asyncfl.experiments.code import code_digest
+from asyncfl.experiments.code import STEPS, code_digest, step_digest
 from asyncfl.scenario import Scenario
 
 PLAIN = {"protocol": {"kind": "sync", "rounds": 2}, "data": {"source": "embedded"}}
@@ -50,7 +54,7 @@ def test_core_code_counts(edited):
 
 def test_the_digest_of_figures_follows_imports_within_the_analysis():
     inside = code.INSIDE
-    reached = code._reached(frozenset(["asyncfl.experiments.table_files"]), None, inside=inside)
+    reached = code._reached(frozenset(["asyncfl.experiments.analysis"]), None, inside=inside)
     assert "asyncfl.experiments.run_tables" in reached
     assert [name for name in reached if not name.startswith(inside)] == []
 
@@ -102,3 +106,38 @@ def test_modules_beside_a_users_component_count(tmp_path, monkeypatch):
     helper.write_text("KIND = 'own_helped:' + 'Mine'\n")
     assert code_digest(own) != before[0]
     assert own.digest() != before[1]
+
+
+EXPERIMENTS = Path(asyncfl.experiments.__file__).parent
+
+
+def reached(step):
+    roots = frozenset(f"asyncfl.experiments.{name}" for name in STEPS[step])
+    return code._reached(roots, None, inside=code.INSIDE)
+
+
+@pytest.mark.parametrize("package", ["figures", "claims"])
+def test_an_analysis_depends_on_every_kind_of_figure_and_claim(package):
+    kinds = {f"asyncfl.experiments.{package}.{path.stem}" for path in (EXPERIMENTS / package).glob("[a-z]*.py")}
+    assert kinds <= reached("analysis")
+
+
+def test_a_step_depends_only_on_modules_that_it_uses():
+    assert "asyncfl.base.figure_style" in reached("analysis")
+    assert "asyncfl.audit.reconstruction.inversion" in reached("attacks")
+    assert not [name for name in reached("analysis") if "audit" in name]
+    assert not [
+        name
+        for name in reached("analysis")
+        if name.startswith(("asyncfl.experiments.site", "asyncfl.experiments.report"))
+    ]
+    assert len({step_digest(step) for step in STEPS}) == len(STEPS)
+
+
+def test_the_report_is_made_anew_where_a_template_is_edited(monkeypatch, tmp_path):
+    before = {step: step_digest(step) for step in STEPS}
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "program").mkdir()
+    monkeypatch.setattr(code, "files", lambda package: tmp_path)
+    after = {step: step_digest(step) for step in STEPS}
+    assert [step for step in STEPS if before[step] != after[step]] == ["pages", "report"]

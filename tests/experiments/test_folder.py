@@ -1,4 +1,4 @@
-"""What a results folder says, of two runs made by hand (`conftest.py`): tables, captions, claims.md.
+"""Tables, captions and claims.md of a results folder of two runs made by hand (`conftest.py`).
 
 Two seeds end at 0.7 and 0.70467 with epsilon 50, at 0.45 and 0.453 with epsilon 60. The interval of two values d apart
 is their mean and t(1, .975) = 12.7062 halves of d around it.
@@ -9,9 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from asyncfl.experiments.figure_files import make_figures
+from asyncfl.experiments.analysis import make_figures, make_tables
 from asyncfl.experiments.report import write_report
-from asyncfl.experiments.table_files import make_tables
 from asyncfl.experiments.verdicts import make_verdicts
 from tests.experiments.results_folder import EPSILON, EVIL, marked_up, write_run
 

@@ -13,11 +13,11 @@ from asyncfl.api import execute
 from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.audit.membership import audit_membership
 from asyncfl.base.errors import ScenarioError
+from asyncfl.experiments.analysis import make_tables
 from asyncfl.experiments.attacks import attack
 from asyncfl.experiments.cells import cells
 from asyncfl.experiments.csv_files import MEMBERSHIP, read_csv
 from asyncfl.experiments.loading import load
-from asyncfl.experiments.table_files import make_tables
 
 DESCRIPTION: dict[str, Any] = {
     "title": "Members",

@@ -1,4 +1,4 @@
-"""Which cells get more seeds, and what the whole engine answers where the truth is known."""
+"""Cells that get more seeds, and answers of the whole engine where the truth is known."""
 
 import math
 from pathlib import Path

@@ -9,13 +9,12 @@ import yaml
 
 from asyncfl.api import execute
 from asyncfl.base.errors import RunError, ScenarioError
+from asyncfl.experiments.analysis import make_figures, make_tables
 from asyncfl.experiments.attacks import attack
 from asyncfl.experiments.cells import cells
 from asyncfl.experiments.csv_files import PICTURES, read_csv
-from asyncfl.experiments.figure_files import make_figures
 from asyncfl.experiments.loading import load
 from asyncfl.experiments.spec import Experiment
-from asyncfl.experiments.table_files import make_tables
 
 DESCRIPTION: dict[str, Any] = {
     "title": "Pictures",

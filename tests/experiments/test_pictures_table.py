@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from asyncfl.base.contact_sheet import decibels
+from asyncfl.experiments.analysis import measured_pictures
 from asyncfl.experiments.csv_files import packed, unpacked
-from asyncfl.experiments.table_files import measured_pictures
 
 
 def test_an_image_is_packed_to_256_levels_and_back():

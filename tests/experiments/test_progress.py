@@ -1,4 +1,4 @@
-"""What is told while the workflow runs."""
+"""Lines that are written while the workflow runs."""
 
 import logging
 from types import SimpleNamespace

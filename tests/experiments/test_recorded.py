@@ -8,10 +8,10 @@ import yaml
 
 from asyncfl.api import simulate
 from asyncfl.base.errors import ScenarioError
+from asyncfl.experiments.analysis import make_tables
 from asyncfl.experiments.cells import Recorded, cells
 from asyncfl.experiments.loading import load
 from asyncfl.experiments.plan import make_plan, runs_among
-from asyncfl.experiments.table_files import make_tables
 from asyncfl.scenario import Scenario
 
 

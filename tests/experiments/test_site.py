@@ -12,19 +12,17 @@ import pandas as pd
 import pytest
 
 from asyncfl.base.errors import RunError
+from asyncfl.experiments.analysis import make_figures
 from asyncfl.experiments.claims import Order
-from asyncfl.experiments.figure_files import make_figures
 from asyncfl.experiments.figures import Curves, Final
-from asyncfl.experiments.report import page_files
+from asyncfl.experiments.report import page_files, run_pages, write_run_pages
 from asyncfl.experiments.site.contents import figure_of, size_of, standard
-from asyncfl.experiments.site.runs import run_pages, write_run_pages
-from asyncfl.experiments.verdicts import Finished
-from asyncfl.experiments.wording import score_of
+from asyncfl.experiments.verdicts import Finished, score_of
 from tests.experiments.results_folder import EPSILON, EVIL, marked_up
 
 
 class Links(HTMLParser):
-    """All that a page loads or leads to, and its anchors."""
+    """Links, loaded files and anchors of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -187,8 +185,8 @@ def test_run_pages_are_written_up_to_the_size_limit(tmp_path: Path, monkeypatch:
         written.append(name)
         return "x" * 100
 
-    monkeypatch.setattr("asyncfl.experiments.site.runs.Run", SimpleNamespace(load=load))
-    monkeypatch.setattr("asyncfl.experiments.site.runs.page", page)
+    monkeypatch.setattr("asyncfl.experiments.report.Run", SimpleNamespace(load=load))
+    monkeypatch.setattr("asyncfl.experiments.report.page", page)
     assert write_run_pages(tmp_path, done, tmp_path / "pages", room_bytes=200) == 2
     assert written == [
         "a: epsilon = 0",

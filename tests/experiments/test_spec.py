@@ -1,4 +1,4 @@
-"""What an experiment says of itself, without reading any file or making any cell."""
+"""Fields of an experiment and their words, without any file or cell."""
 
 from typing import Any
 

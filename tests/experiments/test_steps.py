@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from asyncfl.experiments.analysis import make_figures, make_tables, table_files
 from asyncfl.experiments.csv_files import read_csv
-from asyncfl.experiments.figure_files import make_figures
 from asyncfl.experiments.report import write_report
-from asyncfl.experiments.table_files import make_tables, table_files
 from asyncfl.experiments.verdicts import make_verdicts
 
 

@@ -8,14 +8,7 @@ import yaml
 
 from asyncfl.base.errors import ScenarioError
 from asyncfl.experiments.loading import load
-from asyncfl.experiments.sweep import (
-    Swept,
-    read_axes,
-    run_all,
-    sweep_cells,
-    sweep_of,
-    to_yaml,
-)
+from asyncfl.experiments.sweep import Swept, read_axes, run_all, sweep_cells, sweep_of, to_yaml
 from asyncfl.federation.limits import USUAL, Limits
 
 

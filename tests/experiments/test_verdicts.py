@@ -1,4 +1,4 @@
-"""Why a claim is not decided, which way it leans, and what an answer would take."""
+"""Undecided claims: reason, leaning, and seeds that an answer would take."""
 
 import math
 from types import SimpleNamespace

@@ -5,7 +5,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from asyncfl.experiments.wording import Score, score_of, with_power, wrong_verdicts
+from asyncfl.experiments.report import wrong_verdicts
+from asyncfl.experiments.site.contents import with_power
+from asyncfl.experiments.verdicts import Score, score_of
 
 
 def row(**fields: Any) -> dict[Any, Any]:

@@ -1,4 +1,4 @@
-"""What our own experiments say of the margins that they grant."""
+"""Reasons of the margins in our own experiments."""
 
 from pathlib import Path
 

@@ -17,13 +17,7 @@ TINY: dict[str, Any] = {
     "title": "A tiny grid",
     "source": {"paper": "nbafl", "figure": 2},
     "scenario": {
-        "data": {
-            "dataset": "mnist",
-            "source": "embedded",
-            "clients": 3,
-            "samples_per_client": 10,
-            "test_samples": 20,
-        },
+        "data": {"dataset": "mnist", "source": "embedded", "clients": 3, "samples_per_client": 10, "test_samples": 20},
         "model": {"kind": "mlp", "hidden": [4]},
         "training": {"epochs": 1},
         "protocol": {"kind": "sync", "rounds": 2},

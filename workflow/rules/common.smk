@@ -13,11 +13,11 @@ from asyncfl.experiments.plan import RUN_FILES, make_plan, read_looks
 from asyncfl.experiments.progress import expect
 from asyncfl.base.figure_style import METADATA
 from asyncfl.experiments.code import step_digest
-from asyncfl.experiments.figure_files import CAPTIONS, style_of
+from asyncfl.experiments.analysis import CAPTIONS, style_of
 from asyncfl.experiments.next_looks import hours
 from asyncfl.experiments.verdicts import best_scale
 from asyncfl.experiments.report import page_files
-from asyncfl.experiments.table_files import table_files
+from asyncfl.experiments.analysis import table_files
 
 min_version("9.0")
 

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from asyncfl.experiments.figure_files import make_figures, style_of
+from asyncfl.experiments.analysis import make_figures, make_tables, style_of
 from asyncfl.experiments.job import logged
 from asyncfl.experiments.loading import load
 from asyncfl.experiments.plan import runs_among
-from asyncfl.experiments.table_files import make_tables
 from asyncfl.experiments.verdicts import make_verdicts
 
 with logged(snakemake.log[0]):

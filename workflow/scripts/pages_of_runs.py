@@ -5,7 +5,7 @@ from pathlib import Path
 from asyncfl.experiments.files import find
 from asyncfl.experiments.job import logged
 from asyncfl.experiments.plan import load_all
-from asyncfl.experiments.site.runs import write_run_pages
+from asyncfl.experiments.report import write_run_pages
 from asyncfl.experiments.verdicts import finished
 
 with logged(snakemake.log[0]):

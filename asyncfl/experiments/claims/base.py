@@ -20,7 +20,7 @@ from pydantic import field_validator
 from asyncfl.base.quantities import SCALES, quantity
 from asyncfl.experiments.columns import TARGETS, unit_of
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Answer, ClaimEvidence, Comparison, Decision, Kind, Looks
-from asyncfl.experiments.evidence.samples import Floats, Sample, excess, pair
+from asyncfl.experiments.evidence.p_values import Floats, Sample, excess, pair
 from asyncfl.experiments.grid import VALUE, Grid, MissingError, NotRunError, Referring, Where, several
 
 ACCOUNTING = ("epsilon_", "budget_", "sigma_", "exposures_assumed")
@@ -52,9 +52,9 @@ class ClaimBase(Referring):
     check: str
     """Kind of the claim."""
     says: str
-    """What the source states, in our words."""
+    """The statement of the source, in our words."""
     value: str = "final train_loss"
-    """Which number is judged: `final train_loss`, `mean ...`, `round 14 ...`, `best <axis> of final ...`."""
+    """The number that is judged: `final train_loss`, `mean ...`, `round 14 ...`, `best <axis> of final ...`."""
     goal: Literal["low", "high"] | None = None
     """Whether low or high values are good; None: high for accuracies, shares and R^2, else low."""
     log: bool = False
@@ -69,9 +69,9 @@ class ClaimBase(Referring):
     absolute: bool = False
     """Whether the claim is about absolute numbers, so that it is judged on the original data sets only."""
     margin_why: str = ""
-    """Why its margin or tolerance is what it is; empty: as `margins` of the experiment says of that number."""
+    """Reason of its margin or tolerance; empty: that of the number in `margins` of the experiment."""
     expected: Literal["holds", "fails"] = "holds"
-    """What we expect of it before running; shown beside the verdict, never an input to it."""
+    """Our expectation before running; shown beside the verdict, never an input to it."""
     why: str = ""
     """Explanation of a claim that does not hold, shown in the table of claims."""
 

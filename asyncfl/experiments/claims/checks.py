@@ -13,7 +13,7 @@ from pydantic import Field
 from asyncfl.experiments.claims.base import Cells, ClaimBase
 from asyncfl.experiments.columns import unit_of
 from asyncfl.experiments.evidence.decision import AllOf, AnyOf, ClaimEvidence, Comparison, Kind
-from asyncfl.experiments.evidence.samples import Sample
+from asyncfl.experiments.evidence.p_values import Sample
 from asyncfl.experiments.grid import AxisName, Grid, Names, NotRunError, Where
 from asyncfl.experiments.labels import axis_label, value_label
 
@@ -231,8 +231,8 @@ class Times(PairClaim):
 
     check: Literal["times"] = "times"
     factor: float = Field(gt=0)
-    """How many times better: a value to be low is divided by this, one to be high multiplied. 1 asks for better at all,
-    which a tie is not."""
+    """Factor by which it is better: a value to be low is divided by this, one to be high multiplied. 1 asks for better at
+    all, which a tie is not."""
     share: float = Field(default=1.0, gt=0, le=1)
     """Part of the gain that must be there. Where `factor` is what the source measured itself, a true claim would fall
     short of the whole as often as not; half of the gain tells whether it is there."""
@@ -288,7 +288,7 @@ class Near(ClaimBase):
     target: float
     """The source's number."""
     tolerance: float = Field(gt=0)
-    """How far from it the mean may be, in units of the value."""
+    """Largest distance of the mean from it, in units of the value."""
 
     @property
     def margin_asked(self) -> float:

@@ -18,8 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from asyncfl.experiments.evidence.p_values import Reading, exact, runs, signs, student
-from asyncfl.experiments.evidence.samples import RESOLUTION, Floats, Seeds
+from asyncfl.experiments.evidence.p_values import RESOLUTION, Floats, Reading, Seeds, exact, runs, signs, student
 
 ALPHA = 0.025
 """Error of each answer over all looks, in each direction."""

@@ -13,7 +13,7 @@ from pydantic import Field
 from asyncfl.base.figure_style import LETTER, canvas, save, styled
 from asyncfl.base.quantities import Scale, number, with_unit
 from asyncfl.experiments.columns import unit_of
-from asyncfl.experiments.evidence.samples import Floats
+from asyncfl.experiments.evidence.p_values import Floats
 from asyncfl.experiments.figures.base import FigureBase, in_words
 from asyncfl.experiments.figures.drawing import key, rows_of, scale_in
 from asyncfl.experiments.grid import AxisName, AxisValues, Names, Tables, Where, describe, restricted

@@ -11,10 +11,10 @@ import pandas as pd
 from asyncfl.base.figure_style import LETTER, WIDTH
 from asyncfl.base.quantities import with_unit
 from asyncfl.experiments.bounds import ARGUMENTS, Bound, first_fault, of
-from asyncfl.experiments.evidence.samples import Floats
-from asyncfl.experiments.figures.base import in_words
-from asyncfl.experiments.figures.coinciding import OWN
+from asyncfl.experiments.evidence.p_values import Floats
+from asyncfl.experiments.figures.base import Measured, Panel, PanelFigure, in_words
 from asyncfl.experiments.figures.drawing import (
+    OWN,
     band,
     diverged_in_words,
     key,
@@ -24,7 +24,6 @@ from asyncfl.experiments.figures.drawing import (
     scale_in,
     spread,
 )
-from asyncfl.experiments.figures.panels import Measured, Panel, PanelFigure
 from asyncfl.experiments.grid import AxisName, AxisValues, Names, Tables, Where, select
 from asyncfl.experiments.labels import axis_label, column_label, value_label
 

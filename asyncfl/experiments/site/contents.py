@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,15 +14,17 @@ import numpy as np
 import pandas as pd
 
 from asyncfl.base.figure_style import around
+from asyncfl.base.quantities import number
+from asyncfl.experiments.analysis import CAPTIONS
 from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.csv_files import read_csv
-from asyncfl.experiments.figure_files import CAPTIONS
 from asyncfl.experiments.figures import Figure
 from asyncfl.experiments.grid import describe, several
-from asyncfl.experiments.verdicts import Finished
-from asyncfl.experiments.wording import Row, explained, rows_of, score_of, with_power
+from asyncfl.experiments.verdicts import Finished, score_of
 
 View = dict[str, Any]
+Row = Mapping[Hashable, Any]
+"""A row of the table of claims: the columns of `asyncfl.experiments.verdicts.ClaimVerdict`, and `q`."""
 MARKS = {"holds": "✓", "does not hold": "✗", "not decided": "?", "not run": "–"}
 """Verdict -> a letter for it, so that colour is not needed to tell them apart."""
 CLIP = 10.0
@@ -148,10 +150,10 @@ def _section(root: Path, item: Finished, claims: pd.DataFrame, pages: Mapping[st
     figures = {row["name"]: _figure(item.folder, folder, row, row["name"] in sheets) for row in captions}
     described = {(claim.says, claim.title): claim for claim in experiment.claims}
     others: list[View] = []
-    for number, row in enumerate(rows_of(claims)):
+    for place, row in enumerate(rows_of(claims)):
         claim = described.get((row["claim"], row["check"]))
         shown = None if claim is None else figure_of(claim, experiment.all_figures)
-        view = _claim(row, f"{_anchor(experiment.name)}-{number}")
+        view = _claim(row, f"{_anchor(experiment.name)}-{place}")
         (figures[shown]["claims"] if shown in figures else others).append(view)
     texts = [item.folder / f"{table.name}.md" for table in experiment.tables]
     cells, runs = read_csv(item.folder / "cells.csv"), []
@@ -240,3 +242,30 @@ def table_cells(markdown: str) -> list[list[str]]:
 
 def _anchor(name: str) -> str:
     return re.sub(r"\W+", "-", name)
+
+
+def with_power(row: Row) -> str:
+    """Return what decided; of an undecided claim why it is open, what these seeds can see, and what it would take."""
+    margin = f" (margin: {row['margin_why']})" if row["margin_why"] else ""
+    if row["verdict"] != "not decided" or row["undecided"] in ("missing", "stand-in data", "remade data"):
+        return f"{row['reason']}{margin}"
+    parts = [f"{row['reason']}{margin}; {row['undecided']}"]
+    if row["visible"] != "":
+        parts.append(f"{row['seeds']} seeds see {number(row['visible'])} beyond the threshold in four cases of five")
+    if row["seeds_needed"] != "":
+        parts.append(f"an answer would take about {row['seeds_needed']:.0f} seeds")
+    elif row["undecided"] in ("underpowered", "bounded by its margin"):
+        parts.append("no number of seeds in reach would answer it")
+    return ", ".join(parts)
+
+
+def explained(row: Row) -> str:
+    """Return what was expected of a claim, and our explanation; empty where there is neither."""
+    if row["expected"] == "fails":
+        return "Expected to fail" + (f": {row['why']}" if row["why"] else "")
+    return str(row["why"])
+
+
+def rows_of(claims: pd.DataFrame) -> list[dict[Hashable, Any]]:
+    """Return the rows of a table of claims; an empty text where there is no value."""
+    return claims.astype(object).where(claims.notna(), "").to_dict("records")

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Looks, all_of
-from asyncfl.experiments.evidence.samples import Sample
+from asyncfl.experiments.evidence.p_values import Sample
 from asyncfl.experiments.grid import Grid
 
 Draw = Callable[[np.random.Generator], dict[Any, np.ndarray]]

@@ -1,10 +1,25 @@
+"""Tests of one comparison, their power, and paired samples."""
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from asyncfl.experiments.evidence.p_values import exact, runs, signs, student
+from asyncfl.experiments.evidence.p_values import (
+    Sample,
+    chance,
+    clean_runs_needed,
+    exact,
+    excess,
+    pair,
+    q_values,
+    runs,
+    seeds_needed,
+    signs,
+    student,
+    visible,
+)
 
 
 def test_student_is_that_of_scipy():
@@ -98,3 +113,75 @@ def test_exact_values_hold_or_fail(value, strict, holds):
     assert (found.p_holds, found.p_fails) == ((0.0, 1.0) if holds else (1.0, 0.0))
     assert (found.effect, found.low, found.high, found.sd, found.seeds) == (value, value, value, 0.0, 2)
     assert found.t == (np.inf if holds else -np.inf)
+
+
+def test_the_visible_effect_has_a_power_of_80_percent():
+    distance = visible(2.0, 6, 0.025)
+    x = np.random.default_rng(0).normal(distance, 2.0, (20_000, 6))
+    seen = stats.ttest_1samp(x, 0, axis=1, alternative="greater").pvalue <= 0.025
+    assert seen.mean() == pytest.approx(0.8, abs=0.01)
+    assert np.isnan(visible(2.0, 1, 0.025))
+    assert np.isnan(visible(np.nan, 6, 0.025))
+
+
+def test_seeds_needed_are_those_at_which_the_effect_becomes_visible():
+    # power tables of the one-sample t test: d = 1 at .05 two-sided takes 10, d = .5 takes 34
+    assert seeds_needed(1.0, 1.0, 0.025) == 10
+    assert seeds_needed(-0.5, 1.0, 0.025) == 34
+    assert visible(1.0, 34, 0.025) <= 0.5 < visible(1.0, 33, 0.025)
+    assert seeds_needed(50.0, 1.0, 0.025) == 2
+    assert seeds_needed(0.01, 1.0, 0.025) is None
+    assert seeds_needed(0.0, 1.0, 0.025) is None
+
+
+def test_clean_runs_needed():
+    assert clean_runs_needed(0.1, 0.025) == 36
+    assert 0.9**36 <= 0.025 < 0.9**35
+
+
+def test_q_values_by_hand():
+    # p * 4 / rank: .04, .04, .04, .8; the third lowers the first two
+    assert q_values([0.01, 0.8, 0.02, 0.03]) == pytest.approx([0.04, 0.8, 0.04, 0.04])
+    assert q_values([0.5, np.nan, 0.001]) == pytest.approx([0.5, np.nan, 0.002], nan_ok=True)
+    assert len(q_values([])) == 0
+
+
+def test_the_chance_of_being_seen_is_a_probability_however_clear_the_effect():
+    assert chance(1.0, 1.0, 10, 0.025) == chance(-2.0, 2.0, 10, 0.025) == pytest.approx(0.803, abs=5e-4)
+    # Where the tail is beyond what a double holds the noncentral t is no number.
+    assert [chance(effect, 1.0, 3, 0.025) for effect in (1e12, 1e300, np.inf)] == [1.0] * 3
+
+
+INF = np.inf
+
+
+def sample(values, seeds=None):
+    return Sample(np.arange(len(values)) if seeds is None else np.array(seeds), np.array(values, dtype=float))
+
+
+def test_seeds_are_paired_by_their_number():
+    a, b = pair(sample([1, 2, 3], [1, 2, 3]), sample([20, 30, 40], [2, 3, 4]))
+    assert (a.seeds.tolist(), a.values.tolist(), b.values.tolist()) == ([2, 3], [2, 3], [20, 30])
+    a, b = pair(sample([1, np.nan, 3]), sample([1, 2, np.nan]))
+    assert (len(a), a.values.tolist(), b.values.tolist()) == (1, [1], [1])
+    assert len(pair(sample([1], [0]), sample([1], [1]))[0]) == 0
+
+
+def test_differences_of_nothing_are_ties():
+    one, third = np.array([1.0, 0.1 + 0.2, 5.0]), np.array([np.nextafter(1.0, 2), 0.3, 5.1])
+    assert excess(one, third, 0.0).tolist()[:2] == [0, 0]
+    assert excess(one, third, 0.0)[2] < 0
+    assert excess(np.array([0.3]), np.array([0.2]), 0.1).tolist() == [0]
+
+
+def test_two_diverged_seeds_tie():
+    found = excess(np.array([INF, INF, 1.0, -INF]), np.array([INF, 1.0, INF, -INF]), 0.0)
+    assert found.tolist() == [0, INF, -INF, 0]
+    assert excess(np.array([INF]), np.array([INF]), -0.1).tolist() == [0.1]
+
+
+def test_constant_over_seeds():
+    assert sample([4.0, 4.0]).is_constant
+    assert sample([INF, INF]).is_constant
+    for values in ([4.0], [4.0, 4.1], [4.0, np.nan, 4.0], [INF, 4.0], [INF, -INF]):
+        assert not sample(values).is_constant

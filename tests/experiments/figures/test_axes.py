@@ -7,7 +7,7 @@ import pytest
 
 from asyncfl.base.figure_style import styled
 from asyncfl.experiments.figures import Bars, Curves
-from asyncfl.experiments.figures.coinciding import OWN
+from asyncfl.experiments.figures.drawing import OWN
 from asyncfl.experiments.figures.measured import decade_below
 from asyncfl.experiments.intervals import over_seeds
 

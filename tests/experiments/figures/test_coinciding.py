@@ -9,7 +9,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from asyncfl.base.figure_style import styled
-from asyncfl.experiments.figures.coinciding import OWN, take_turns
+from asyncfl.experiments.figures.drawing import OWN, take_turns
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import pytest
 from pydantic import ValidationError
 
 from asyncfl.experiments.figures import Bars, Curves, Final
-from asyncfl.experiments.figures.panels import AXIS, METRIC
+from asyncfl.experiments.figures.base import AXIS, METRIC
 
 GRID = {"privacy.epsilon": (50, 60)}
 ALIKE = ("epsilon_rdp_max", "epsilon_exact_max")

@@ -95,10 +95,7 @@ def test_final_values_stand_over_the_values_of_their_axis(tmp_path: Path) -> Non
     final = pd.concat([table("train_loss", rows), table("test_loss", limits)])
     figure = Final(x="privacy.epsilon", hue="rule", limit="test_loss")
     [axes] = axes_of(figure, grid, {"final": final}, tmp_path)
-    assert lines_of(axes) == {
-        "mean": [[10.0, 50.0], [0.8, 0.4]],
-        "final test loss": [[10.0, 50.0], [0.9, 0.9]],
-    }
+    assert lines_of(axes) == {"mean": [[10.0, 50.0], [0.8, 0.4]], "final test loss": [[10.0, 50.0], [0.9, 0.9]]}
     assert [text.get_text() for text in axes.get_xticklabels()] == ["10", "50"]
     assert (axes.get_xlabel(), axes.get_ylabel()) == (r"$\epsilon$", "final training loss")
 
