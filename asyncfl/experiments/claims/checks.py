@@ -231,8 +231,8 @@ class Times(PairClaim):
 
     check: Literal["times"] = "times"
     factor: float = Field(gt=0)
-    """Factor by which it is better: a value to be low is divided by this, one to be high multiplied. 1 asks for better at
-    all, which a tie is not."""
+    """Factor by which it is better: a value to be low is divided by it, one to be high multiplied. 1 asks for any gain,
+    which a tie is not."""
     share: float = Field(default=1.0, gt=0, le=1)
     """Part of the gain that must be there. Where `factor` is what the source measured itself, a true claim would fall
     short of the whole as often as not; half of the gain tells whether it is there."""
