@@ -20,7 +20,7 @@ from asyncfl.federation.action_executor import Watcher, Work
 from asyncfl.federation.prepare import Federation
 from asyncfl.live.clock import LiveClock, Terms
 from asyncfl.live.live_federation import LiveFederation, RefusedError
-from asyncfl.live.remote_client import Handling, Link, RemoteClient
+from asyncfl.live.remote_client import ClientLink, Handling, RemoteClient
 from asyncfl.live.transport import Connection, EndedError
 from asyncfl.live.vocabulary import FromClient, Hello, Message, Over, Ping, Pong, Refused
 from asyncfl.live.wire import Decoder, WireError, encode, server_decoder
@@ -155,13 +155,13 @@ class Host(LiveFederation):
         """Take care of a connection until it ends."""
         await self.sessions.serve(connection)
 
-    def connect(self, hello: Hello, link: Link) -> RemoteClient:
+    def connect(self, hello: Hello, link: ClientLink) -> RemoteClient:
         """See `LiveFederation.connect`."""
         client = super().connect(hello, link)
         self._something.set()
         return client
 
-    def disconnect(self, client: RemoteClient, link: Link) -> None:
+    def disconnect(self, client: RemoteClient, link: ClientLink) -> None:
         """See `LiveFederation.disconnect`."""
         super().disconnect(client, link)
         self._something.set()
@@ -210,11 +210,11 @@ class Session:
         self.closing: asyncio.Task[None] | None = None
 
     def write(self, message: Message, models: Vector | Download | None = None) -> None:
-        """See `Link`."""
+        """See `ClientLink`."""
         self.outbox.put_nowait(encode(message, models))
 
     def end(self, reason: str) -> None:
-        """See `Link`."""
+        """See `ClientLink`."""
         self.closing = asyncio.ensure_future(self.connection.close(reason))
 
     async def deliver(self) -> None:

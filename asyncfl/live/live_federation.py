@@ -20,7 +20,7 @@ from asyncfl.base.messages import (
 from asyncfl.federation.action_executor import ActionExecutor, Steps, Watcher
 from asyncfl.federation.prepare import Federation
 from asyncfl.live.clock import LiveClock, Terms
-from asyncfl.live.remote_client import Handling, Link, RemoteClient, RunContext
+from asyncfl.live.remote_client import ClientLink, Handling, RemoteClient, RunContext
 from asyncfl.live.reports import LiveEventLog
 from asyncfl.live.vocabulary import Begin, Hello, Over, Welcome
 from asyncfl.server import Server
@@ -142,13 +142,13 @@ class LiveFederation(ActionExecutor):
 
     # --- connections and the course of a run -----------------------------------------------------------------------
 
-    def connect(self, hello: Hello, link: Link) -> RemoteClient:
+    def connect(self, hello: Hello, link: ClientLink) -> RemoteClient:
         """Let a client in on a connection. Raises RefusedError."""
         client = self.clients.admit(hello)
         client.connect(hello, link, self._welcome)
         return client
 
-    def disconnect(self, client: RemoteClient, link: Link) -> None:
+    def disconnect(self, client: RemoteClient, link: ClientLink) -> None:
         """Record that a client's connection has ended."""
         client.disconnect(link)
 

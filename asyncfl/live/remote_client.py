@@ -81,8 +81,8 @@ Handling: TypeAlias = Iterator[list[Action]]
 """Actions of the server, in lists: each is carried out before the next is asked for."""
 
 
-class State(Enum):
-    """State of a client, see above."""
+class ClientState(Enum):
+    """ClientState of a client, see above."""
 
     JOINING = "joining"
     READY = "ready"
@@ -91,16 +91,16 @@ class State(Enum):
 
 
 _AT_WORK = (Update, Gone, Scores, Spent, Trace, Leaving)
-ALLOWED: dict[State, tuple[type[Message], ...]] = {
-    State.JOINING: (Ready, Leaving),
-    State.READY: (Ready, *_AT_WORK),
-    State.AWAY: _AT_WORK,
-    State.LEFT: (),
+ALLOWED: dict[ClientState, tuple[type[Message], ...]] = {
+    ClientState.JOINING: (Ready, Leaving),
+    ClientState.READY: (Ready, *_AT_WORK),
+    ClientState.AWAY: _AT_WORK,
+    ClientState.LEFT: (),
 }
 """Messages that a client may send."""
 
 
-class Link(Protocol):
+class ClientLink(Protocol):
     """A client's connection, as far as its state machine needs it."""
 
     @property
@@ -158,12 +158,12 @@ class RemoteClient:
     def __init__(self, run: RunContext, number: int, name: str) -> None:
         self._run = run
         self.number, self.name = number, name
-        self.state = State.JOINING
+        self.state = ClientState.JOINING
         self.samples = 0
         self.instance: str | None = None
         """Of its process; None: it has not been connected."""
         self.processes = 0
-        self.link: Link | None = None
+        self.link: ClientLink | None = None
         self.spent: str | None = None
         """Why it answers no more; None: it does."""
         self.task: TaskRecord | None = None
@@ -186,7 +186,7 @@ class RemoteClient:
     @property
     def is_prepared(self) -> bool:
         """Whether it can be given tasks as soon as it is online."""
-        return self.state in (State.READY, State.AWAY)
+        return self.state in (ClientState.READY, ClientState.AWAY)
 
     @property
     def unreported_since_s(self) -> float:
@@ -201,7 +201,7 @@ class RemoteClient:
 
     # --- connections -----------------------------------------------------------------------------------------------
 
-    def connect(self, hello: Hello, link: Link, welcome: Welcome) -> None:
+    def connect(self, hello: Hello, link: ClientLink, welcome: Welcome) -> None:
         """Let the client in on a new connection, which replaces the one that it had. `welcome`: of all clients."""
         run = self._run
         if self.link is not None:
@@ -212,7 +212,7 @@ class RemoteClient:
         now_s = run.clock.now if run.clock.has_begun else -1.0
         self.say(replaced(welcome, client=self.number, now_s=now_s, gone=gone))
         if self.instance == hello.instance and self.is_prepared:
-            self.state = State.READY
+            self.state = ClientState.READY
             run.later.append(self._returned(hello.tasks))
             return
         if self.instance != hello.instance:
@@ -221,14 +221,14 @@ class RemoteClient:
             if self.is_prepared:
                 # Another process had its name: what that was at comes to nothing.
                 run.later.append(self._left())
-        self.instance, self.state = hello.instance, State.JOINING
+        self.instance, self.state = hello.instance, ClientState.JOINING
 
-    def disconnect(self, link: Link) -> None:
+    def disconnect(self, link: ClientLink) -> None:
         """Record that a connection has ended. No effect if the client has another one now."""
         if self.link is link:
             self.link = None
-            if self.state is State.READY:
-                self.state = State.AWAY
+            if self.state is ClientState.READY:
+                self.state = ClientState.AWAY
             self._run.later.append(self._disconnected())
 
     def _disconnected(self) -> Handling:
@@ -340,12 +340,12 @@ class RemoteClient:
                 self._place(message.task, message.report)
             case Leaving():
                 log.info("client %s leaves", self.name)
-                self.state = State.LEFT
+                self.state = ClientState.LEFT
                 yield from self._left()
 
     def _prepared(self, message: Ready) -> list[Action]:
         run, validator = self._run, self._run.server.validator
-        self.state, self.spent = State.READY if message.online else State.AWAY, message.spent
+        self.state, self.spent = ClientState.READY if message.online else ClientState.AWAY, message.spent
         if run.clock.has_begun:
             # The client was let in before the run began, and got ready afterwards.
             self.say(Begin(run.clock.now))
@@ -438,7 +438,7 @@ class RemoteClient:
 
     def begin(self, task: TaskRecord) -> bool:
         """Begin a task. Returns False where the client cannot be reached."""
-        if self.state is not State.READY:
+        if self.state is not ClientState.READY:
             self._run.event_log.record(Kind.WENT_OFFLINE, client=self.number)
             self._missed = True
             return False
@@ -464,7 +464,7 @@ class RemoteClient:
         size = number * run.load.payload_bytes
         run.event_log.record(Kind.SCORES_REQUESTED, client=self.number, detail=f"{number} models", size=size)
         self._held = request
-        if not (run.serial and self.state is State.READY and self.task is not None):
+        if not (run.serial and self.state is ClientState.READY and self.task is not None):
             self._ask_held()
 
     def _ask_held(self) -> None:
@@ -473,7 +473,7 @@ class RemoteClient:
         if request is None:
             return
         self._held, self.request = None, request
-        if self.spent is not None or self.state is not State.READY:
+        if self.spent is not None or self.state is not ClientState.READY:
             # As with tasks, the server does not know who is away.
             run.later.append(self._cannot_answer(request))
             return

@@ -13,7 +13,7 @@ from asyncfl.federation.prepare import prepare
 from asyncfl.federation.resolve import resolve
 from asyncfl.live.clock import Terms
 from asyncfl.live.live_federation import LiveFederation
-from asyncfl.live.remote_client import ALLOWED, Handling, RemoteClient, State
+from asyncfl.live.remote_client import ALLOWED, ClientState, Handling, RemoteClient
 from asyncfl.live.vocabulary import (
     Gone,
     Hello,
@@ -149,8 +149,8 @@ def kinds(messages: list[Message]) -> list[type]:
     return [type(one) for one in messages]
 
 
-@pytest.mark.parametrize("state", list(State))
-def test_messages_that_a_state_does_not_allow_are_refused(state: State) -> None:
+@pytest.mark.parametrize("state", list(ClientState))
+def test_messages_that_a_state_does_not_allow_are_refused(state: ClientState) -> None:
     table = begun("0", "1")
     client = table.live.clients.by_name["0"]
     client.state = state
@@ -178,7 +178,7 @@ def test_a_lease_ends_the_task_of_a_client_that_stays_away() -> None:
     table = begun("0", "1")
     client = table.live.clients.by_name["0"]
     table.disconnect("0")
-    assert client.state is State.AWAY
+    assert client.state is ClientState.AWAY
     table.wait(2.9)
     assert client.task is not None
     table.wait(0.2)
@@ -206,7 +206,7 @@ def test_another_process_of_a_client_begins_anew() -> None:
     client = table.live.clients.by_name["0"]
     table.disconnect("0")
     table.connect("0", "two")
-    assert (client.state, client.task, table.live.clients.renewed) == (State.JOINING, None, [0])
+    assert (client.state, client.task, table.live.clients.renewed) == (ClientState.JOINING, None, [0])
     assert table.live.server.tasks.fates["dropped_out"] == 1
     table.hear("0", Ready(True, None))
     assert client.task is not None
@@ -218,7 +218,7 @@ def test_a_new_connection_of_a_process_replaces_the_old_one() -> None:
     table.connect("0", tasks=(0, 1))
     assert old.ended == "the client is back"
     table.live.disconnect(client, old)
-    assert client.state is State.READY
+    assert client.state is ClientState.READY
 
 
 @pytest.mark.parametrize("spent", [False, True])
@@ -314,7 +314,7 @@ class AnyClients(RuleBasedStateMachine):
         live = self.table.live
         live.server.tasks.check()
         for client in live.clients.by_number.values():
-            assert client.link is None or client.state is not State.AWAY
+            assert client.link is None or client.state is not ClientState.AWAY
             assert client.task is None or client.is_prepared
             assert (client.name in self.table.links) == (client.link is not None)
 

@@ -144,7 +144,7 @@ class Node:
 
     @property
     def peer(self) -> str:
-        """See `Link`."""
+        """See `ClientLink`."""
         return f"node {self.number}"
 
     @property
@@ -158,7 +158,7 @@ class Node:
         self.outgoing.append((FlowerMessage(self.number, kind, {**config, **self.config}, models), of))
 
     def write(self, message: Message, models: Vector | Download | None = None) -> None:
-        """See `Link`."""
+        """See `ClientLink`."""
         match message:
             case Welcome():
                 if self.settings.ours:
@@ -187,7 +187,7 @@ class Node:
         self.sent = {name: one for name, one in self.sent.items() if (one.kind, one.of) != (TRAIN, task)}
 
     def end(self, reason: str) -> None:
-        """See `Link`."""
+        """See `ClientLink`."""
         self.client = None
 
     # --- answers ---------------------------------------------------------------------------------------------------
