@@ -7,11 +7,11 @@ remaining updates into one. The module `rule` explains the weights that rules ar
 from asyncfl.defences.aflguard import AflGuard
 from asyncfl.defences.async_filter import AsyncFilter
 from asyncfl.defences.basgd import Basgd
-from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.bulyan import Bulyan
 from asyncfl.defences.centred_clipping import CentredClipping
 from asyncfl.defences.defence_spec import AnyDetector, AnyRule, Defence
-from asyncfl.defences.detector import DefenceContext, Detector, ScoreRequest, Verdict, accept_all
+from asyncfl.defences.detector import Detector, ScoreRequest, Verdict, accept_all
 from asyncfl.defences.evidence.evidence_detector import Evidence
 from asyncfl.defences.flame import Flame
 from asyncfl.defences.fldetector import FLDetector

@@ -9,8 +9,8 @@ from pydantic import Field
 from asyncfl.base.messages import Floats
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences import update_filters as filters
-from asyncfl.defences.buffer import Buffer
-from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.buffer import Buffer, DefenceContext
+from asyncfl.defences.detector import Detector, Verdict
 from asyncfl.defences.distances import squared_norm
 
 

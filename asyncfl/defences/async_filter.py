@@ -8,9 +8,9 @@ from pydantic import Field
 
 from asyncfl.base.messages import Floats
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.clusters import k_means
-from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.detector import Detector, Verdict
 from asyncfl.defences.update_filters import filter_verdict
 
 

@@ -1,9 +1,11 @@
-"""The input of a defence: the updates of one buffer and what the server knows about them."""
+"""The input of a defence: the updates of one buffer, and what the server knows about the federation."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
@@ -68,3 +70,49 @@ class Buffer:
         names = ("models", "base_of", "base_versions", "clients", "samples", "upload_std")
         work = None if self.work is None else self.work[kept]
         return replace(self, work=work, **{name: getattr(self, name)[kept] for name in names})
+
+
+Factors: TypeAlias = Callable[[Ints, Ints, Floats | None], Floats]
+"""(samples, staleness, work) -> factors of these updates if exactly they are aggregated; work None: all complete."""
+
+
+@dataclass(frozen=True)
+class DefenceContext:
+    """Facts about the federation that a defence knows before the run starts."""
+
+    clients: int
+    """Number of clients."""
+    samples: Ints
+    """(clients,) number of training samples of each client."""
+    n_parameters: int
+    lr: float
+    """Learning rate of the clients."""
+    gradient_clip: float | None
+    """L2 norm to which clients clip each step's gradient; None: no clipping."""
+    steps: Ints
+    """(clients,) local SGD steps per task."""
+    root_gradient: Callable[[Vector], Vector] | None = None
+    """Model -> gradient (n_parameters,) of the loss on the server's root set; None: no root set."""
+    root_gradients: Callable[[Vector], Vector] | None = None
+    """Model -> gradient of each class of the root set, (classes, n_parameters); None: no root set, or a regression."""
+    compressed: bool = False
+    """Whether updates are compressed. Their lengths and noise then differ from those of the clients' own updates."""
+    noise_between_epochs: bool = False
+    """Whether noise is also drawn before the last step of a task, so that later steps may depend on it."""
+    linear: bool = True
+    """Whether each update is added to the model with its factor (`delta`, weighted sum) and can be subtracted later."""
+    weigh: Factors | None = None
+    """The server's factors, its learning rate included; None: share of the samples times (1 + staleness)^-1/2."""
+
+    def factors(self, samples: Ints, staleness: Ints, work: Floats | None = None) -> Floats:
+        """Return the factor (n,) of each of n updates if exactly these are aggregated. `work`: see `Buffer.work`."""
+        if self.weigh is not None:
+            return self.weigh(samples, staleness, work)
+        return np.asarray(samples / samples.sum() * (1.0 + staleness) ** -0.5)
+
+    def factors_of(self, buffer: Buffer, rows: Ints) -> Floats:
+        """Return the factors (k,) of the rows (k,) of `buffer` if exactly these are aggregated."""
+        if not len(rows):
+            return np.zeros(0)
+        work = None if buffer.work is None else buffer.work[rows]
+        return self.factors(buffer.samples[rows], buffer.staleness[rows], work)

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.defences.buffer import Buffer
-from asyncfl.defences.detector import DefenceContext
+from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.distances import norms
 from asyncfl.defences.norm_clipping import Radius, clipping_factors
 from asyncfl.defences.robust_rule import RobustRule, weighted_sum

@@ -20,9 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from asyncfl.base.messages import Bools, Floats
-from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.client_means import ClientMeans
-from asyncfl.defences.detector import DefenceContext
 from asyncfl.defences.distances import inner_products
 
 ROUNDING = 1e-5

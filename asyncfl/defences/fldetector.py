@@ -9,9 +9,9 @@ from pydantic import Field
 
 from asyncfl.base.messages import Bools, Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.clusters import has_clusters, lower_cluster
-from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.detector import Detector, Verdict
 from asyncfl.defences.gradients import Gradient, Pair, gradient_of, hessian, without
 
 

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.messages import Floats, Vector
-from asyncfl.defences.buffer import Buffer
-from asyncfl.defences.detector import DefenceContext
+from asyncfl.defences.buffer import Buffer, DefenceContext
 
 T = TypeVar("T")
 Pair: TypeAlias = tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]

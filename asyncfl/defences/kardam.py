@@ -9,8 +9,8 @@ from pydantic import Field
 
 from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.defences.buffer import Buffer
-from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.buffer import Buffer, DefenceContext
+from asyncfl.defences.detector import Detector, Verdict
 from asyncfl.defences.distances import squared_norm
 from asyncfl.defences.gradients import Gradient, gradient_of, upper_quantile, without
 from asyncfl.defences.update_filters import filter_verdict

@@ -11,8 +11,7 @@ from asyncfl.base.component import choice
 from asyncfl.base.errors import Fault
 from asyncfl.base.messages import Floats, Vector
 from asyncfl.defences.attacker_count import AttackerCount
-from asyncfl.defences.buffer import Buffer
-from asyncfl.defences.detector import DefenceContext
+from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.preaggregation import Bucketing, NearestNeighbourMixing, PreAggregation
 from asyncfl.defences.rule import Aggregate, Rule, present
 

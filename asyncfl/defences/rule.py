@@ -18,8 +18,7 @@ import numpy as np
 from asyncfl.base.component import Component
 from asyncfl.base.errors import Fault
 from asyncfl.base.messages import Floats, Ints, Vector
-from asyncfl.defences.buffer import Buffer
-from asyncfl.defences.detector import DefenceContext
+from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.distances import is_finite
 
 

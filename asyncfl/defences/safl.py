@@ -18,9 +18,9 @@ from pydantic import Field
 
 from asyncfl.base.messages import Floats, Ints, Vector
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.clusters import lower_cluster
-from asyncfl.defences.detector import DefenceContext, Detector, ScoreRequest, Verdict
+from asyncfl.defences.detector import Detector, ScoreRequest, Verdict
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from asyncfl.base.messages import Bools, Floats, Ints, Vector
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.defences.buffer import Buffer
-from asyncfl.defences.detector import DefenceContext
+from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.gradients import Gradient, Pair, gradient_of, hessian, upper_quantile, without
 from asyncfl.defences.norm_clipping import Radius, clipping_factors
 from asyncfl.defences.rule import Aggregate, Rule, present

@@ -18,8 +18,8 @@ import numpy as np
 
 from asyncfl.base.component import Component, kind_of
 from asyncfl.base.messages import Bools, Floats, Vector
-from asyncfl.defences.buffer import Buffer
-from asyncfl.defences.detector import DefenceContext, Verdict
+from asyncfl.defences.buffer import Buffer, DefenceContext
+from asyncfl.defences.detector import Verdict
 
 Noise = Literal["accounted", "ignored"]
 """Treatment of the expected contribution of privacy noise to squared lengths: subtracted or left in."""

@@ -1,42 +1,22 @@
 """Buffers and contexts without a run."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from asyncfl.defences import Buffer, DefenceContext
+from asyncfl.testing import buffer, context
 
 
-def make_buffer(
-    deltas, *, clients=None, base_versions=None, version=0, current=None, bases=None, samples=None, std=0.0
-):
-    """A buffer whose clients changed `deltas` (n, d) in the zero model, or in `bases` (one per update)."""
+def make_buffer(deltas, *, base_versions=None, version=0, bases=None, samples=1, std=0.0, **more):
+    """A buffer whose clients changed `deltas` (n, d) in the current model, or in `bases` (one per update)."""
     deltas = np.asarray(deltas, dtype=np.float32)
-    n, d = deltas.shape
-    bases = np.zeros((n, d), dtype=np.float32) if bases is None else np.asarray(bases, dtype=np.float32)
-    return Buffer(
-        version,
-        np.zeros(d, dtype=np.float32) if current is None else np.asarray(current, dtype=np.float32),
-        bases + deltas,
-        tuple(bases),
-        np.arange(n),
-        np.full(n, version) if base_versions is None else np.asarray(base_versions),
-        np.arange(n) if clients is None else np.asarray(clients),
-        np.ones(n, dtype=np.int64) if samples is None else np.asarray(samples),
-        np.broadcast_to(np.asarray(std, dtype=np.float64), n),
-    )
-
-
-def make_context(clients=10, n_parameters=2, *, lr=0.1, steps=1, root=None, clip=None):
-    """A federation of `clients` equal clients."""
-    return DefenceContext(
-        clients=clients,
-        samples=np.full(clients, 10),
-        n_parameters=n_parameters,
-        lr=lr,
-        gradient_clip=clip,
-        steps=np.full(clients, steps),
-        root_gradient=root,
-    )
+    ages = 0 if base_versions is None else version - np.asarray(base_versions)
+    made = buffer(deltas, staleness=ages, version=version, drift=0.0, samples=samples, upload_std=std, **more)
+    if bases is None:
+        return made
+    bases = np.asarray(bases, dtype=np.float32)
+    return replace(made, models=bases + deltas, bases=tuple(bases), base_of=np.arange(len(deltas)))
 
 
 @pytest.fixture
@@ -46,7 +26,7 @@ def buffer_of():
 
 @pytest.fixture
 def context_of():
-    return make_context
+    return lambda clients=10, n_parameters=2, *, steps=1, **more: context(clients, n_parameters, steps=steps, **more)
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from asyncfl.defences import (
     CentredClipping,
     GeometricMedian,
     Krum,
-    Mean,
     Median,
     MultiKrum,
     NearestNeighbourMixing,
@@ -78,12 +77,6 @@ def test_weights_of_selecting_rules_reproduce_the_aggregate(rule):
 def test_illegal_input_is_refused(rule, updates, weights, message):
     with pytest.raises(ValueError, match=message):
         rule.aggregate(updates, weights)
-
-
-def test_mean_is_the_weighted_sum():
-    updates, weights, _ = draw((6, 2, 1))
-    assert Mean().aggregate(updates.astype(np.float32), weights) == pytest.approx(weights @ updates, abs=1e-5)
-    assert Mean().weigh(updates, weights).tolist() == weights.tolist()
 
 
 # --- updates of any finite size ---

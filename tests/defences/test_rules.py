@@ -157,6 +157,6 @@ def test_fltrust_trains_on_the_root_set(buffer_of, context_of, random):
     with pytest.raises(ValueError, match="server's own update"):
         rule.aggregate(LINE, np.ones(5))
     # Loss |w - (1, 0)|^2 / 2: two steps of .1 from 0 lead to .19.
-    state = rule.start(context_of(steps=2, root=lambda w: w - np.array([1, 0])), random)
+    state = rule.start(context_of(steps=2, root_gradient=lambda w: w - np.array([1, 0])), random)
     done, _ = rule.step(state, buffer_of([[5.0, 0]]), np.ones(1))
     assert done.update == pytest.approx([0.19, 0])

@@ -27,10 +27,10 @@ from pydantic import Field
 
 from asyncfl.base.messages import Bools, Floats, Ints, Vector
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.certificates import UNCHECKED_REMARK, check_certificates
 from asyncfl.defences.client_means import ClientMeans, empty_means
-from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.detector import Detector, Verdict
 from asyncfl.defences.evidence.descent import common_descent
 from asyncfl.defences.evidence.directions import GUESSES, add_buffer, contrast, guess_directions, leave_one_out
 from asyncfl.defences.evidence.gains import GainHistory, empty_history

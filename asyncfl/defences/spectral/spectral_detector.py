@@ -23,9 +23,9 @@ from pydantic import Field
 
 from asyncfl.base.messages import Bools, Floats, Ints, Vector
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.buffer import Buffer, DefenceContext, Factors
 from asyncfl.defences.certificates import UNCHECKED_REMARK, check_certificates
-from asyncfl.defences.detector import DefenceContext, Detector, Factors, Verdict
+from asyncfl.defences.detector import Detector, Verdict
 from asyncfl.defences.spectral.bank import Bank, empty_bank
 from asyncfl.defences.spectral.majority_test import MajorityFinding, MajorityTest, projections
 

@@ -55,16 +55,6 @@ def test_products_are_those_of_the_means(buffers):
         assert means.counts[client] == len(updates)
 
 
-def test_forgotten_client_leaves_no_data():
-    means = put(empty_means(CLIENTS), [0, 1], np.ones((2, 30), dtype=np.float32)).forget(1)
-    assert means.present.tolist() == [0]
-    assert not means.gram[1].any()
-    assert means.rows[1] is None
-
-
-# --- guesses ---
-
-
 @pytest.mark.parametrize("length", [1, 30])
 def test_directions_consist_of_the_agreeing_majority_whatever_the_lengths(length):
     for guess in guess_directions(means_of([UP] * 6 + [-length * UP] * 4)):
@@ -92,9 +82,6 @@ def test_direction_leaves_out_the_measured_client_and_its_noise():
     # 3 means of signal 1 and noise .016^2 * 2000 = .512 each: length^2 = 1 + .512 / 3.
     np.testing.assert_allclose(length**2, 1 + 0.512 / 3, rtol=0.1)
     np.testing.assert_allclose(signal, 1, rtol=0.1)
-
-
-# --- contrast ---
 
 
 @settings(max_examples=30, deadline=None)
