@@ -23,7 +23,6 @@ from asyncfl.defences.mean import Mean
 from asyncfl.defences.median import Median
 from asyncfl.defences.norm_clipping import NormClipping
 from asyncfl.defences.preaggregation import Bucketing, NearestNeighbourMixing, PreAggregation
-from asyncfl.defences.quality import Judgement, overall_quality
 from asyncfl.defences.rule import Aggregate, Rule
 from asyncfl.defences.safl import Safl
 from asyncfl.defences.secure_afl import SecureAfl
@@ -34,6 +33,6 @@ from asyncfl.defences.zeno import ZenoPlusPlus
 
 __all__ = ["AflGuard", "Aggregate", "AnyDetector", "AnyRule", "AsyncFilter", "Basgd", "Bucketing", "Buffer", "Bulyan"]
 __all__ += ["CentredClipping", "Defence", "DefenceContext", "Detector", "Evidence", "FLDetector", "FLTrust", "Flame"]
-__all__ += ["GeometricMedian", "Judgement", "Kardam", "Krum", "Mean", "Median", "MultiKrum", "NearestNeighbourMixing"]
+__all__ += ["GeometricMedian", "Kardam", "Krum", "Mean", "Median", "MultiKrum", "NearestNeighbourMixing"]
 __all__ += ["NormClipping", "PreAggregation", "Rule", "Safl", "ScoreRequest", "SecureAfl", "Spectral", "StrikeState"]
-__all__ += ["Strikes", "TrimmedMean", "Verdict", "ZenoPlusPlus", "accept_all", "overall_quality"]
+__all__ += ["Strikes", "TrimmedMean", "Verdict", "ZenoPlusPlus", "accept_all"]

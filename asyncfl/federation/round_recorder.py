@@ -140,9 +140,7 @@ class RoundRecorder:
         if self._attackers is not None:
             malicious = self._attackers.malicious_among(judged.tasks, judged.clients)
         self._attacked.update(client for client, bad in zip(judged.clients, malicious, strict=True) if bad)
-        self._judgements.append(
-            Judgement(judged.version, judged.clients, judged.accused, judged.banned, judged.unjudged or None, malicious)
-        )
+        self._judgements.append(Judgement(judged.accused, malicious, judged.unjudged, judged.banned))
         self._statistics = {f"{DETECTOR}{name}": float(number) for name, number in judged.notes}
 
     def _detection(self) -> dict[str, float]:
