@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,7 +50,3 @@ class Compress(Stage):
         self._kept.pop(client, None)
         if left is not None:
             self._kept[client] = left
-
-    def kept(self, clients: Sequence[int]) -> list[float]:
-        """Return the L2 norm of the remainder of each of `clients`."""
-        return [float(np.linalg.norm(self._kept[client])) if client in self._kept else 0.0 for client in clients]

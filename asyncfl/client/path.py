@@ -63,7 +63,7 @@ class TaskPath(RunFacts):
         self._together: list[Stage] = [
             self._clip,
             AddNoise(self),
-            CraftUploads(self, self.accuracies),
+            CraftUploads(self, self._train.accuracies),
             AddAttackersNoise(self),
             *([] if self.compressor is None else [self.compressor]),
             *([] if scheme.mixing_node is None else [Shuffle(self)]),
@@ -136,14 +136,6 @@ class TaskPath(RunFacts):
         """See `ClipPayloads.clip_norm`."""
         return self._clip.clip_norm(norms)
 
-    def accuracies(self, client: int, models: Vector, personal: Vector | None = None) -> NDArray[np.float64]:
-        """See `Train.accuracies`."""
-        return self._train.accuracies(client, models, personal)
-
     def scores(self, client: int, turn: int, models: Vector, layers: Vector | None = None) -> NDArray[np.float64]:
         """See `Train.scores`."""
         return self._train.scores(client, turn, models, layers)
-
-    def layers_of(self, client: int) -> Vector | None:
-        """Return the client's current personal layers (n_personal,); None if all layers are shared."""
-        return None if self.personal is None else self.personal.of(client)

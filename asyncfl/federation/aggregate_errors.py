@@ -11,12 +11,12 @@ weight a among those at 0: then h = a / (1 - a), s = a (1 - 2 a) / (1 - a)^2, an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.columns import AggregateColumns
+from asyncfl.client import Attackers
 from asyncfl.defences import Buffer, Verdict
 from asyncfl.server import Protocol
 from asyncfl.server.model_step import ModelStep
@@ -28,15 +28,16 @@ NOT_MEASURED = dict.fromkeys(AggregateColumns.model_fields, math.nan)
 class AggregateErrors:
     """Observes aggregations and measures the error of each."""
 
-    def __init__(self, protocol: Protocol, malicious: Callable[[Sequence[int], Sequence[int]], list[bool]]) -> None:
-        """`malicious`: (tasks, clients) -> whether each update is an attacker's."""
+    def __init__(self, protocol: Protocol, attackers: Attackers | None) -> None:
         self.protocol = protocol
-        self.malicious = malicious
+        self.attackers = attackers
         self._found: dict[int, dict[str, float]] = {}  # version -> its columns
 
     def __call__(self, buffer: Buffer, tasks: tuple[int, ...], verdict: Verdict, outcome: ModelStep) -> None:
         """Measure the error of an aggregate and store it for `columns`. Arguments as in `AggregationObserver`."""
-        attackers = self.malicious(tasks, buffer.clients.tolist())
+        bad = np.zeros(len(tasks), dtype=bool)
+        if self.attackers is not None:
+            bad[:] = self.attackers.malicious_among(tasks, buffer.clients.tolist())
         weights, kept = self._factors(buffer, np.arange(len(buffer))), np.flatnonzero(~verdict.flagged)
         factors = self._factors(buffer, kept)
         if verdict.weights is not None:
@@ -48,7 +49,7 @@ class AggregateErrors:
             # The correction of earlier versions does not belong to this buffer.
             step -= verdict.correction
         step /= mass or 1.0
-        self._found[buffer.version + 1] = aggregate_error(buffer.deltas, weights, np.array(attackers, dtype=bool), step)
+        self._found[buffer.version + 1] = aggregate_error(buffer.deltas, weights, bad, step)
 
     def columns(self, version: int) -> dict[str, float]:
         """Return the columns of the table of rounds for that version, and forget them; NaN if nothing was

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -71,8 +70,7 @@ def prepare(resolved: ResolvedSeed, data: FederatedData | None = None) -> Federa
     plan = server_plan(scenario, data.sizes, initial, streams, RecordedServerNoise(path, record), defence)
     aggregates = None
     if scenario.evaluation.aggregates:
-        malicious = _none_malicious if attackers is None else attackers.malicious_among
-        aggregates = AggregateErrors(scenario.protocol, malicious)
+        aggregates = AggregateErrors(scenario.protocol, attackers)
         plan = replace(plan, observer=aggregates)
     return Federation(resolved, data, learner, attackers, path, record, plan, aggregates)
 
@@ -80,10 +78,6 @@ def prepare(resolved: ResolvedSeed, data: FederatedData | None = None) -> Federa
 def data_of(scenario: Scenario, streams: Streams) -> FederatedData:
     """Build the samples of all clients, the test set, and the server's own samples. Raises DataError."""
     return scenario.data.build(streams, scenario.defence.root_samples)
-
-
-def _none_malicious(tasks: Sequence[int], clients: Sequence[int]) -> list[bool]:
-    return [False] * len(tasks)
 
 
 def started(scenario: Scenario, data: FederatedData, streams: Streams) -> tuple[Learner, Vector]:

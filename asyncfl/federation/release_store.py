@@ -82,8 +82,7 @@ def _values(column: pa.Array) -> list[Any]:
         return [*map(tuple, column.to_pylist())] if len(column.flatten()) else [()] * len(column)
     if column.null_count == len(column):
         return [None] * len(column)
-    found: list[Any] = column.to_pylist() if column.null_count else column.to_numpy(zero_copy_only=False).tolist()
-    return found
+    return list(column.to_pylist() if column.null_count else column.to_numpy(zero_copy_only=False).tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +121,7 @@ class UploadRecords(Sequence[Upload]):
 
     def column(self, name: str) -> NDArray[Any]:
         """Return (n,) a column of `UPLOADS`; missing numbers are NaN."""
-        found: NDArray[Any] = self.table[name].to_numpy()
-        return found
+        return np.asarray(self.table[name])
 
     @cached_property
     def rows(self) -> tuple[Ints, Ints]:
@@ -135,8 +133,7 @@ class UploadRecords(Sequence[Upload]):
     def rows_of(self, tasks: Ints) -> Ints:
         """Return the (n,) rows of these tasks, all of which must exist."""
         rising, rows = self.rows
-        found: Ints = rows[np.searchsorted(rising, tasks)]
-        return found
+        return np.asarray(rows[np.searchsorted(rising, tasks)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,14 +171,12 @@ class ModelRecords(Mapping[int, ModelRelease]):
     @cached_property
     def versions(self) -> Ints:
         """(n_models,) versions, ascending."""
-        found: Ints = self.table["version"].to_numpy()
-        return found
+        return np.asarray(self.table["version"])
 
     @property
     def server_std(self) -> NDArray[np.float64]:
         """(n_models,) standard deviation of the server's noise on each parameter."""
-        found: NDArray[np.float64] = self.table["server_std"].to_numpy()
-        return found
+        return np.asarray(self.table["server_std"])
 
     @property
     def entered(self) -> tuple[Ints, Ints, Ints]:

@@ -244,7 +244,7 @@ class Server:
             return
         self.population.add(task.client)
         self._failed.clear()
-        self.population.statistics.arrived(task.client, message.time_s - task.sent_s)
+        self.population.statistics.durations_s[task.client] = message.time_s - task.sent_s
         if self.phase is ServerPhase.FILLING and (task.cohort == self.version or self.protocol.late == "carry"):
             self._enter([task], actions)
         elif self.protocol.late == "carry":

@@ -74,49 +74,41 @@ class MessageValidator:
         if not self.is_started and not isinstance(message, BudgetSpent | ClientJoined | ClientLeft):
             raise MessageError(f"the server has not started: it must be started before {type(message).__name__}")
         match message:
-            case ClientIdle():
-                self._check_present(message.client)
-                if self.tasks.busy[message.client]:
-                    task = self.tasks.unanswered_of(message.client)[0]
-                    raise MessageError(f"client {message.client} is at task {task}: it must end that before it is idle")
-            case ClientJoined():
-                self._check_client(message.client)
-                if self._present[message.client]:
-                    raise MessageError(f"client {message.client} takes part already: it must leave before it joins")
-                if message.samples < 1:
-                    raise MessageError(f"client {message.client} must have >= 1 samples, got {message.samples}")
-            case ClientLeft() | BudgetSpent():
-                self._check_present(message.client)
-            case ClientGone():
-                self._check_present(message.client)
-                self._check_unanswered(message.task)
-                if (sender := self.sender_of(message.task)) != message.client:
-                    raise MessageError(f"task {message.task} is client {sender}'s, got a message of {message.client}")
-            case UpdateArrived():
-                # An update of a task that never began is no error here: the server counts it.
-                if 0 <= message.task < self.tasks.begun:
-                    self._check_unanswered(message.task)
+            # An update of a task that never began is no error here: the server counts it.
+            case UpdateArrived(task=task) if 0 <= task < self.tasks.begun:
+                self._check_unanswered(task)
             case Collected():
                 self._check_collected(message)
             case ScoresArrived():
                 self._check_scores(message)
-            case TimerFired():
-                if not self._timers[message.timer]:
-                    raise MessageError(f"timer {message.timer!r} was not set, or has fired already")
+            case TimerFired() if not self._timers[message.timer]:
+                raise MessageError(f"timer {message.timer!r} was not set, or has fired already")
+            case ClientJoined() | ClientLeft() | ClientIdle() | ClientGone() | BudgetSpent():
+                self._check_client(message)
 
     def _check_time(self, time_s: float) -> None:
         if not (math.isfinite(time_s) and time_s >= self.time_s):
             after = "" if self.time_s == -math.inf else f" and >= {self.time_s:.9g}, when the last message came"
             raise MessageError(f"time_s must be finite{after}, got {time_s}")
 
-    def _check_client(self, client: int) -> None:
-        if not 0 <= client < len(self._present):
-            raise MessageError(f"client must be 0..{len(self._present) - 1}, got {client}")
-
-    def _check_present(self, client: int) -> None:
-        self._check_client(client)
-        if not self._present[client]:
+    def _check_client(self, message: ClientJoined | ClientLeft | ClientIdle | ClientGone | BudgetSpent) -> None:
+        client, clients = message.client, len(self._present)
+        if not 0 <= client < clients:
+            raise MessageError(f"client must be 0..{clients - 1}, got {client}")
+        if isinstance(message, ClientJoined):
+            if self._present[client]:
+                raise MessageError(f"client {client} takes part already: it must leave before it joins")
+            if message.samples < 1:
+                raise MessageError(f"client {client} must have >= 1 samples, got {message.samples}")
+        elif not self._present[client]:
             raise MessageError(f"client {client} does not take part: it must join first")
+        if isinstance(message, ClientIdle) and self.tasks.busy[client]:
+            task = self.tasks.unanswered_of(client)[0]
+            raise MessageError(f"client {client} is at task {task}: it must end that before it is idle")
+        if isinstance(message, ClientGone):
+            self._check_unanswered(message.task)
+            if (sender := self.sender_of(message.task)) != client:
+                raise MessageError(f"task {message.task} is client {sender}'s, got a message of {client}")
 
     def _check_unanswered(self, task: int) -> None:
         begun = self.tasks.begun
@@ -139,9 +131,8 @@ class MessageValidator:
             raise MessageError(f"request {message.request} was not made, or has been answered already")
         wanted = self._requests[message.request]
         if message.scores is not None and np.shape(message.scores) != (wanted,):
-            raise MessageError(
-                f"request {message.request} is for scores of {wanted} models, got shape {np.shape(message.scores)}"
-            )
+            got = f"shape {np.shape(message.scores)}"
+            raise MessageError(f"request {message.request} is for scores of {wanted} models, got {got}")
 
     # --- records ---------------------------------------------------------------------------------------------------
 

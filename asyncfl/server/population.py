@@ -8,8 +8,6 @@ removed swaps places with the last of them, so that adding, removing and drawing
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,10 +33,6 @@ class ClientStatistics:
         self.version = 0
         """The newest version."""
 
-    def arrived(self, client: int, duration_s: float) -> None:
-        """Record that a client's update arrived `duration_s` seconds after its dispatch."""
-        self.durations_s[client] = duration_s
-
     def collected(self, clients: NDArray[np.int64], losses: NDArray[np.float64]) -> None:
         """Record the losses of updates collected for the next version. `clients`, `losses`: (n,); losses that are not
         finite are ignored."""
@@ -63,7 +57,8 @@ class Population:
         self.banned: set[int] = set()
         self.spent: set[int] = set()
         """Clients that take no task any more because their privacy budget is spent."""
-        self._excluded: set[int] = set()
+        self.excluded: set[int] = set()
+        """Banned and spent clients, which are never asked again."""
         self.served = np.zeros(clients, dtype=np.int64)
         """(clients,) number of tasks that each client has been given."""
 
@@ -82,14 +77,14 @@ class Population:
 
     def add(self, client: int) -> None:
         """Mark `client` as idle. No effect if it is idle already, banned or spent."""
-        if client not in self._excluded and not self.is_idle(client):
+        if client not in self.excluded and not self.is_idle(client):
             self._swap(client, self._idle)
             self._idle += 1
             self._asks[client] = True
 
     def add_all(self) -> None:
         """Mark all clients as idle that are neither banned nor spent."""
-        if self._excluded:
+        if self.excluded:
             for client in range(self.clients):
                 self.add(client)
         else:
@@ -107,23 +102,18 @@ class Population:
         """Mark `client` as banned: it is never idle again."""
         self.remove(client)
         self.banned.add(client)
-        self._excluded.add(client)
+        self.excluded.add(client)
 
     def retire(self, client: int) -> None:
         """Mark the budget of `client` as spent: it is never idle again."""
         self.remove(client)
         self.spent.add(client)
-        self._excluded.add(client)
-
-    @property
-    def excluded(self) -> AbstractSet[int]:
-        """Banned and spent clients, which are never asked again."""
-        return self._excluded
+        self.excluded.add(client)
 
     @property
     def why_none_left(self) -> str | None:
         """Reason why no client will be idle again; None if one may be."""
-        if len(self._excluded) < self.clients:
+        if len(self.excluded) < self.clients:
             return None
         if len(self.banned) == self.clients:
             return "every client is banned"
@@ -147,11 +137,10 @@ class Population:
                     drawn.append(client)
                     if len(drawn) == count:
                         return drawn
-        if self._idle == 1 and not drawn:
+        if self._idle == 1 and not drawn and count:
             # The usual case if each client is given a task as soon as it is idle.
-            drawn = self._order[:1] if count else []
-            for client in drawn:
-                self.remove(client)
+            drawn = self._order[:1]
+            self.remove(drawn[0])
             return drawn
         idle = self._idle_unordered()
         return drawn + self._take(idle, order.ranks(idle), count - len(drawn))

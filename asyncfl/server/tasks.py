@@ -49,6 +49,8 @@ class TaskTable:
         self.open: dict[int, TaskRecord] = {}
         self.in_flight: dict[int, TaskRecord] = {}
         self.unanswered: dict[int, TaskRecord] = {}
+        self.settled: dict[int, TaskRecord] = {}
+        """Tasks whose fate the driver has yet to record, and then removes here."""
         self.busy: Counter[int] = Counter()
         """Client -> number of its unanswered tasks."""
         self.fates: Counter[Fate] = Counter()
@@ -60,12 +62,14 @@ class TaskTable:
         """Number of tasks that never began because their client could not be reached."""
         self.current: Vector = np.empty(0, dtype=np.float32)
         """(d,) the newest model, before compression for download."""
-        self.settled: dict[int, TaskRecord] = {}
-        """Tasks whose fate the driver has yet to record, and then removes here."""
         self._collected: Sequence[TaskRecord] = ()
         self._downloads: dict[int, Download] = {}
         self._needed: Counter[int] = Counter()
         self._newest = -1
+
+    def __contains__(self, number: int) -> bool:
+        """Whether the driver has yet to record the fate of that task."""
+        return number in self.open or number in self.settled
 
     # --- models ----------------------------------------------------------------------------------------------------
 
@@ -85,11 +89,6 @@ class TaskTable:
         """Return the download of `version`. Raises KeyError if no open task needs it."""
         return self._downloads[version]
 
-    @property
-    def kept_versions(self) -> tuple[int, ...]:
-        """Versions whose models are in memory."""
-        return tuple(self._downloads)
-
     def _forget(self, version: int) -> None:
         if version != self._newest and not self._needed[version]:
             self._downloads.pop(version, None)
@@ -108,8 +107,7 @@ class TaskTable:
 
     def answer(self, number: int) -> None:
         """Record that the client has reported the end of a task. No effect if it had before."""
-        task = self.unanswered.pop(number, None)
-        if task is not None:
+        if (task := self.unanswered.pop(number, None)) is not None:
             self.busy[task.client] -= 1
 
     def unanswered_of(self, client: int) -> tuple[int, ...]:
@@ -139,12 +137,6 @@ class TaskTable:
         accounted = len(self.open) + self.withdrawn + sum(self.fates.values())
         if accounted != self.begun:
             raise AssertionError(f"{self.begun} tasks were begun, {accounted} are accounted for")
-
-    # --- for the driver --------------------------------------------------------------------------------------------
-
-    def __contains__(self, number: int) -> bool:
-        """Whether the driver has yet to record the fate of that task."""
-        return number in self.open or number in self.settled
 
     def collect(self, numbers: tuple[int, ...]) -> Sequence[TaskRecord]:
         """Return the tasks of a buffer that is collected, in its order. `collected` yields them from then on."""

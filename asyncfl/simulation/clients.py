@@ -165,7 +165,8 @@ class TrainingClients(SimulatedClients):
         )
 
     def scoring_begins(self, client: int) -> None:
-        self._scores_with[client] = self.path.layers_of(client)
+        personal = self.path.personal
+        self._scores_with[client] = None if personal is None else personal.of(client)
 
     def score(self, request: RequestScores, turn: int) -> NDArray[np.float64]:
         began = time.perf_counter()

@@ -1,5 +1,4 @@
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,11 +8,9 @@ from hypothesis import strategies as st
 
 from asyncfl.base.errors import ScenarioError
 from asyncfl.defences import Buffer, Detector, Verdict
-from asyncfl.federation.aggregate_errors import AggregateErrors, aggregate_error
+from asyncfl.federation.aggregate_errors import aggregate_error
 from asyncfl.scenario import Scenario
-from asyncfl.server import Sync
 from asyncfl.simulation import simulate_seed
-from asyncfl.testing import buffer, updates
 
 
 class KnowsLong(Detector):
@@ -35,13 +32,6 @@ def test_errors_are_squared_distances_from_the_weighted_mean_of_the_honest() -> 
     updates = [[0.0, 0.0], [4.0, 0.0], [9.0, 9.0]]
     # The mean of the first two by 3 to 1 is (1, 0), their spread (3 * 1 + 1 * 9) / 4.
     assert measured(updates, [3.0, 1.0, 4.0], [False, False, True], [1.0, 2.0]) == pytest.approx((4.0, 3.0, 0.5))
-
-
-def test_without_honest_weight_there_is_nothing_to_compare_with() -> None:
-    error, spread, share = measured([[1.0], [2.0]], [0.0, 1.0], [False, True], [0.0])
-    assert math.isnan(error)
-    assert math.isnan(spread)
-    assert share == 1.0
 
 
 @given(attackers=st.integers(1, 20), others=st.integers(1, 40))
@@ -116,27 +106,3 @@ def test_corrections_and_lower_weights_are_no_aggregate_error(scenario: Scenario
     told = {"evaluation.aggregates": True, "defence.detector": {"kind": f"{__name__}:Repairs"}, "protocol.rounds": 3}
     for row in simulate_seed(scenario.override(told), 0).rounds[1:]:
         assert row["aggregate_error"] < 1e-6 * row["honest_spread"]
-
-
-def test_an_empty_aggregate_is_off_by_the_honest_mean() -> None:
-    measures = AggregateErrors(Sync(rounds=1), lambda tasks, clients: [False] * len(tasks))
-    held = buffer(updates(4, 3), clients=range(4))
-    mean = held.deltas.astype(np.float64).mean(0)
-    none = Verdict(np.ones(4, dtype=bool), np.zeros(4, dtype=bool))
-    outcome: Any = SimpleNamespace(model=held.current)
-    measures(held, (0, 1, 2, 3), none, outcome)
-    found = measures.columns(held.version + 1)
-    assert found["aggregate_error"] == pytest.approx(mean @ mean)
-    assert found["attackers_weight"] == 0
-    assert all(math.isnan(one) for one in measures.columns(held.version + 1).values()), "it is told once"
-    # One update, of four of equal size, moves the model by itself alone whatever the factor is that it has.
-    one = Verdict(np.arange(4) != 2, np.zeros(4, dtype=bool), weights=np.full(4, 0.25))
-    outcome.model = (held.current + 0.25 * held.deltas[2]).astype(np.float32)
-    measures(held, (0, 1, 2, 3), one, outcome)
-    off = held.deltas[2].astype(np.float64) - mean
-    assert measures.columns(held.version + 1)["aggregate_error"] == pytest.approx(off @ off, rel=1e-4)
-
-
-def test_updates_that_weigh_nothing_have_no_attackers_among_them() -> None:
-    found = aggregate_error(np.array([[1.0], [2.0]]), np.zeros(2), np.array([False, True]), np.zeros(1))
-    assert all(math.isnan(one) for one in found.values())

@@ -24,12 +24,6 @@ def test_bytes_and_times_are_those_of_the_compressed_update(scenario: Scenario, 
     assert [row["time_s"] for row in clock.rounds] == [row["time_s"] for row in after.rounds]
 
 
-def test_all_numbers_are_no_compression(scenario: Scenario) -> None:
-    whole = simulate_seed(scenario.override({"compression": {"kind": "top_k", "share": 1.0}}), 0)
-    plain = simulate_seed(scenario, 0)
-    assert [row["train_loss"] for row in whole.rounds] == pytest.approx([row["train_loss"] for row in plain.rounds])
-
-
 def test_notes_tell_the_effect_of_compression_on_privacy(scenario: Scenario) -> None:
     private = {"privacy": {"kind": "nbafl", "epsilon": 60, "clip_norm": 5.0}, "compression": {"kind": "quantised"}}
     (seed,) = simulate(scenario.override(private)).summary["seeds"].values()

@@ -35,12 +35,6 @@ def test_each_version_has_precision_and_recall_of_its_verdict(scenario: Scenario
     assert table["recall"].notna().any()
 
 
-def test_without_a_detector_there_is_neither(scenario: Scenario) -> None:
-    table = rounds_table(simulate_seed(scenario, 0)).to_pandas()
-    assert table[["precision", "recall"]].isna().all(axis=None)
-    assert (table[["judged", "unjudged"]] == 0).all(axis=None)
-
-
 @pytest.mark.parametrize("reading", ["discard", "aggregate"])
 def test_a_buffer_without_scores_accuses_no_client(scenario: Scenario, reading: str) -> None:
     # One packet for a task, six for a request of scores: one that three evaluators miss is not rare.

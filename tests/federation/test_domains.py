@@ -8,7 +8,7 @@ import pytest
 
 from asyncfl.api import simulate
 from asyncfl.federation import clients_table
-from asyncfl.federation.evaluation import Evaluator, by_domain
+from asyncfl.federation.evaluation import Evaluator
 from asyncfl.federation.resolve import streams_of
 from asyncfl.learning import make_learner
 from asyncfl.scenario import Scenario
@@ -64,19 +64,6 @@ def test_each_domain_is_judged_on_its_own_test_samples(domains: Scenario) -> Non
     _, all_alike, shares = Evaluator(learner, fewer).test_by_domain(model)
     assert math.isnan(shares[1])
     assert all_alike == pytest.approx(accuracy)
-
-
-def test_a_mean_over_some_of_the_domains_is_no_number() -> None:
-    row = by_domain(["a", "b"], [0.5, math.nan])
-    assert list(row) == [
-        "test_accuracy_a",
-        "test_accuracy_b",
-        "test_accuracy_domains_mean",
-        "test_accuracy_domains_min",
-    ]
-    assert math.isnan(row["test_accuracy_domains_mean"])
-    assert math.isnan(row["test_accuracy_domains_min"])
-    assert by_domain(["a"], [0.5]) == {}
 
 
 def test_each_client_s_loss_is_that_of_its_last_task(domains: Scenario) -> None:

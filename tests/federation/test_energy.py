@@ -5,13 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.experiments.timeline import summary, timeline_of
-from asyncfl.federation import clients_table, rounds_table
+from asyncfl.federation import clients_table
 from asyncfl.federation.run_tables import energy
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
 from asyncfl.trace import Kind, Recorder
-from asyncfl.trace.tasks import tasks_of
 from asyncfl.world.world import Power
 
 POWER = Power(compute_w=10.0, send_w=2.0, receive_w=1.0, idle_w=0.1)
@@ -47,15 +45,3 @@ def test_all_watts_alike_are_the_time_of_the_run(scenario: Scenario) -> None:
     table = clients_table(run)
     total = sum(table[name].to_numpy() for name in table.column_names if name.startswith("energy_"))
     assert total == pytest.approx(np.full(5, 3 * run.events["time_s"].to_numpy().max()))
-
-
-def test_energy_columns_exist_if_devices_have_a_power(scenario: Scenario) -> None:
-    plain, counted = simulate_clock(scenario, 0), simulate_clock(powered(scenario), 0)
-    assert not [name for name in clients_table(plain).column_names if name.startswith("energy")]
-    tables = (rounds_table(counted), counted.events, clients_table(counted))
-    said = summary(timeline_of(0, counted.stopped, *tables, counted.fates))["energy_j"]
-    tasks = tasks_of(counted.events)
-    whole = np.nansum(tasks.training_s) * POWER.compute_w
-    assert said["compute"] >= whole > 0
-    assert said["sum"] == pytest.approx(said["compute"] + said["send"] + said["receive"] + said["idle"])
-    assert said["of_client"]["mean"] * 5 == pytest.approx(said["sum"])

@@ -5,7 +5,7 @@ import pytest
 from asyncfl import simulate
 from asyncfl.api import timeline
 from asyncfl.base.errors import ScenarioError
-from asyncfl.federation.limits import Limits, clock_seconds, memory_bytes
+from asyncfl.federation.limits import Limits, memory_bytes
 from asyncfl.scenario import Scenario
 
 SAFL = {"protocol": {"kind": "buffered", "rounds": 3, "buffer": 3, "dispatch": {"kind": "constant", "in_flight": 4}}}
@@ -65,11 +65,6 @@ def test_a_hundred_thousand_clients_are_estimated_to_take_seconds_of_their_own(s
     Limits(hours=20 / 3600).check(large)
     with pytest.raises(ScenarioError, match=r"^data\.clients: the run must take at most .* would take about 0\.1"):
         Limits(hours=5 / 3600).check(large)
-
-
-def test_a_time_limit_bounds_what_is_waited_for(scenario: Scenario) -> None:
-    waiting = {"world": {"aggregate_s": 1e9, **COMING_AND_GOING}}
-    assert clock_seconds(scenario.override({**waiting, "protocol.time_limit_s": 1000}))[1] < 1
 
 
 def test_estimated_memory_grows_with_model_and_federation(scenario: Scenario) -> None:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from asyncfl.base.errors import ScenarioError
-from asyncfl.federation import SeedLedger, SeedRun
+from asyncfl.federation import SeedRun
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 
@@ -101,39 +101,3 @@ def test_schemes_and_training_must_agree(scenario: Scenario) -> None:
         scenario.override({"privacy": gradients})
     agreed = scenario.override({"privacy": gradients, "training.gradient_clip": 2.0})
     assert Scenario.read(agreed.resolved()) == agreed.override({"data.source": "embedded"})
-
-
-SHARED = {**BUFFERED, "divisor": "weight_sum"}
-CARRIED = {"kind": "sync", "rounds": 3, "late": "carry", "open": {"kind": "quorum", "share": 0.5}}
-SKEWED = {"data.partition": {"kind": "quantity", "min_samples": 5}}
-
-
-@pytest.mark.parametrize(
-    ("changes", "equal_weights", "once_each"),
-    [
-        ({}, True, True),
-        ({"protocol": BUFFERED}, True, False),
-        ({"protocol": CARRIED}, True, False),
-        ({"protocol": {"kind": "fedasync", "rounds": 3, "in_flight": 3}}, True, True),
-        ({"protocol": SHARED}, False, False),
-        ({"defence": {"rule": {"kind": "median"}}}, False, False),
-        (SKEWED, False, False),
-    ],
-)
-def test_guarantees_of_models_are_proven_only_for_bounded_weights(
-    scenario: Scenario, changes: dict[str, Any], equal_weights: bool, once_each: bool
-) -> None:
-    schemes: list[tuple[dict[str, Any], bool]] = [
-        ({"kind": "mechanisms", "clip": {"norm": 0.01}, "server": GAUSSIAN}, equal_weights),
-        ({"kind": "dp_fedavg", "noise_multiplier": 1.0, "noise_at": "server"}, equal_weights),
-        ({"kind": "dp_fedavg", "noise_multiplier": 1.0, "noise_at": "client"}, once_each),
-        ({"kind": "nbafl", "epsilon": 60, "clip_norm": 5.0, "sensitivity": "2C"}, equal_weights),
-    ]
-    for privacy, proven in schemes:
-        run = run_of(scenario, privacy, **changes)
-        assert run.context is not None
-        assert (run.context.equal_weights, run.context.once_each) == (equal_weights, once_each)
-        books = SeedLedger(run)
-        statuses = {row["status"] for row in books.ledger.to_pylist() if row["holder"] == "model"}
-        assert statuses == {"proven" if proven else "heuristic"}, privacy
-        assert any("weigh more than" in note for note in run.notes) != proven

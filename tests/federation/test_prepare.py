@@ -1,10 +1,13 @@
 """Preparation of a seed: data, model and attackers are the same each time."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from asyncfl.federation.prepare import attackers_of
-from asyncfl.federation.resolve import streams_of
+from asyncfl.federation.prepare import privacy_context
+from asyncfl.federation.resolve import ResolvedSeed
+from asyncfl.privacy import PrivacyContext
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import prepared, simulate_seed
 
@@ -24,21 +27,6 @@ def test_seeding_apart_keeps_the_clock_while_the_training_changes(scenario: Scen
     assert first.rounds[-1]["train_loss"] != other.rounds[-1]["train_loss"]
 
 
-@pytest.mark.parametrize("threats", [None, {"attack": {"kind": "sign_flip"}, "attackers": 0}])
-def test_no_attackers_without_threats(scenario: Scenario, threats: object) -> None:
-    quiet = scenario.override({"threats": threats})
-    assert attackers_of(quiet, streams_of(quiet, 0)) is None
-
-
-def test_a_pool_of_attackers_is_drawn_from_the_seed(scenario: Scenario) -> None:
-    attacked = scenario.override({"threats": {"attack": {"kind": "sign_flip"}, "attackers": 2}})
-    pools = [attackers_of(attacked, streams_of(attacked, seed)) for seed in (0, 0, 1, 2, 3)]
-    members = [sorted(pool.members) for pool in pools if pool is not None]
-    assert members[0] == members[1]
-    assert len(np.unique(members, axis=0)) > 1
-    assert {len(pool) for pool in members} == {2}
-
-
 def test_runs_of_one_seed_share_their_noise_unless_noise_seed_differs(scenario: Scenario) -> None:
     """u + z and u + 2z give the clean update as 2 (u + z) - (u + 2z)."""
     scheme = {"kind": "dp_fedavg", "clip_norm": 1.0}
@@ -56,3 +44,45 @@ def test_runs_of_one_seed_share_their_noise_unless_noise_seed_differs(scenario: 
     spread = (models["once"] - models["clean"]).std()
     # Twice the one noise less the other, which is twice as strong: sqrt(8) times the one.
     assert (anew - models["clean"]).std() == pytest.approx(8**0.5 * spread, rel=0.1)
+
+
+EQUAL, UNEQUAL = [20, 20, 20, 20, 20], [20, 20, 20, 20, 21]
+BUFFERED = {"kind": "buffered", "rounds": 3, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 4}}
+ONE = {"kind": "fedasync", "rounds": 3, "in_flight": 4}
+
+
+def context(scenario: Scenario, changes: dict[str, Any], sizes: list[int]) -> PrivacyContext:
+    return privacy_context(ResolvedSeed(scenario.override(changes), 0, 2), np.array(sizes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sizes", "fixed", "equal", "once"),
+    [
+        ({}, EQUAL, True, True, True),
+        ({}, UNEQUAL, True, False, False),
+        ({"protocol.weighting": "uniform"}, UNEQUAL, True, True, True),
+        ({"protocol.late": "carry"}, EQUAL, True, True, False),
+        ({"defence.rule": {"kind": "median"}}, EQUAL, False, False, False),
+        ({"defence.detector": {"kind": "kardam"}}, EQUAL, False, False, False),
+        ({"training.deadline_s": 5.0}, EQUAL, True, True, True),
+        ({"training.deadline_s": 5.0, "protocol.partial_work": "work"}, EQUAL, True, False, False),
+        ({"protocol.partial_work": "work"}, EQUAL, True, True, True),
+        ({"protocol": BUFFERED}, EQUAL, True, True, False),
+        ({"protocol": BUFFERED, "protocol.weighting": "samples"}, UNEQUAL, True, False, False),
+        ({"protocol": BUFFERED, "protocol.staleness": {"kind": "polynomial"}}, EQUAL, True, True, False),
+        (
+            {"protocol": BUFFERED, "protocol.staleness": {"kind": "polynomial"}, "protocol.divisor": "weight_sum"},
+            EQUAL, True, False, False,
+        ),
+        (
+            {"protocol": BUFFERED, "protocol.staleness": {"kind": "constant"}, "protocol.divisor": "weight_sum"},
+            EQUAL, True, True, False,
+        ),
+        ({"protocol": ONE}, EQUAL, True, True, True),
+    ],
+)  # fmt: skip
+def test_bounds_on_weights_follow_from_the_protocol(
+    scenario: Scenario, changes: dict[str, Any], sizes: list[int], fixed: bool, equal: bool, once: bool
+) -> None:
+    found = context(scenario, changes, sizes)
+    assert (found.fixed_weights, found.equal_weights, found.once_each) == (fixed, equal, once)

@@ -34,12 +34,6 @@ def test_replicates_have_clocks_of_their_own_whatever_the_seed_of_the_clock(
     assert run.context.exposures == max(run.resolved.calibration)
 
 
-def test_seeds_with_one_clock_assume_one_number_of_exposures(scenario: Scenario) -> None:
-    runs = [simulate_seed(scenario.override(TAPPED | {"seeding.clock": 3, "seeding.data": 3}), seed) for seed in (0, 1)]
-    assert runs[0].resolved.calibration == runs[1].resolved.calibration
-    assert most_overheard(runs[0]) == most_overheard(runs[1])
-
-
 def test_measured_exposures_are_the_most_overheard_clients_uploads(scenario: Scenario) -> None:
     tapped = scenario.override(
         {

@@ -79,11 +79,6 @@ def test_a_line_for_each_seed_and_their_mean(run: Run, x: str, label: str) -> No
         assert names[2:] == ["mean"]
 
 
-def test_unmeasured_versions_are_left_out(run: Run) -> None:
-    [axes] = run.plot("train_loss").axes
-    assert axes.lines[0].get_xdata().tolist() == [0, 2, 4]
-
-
 def test_a_regression_shows_how_much_it_explains() -> None:
     scenario = {
         "data": {"dataset": "diabetes", "clients": 3, "samples_per_client": 10},

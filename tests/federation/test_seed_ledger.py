@@ -165,24 +165,10 @@ def test_a_synchronous_round_costs_each_client_one_upload(scenario: Scenario) ->
     assert (rounds["epsilon_exact_overheard_max"] == 0).all()
 
 
-def test_without_privacy_the_first_upload_costs_everything(scenario: Scenario) -> None:
-    books = SeedLedger(simulate_seed(scenario, 0))
-    rounds = books.with_epsilons(rounds_table(books.run)).to_pandas()
-    assert rounds["epsilon_exact_max"].tolist() == [0, np.inf, np.inf, np.inf]
-    spending = books.spending.to_pandas()
-    assert (spending[spending["holder"] == "client"].groupby(["adversary", "client"]).size() == 1).all()
-
-
 def test_a_diverged_seed_has_a_ledger(scenario: Scenario) -> None:
     private = scenario.override({"privacy": {"kind": "nbafl", "epsilon": 1e-38, "clip_norm": 20}})
     ledger = SeedLedger(simulate_seed(private, 0)).ledger.to_pandas()
     assert not ledger["exact_epsilon"].isna().any()
-
-
-def test_many_clients_are_summed_up(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("asyncfl.privacy.ledger.accounts.MOST_CLIENTS", 4)
-    books = SeedLedger(simulate_seed(scenario, 0))
-    assert set(books.spending["holder"].to_pylist()) == {"largest", "median", "mean", "model"}
 
 
 def test_a_timeline_has_no_ledger(scenario: Scenario) -> None:

@@ -31,16 +31,6 @@ class Doubting(Detector):
         return Verdict(flagged, np.zeros(len(buffer), dtype=bool), unjudged=np.isin(rows, self.unsure)), state
 
 
-class Counting(Median):
-    """A rule that remembers how often it was asked."""
-
-    def start(self, context: Any, random: np.random.Generator) -> Any:
-        return 0
-
-    def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Any, Any]:
-        return super().step(None, buffer, weights)[0], state + 1
-
-
 def moved(detector: Detector, fallback: Rule | None, rule: Rule | None = None, rate: float = 1.0) -> float:
     plan = DefencePlan(rule or Mean(), detector, None, context(3, 1), fallback)
     state = DefenceState(plan, Buffered(rounds=9, buffer=3), 3, Streams(0))
@@ -66,18 +56,6 @@ def test_fallback_rule_is_used_if_no_accepted_update_was_judged(
 
 def test_without_one_the_rule_goes_on() -> None:
     assert moved(Doubting(unsure=(0, 1, 2)), None) == pytest.approx(4.0)
-
-
-def test_each_rule_has_a_memory_of_its_own() -> None:
-    plan = DefencePlan(Counting(), Doubting(), None, context(3, 1), Counting())
-    state = DefenceState(plan, Buffered(rounds=9, buffer=3), 3, Streams(0))
-    one = buffer(UPDATES)
-    verdict, _ = state.judge(one, None)
-    doubt = Verdict(verdict.flagged, verdict.strikes, unjudged=np.ones(3, dtype=bool))
-    for said in (verdict, doubt, doubt):
-        state.aggregate(one, said)
-    assert (state._states["aggregation"], state._states["fallback"]) == (1, 2)
-    assert not plan.is_linear
 
 
 class Remembering(Median):

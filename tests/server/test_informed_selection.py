@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from asyncfl.base.streams import Streams
 from asyncfl.scenario import Scenario
-from asyncfl.server.population import ClientStatistics, Population
+from asyncfl.server.population import Population
 from asyncfl.server.selection import InformedSelection, Oort, PowerOfChoice
 from asyncfl.simulation import simulate_clock, simulate_seed
 
@@ -28,23 +28,6 @@ def drawn(selection: InformedSelection, population: Population, count: int, numb
     for client in found:
         population.add(client)
     return found
-
-
-def test_statistics_keep_last_finite_loss_duration_and_version() -> None:
-    statistics = ClientStatistics(np.array([10, 20, 30]))
-    statistics.arrived(2, 7.5)
-    statistics.version = 4
-    statistics.collected(np.array([0, 2]), np.array([0.5, np.nan]))
-    assert statistics.losses[0] == 0.5
-    assert np.isnan(statistics.losses[1:]).all()
-    assert statistics.versions.tolist() == [5, 0, 0]
-    assert statistics.durations_s[2] == 7.5
-
-
-def test_as_few_candidates_as_are_asked_are_a_draw_by_samples() -> None:
-    population = everybody([1, 2, 7], [0.1, 0.2, 0.3])
-    picked = [drawn(PowerOfChoice(candidates=1), population, 1, number)[0] for number in range(3000)]
-    np.testing.assert_allclose(np.bincount(picked, minlength=3) / 3000, [0.1, 0.2, 0.7], atol=0.03)
 
 
 def test_two_candidates_worked_out_by_hand() -> None:

@@ -129,16 +129,6 @@ def test_at_the_deadline_arrived_updates_are_aggregated_or_the_next_arrival() ->
     assert kinds(actions, Collect) == [Collect((3,))]
 
 
-def test_a_lost_task_is_not_waited_for() -> None:
-    machine = server(Sync(rounds=1), clients=2)
-    machine.start()
-    machine.handle(UpdateArrived(1.0, 0))
-    actions = machine.handle(ClientGone(2.0, 1, 1, Fate.LOST_UP))
-    assert kinds(actions, Settle) == [Settle(1, Fate.LOST_UP)]
-    assert kinds(actions, ShortBuffer) == [ShortBuffer(1, 2)]
-    assert kinds(actions, Collect) == [Collect((0,))]
-
-
 def test_a_task_whose_lease_has_ended_is_given_up_and_its_update_refused() -> None:
     machine = server(Sync(rounds=2), clients=2)
     machine.start()
@@ -304,9 +294,9 @@ def test_models_that_no_open_task_was_sent_are_forgotten() -> None:
     machine.start()
     for task in (0, 2, 3):
         collected(machine, machine.handle(UpdateArrived(1.0, task)), [1.0])
-    assert machine.tasks.kept_versions == (0, 3), "task 1 was sent version 0 and is still open"
+    assert tuple(machine.tasks._downloads) == (0, 3), "task 1 was sent version 0 and is still open"
     collected(machine, machine.handle(UpdateArrived(1.0, 1)), [1.0])
-    assert 0 not in machine.tasks.kept_versions
+    assert 0 not in machine.tasks._downloads
 
 
 def drive(machine: Server, seed: int, steps: int) -> list[Publish]:
@@ -341,28 +331,6 @@ def drive(machine: Server, seed: int, steps: int) -> list[Publish]:
         else:
             actions += machine.handle(UpdateArrived(step, task.task))
     return published
-
-
-PROTOCOLS = st.one_of(
-    st.builds(
-        Sync,
-        rounds=st.integers(1, 6),
-        participants=st.integers(1, 6),
-        over_selection=st.sampled_from([1.0, 1.5]),
-        late=st.sampled_from(["drop", "carry"]),
-    ),
-    st.builds(
-        Buffered,
-        rounds=st.integers(1, 6),
-        buffer=st.integers(1, 6),
-        dispatch=st.one_of(
-            st.builds(ConstantDispatch, in_flight=st.integers(1, 6)),
-            st.builds(CohortDispatch, participants=st.integers(1, 6)),
-            st.builds(ContinuousDispatch),
-        ),
-        max_staleness=st.sampled_from([None, 1]),
-    ),
-)
 
 
 @given(st.integers(0, 2**20), st.integers(1, 5))
@@ -441,19 +409,6 @@ def test_when_all_budgets_are_spent_the_last_updates_are_used_and_the_run_ends(f
     assert kinds(actions, Stop) == [Stop("every client has spent its budget")]
     assert machine.version == (2 if fate is None else 1)
     machine.tasks.check()
-
-
-def test_a_quorum_does_not_wait_for_clients_with_spent_budgets() -> None:
-    machine = server(Sync(rounds=3, participants=4, open=OpenQuorum(share=1.0)), clients=4)
-    for client in (0, 2, 3):
-        machine.handle(BudgetSpent(0.0, client))
-    (only,) = kinds(machine.start(), Dispatch)
-    actions = collected(machine, machine.handle(UpdateArrived(1.0, only.task)))
-    assert [action.version for action in kinds(actions, Publish)] == [1]
-    (again,) = kinds(actions, Dispatch)
-    machine.handle(BudgetSpent(1.5, 1))
-    actions = collected(machine, machine.handle(UpdateArrived(2.0, again.task)))
-    assert kinds(actions, Stop) == [Stop("every client has spent its budget")]
 
 
 @given(order=st.permutations(range(8)), late=st.sampled_from(["drop", "carry"]))

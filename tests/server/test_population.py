@@ -88,21 +88,3 @@ def test_the_least_served_go_first_whatever_happened_before() -> None:
     population.served[:] = [2, 0, 1, 0]
     assert set(population.draw_least_served(2, order(0))) == {1, 3}
     assert population.draw_least_served(5, order(0)) == [2, 0]
-
-
-def test_reason_why_no_client_can_be_asked() -> None:
-    population = Population(2)
-    population.ban(0)
-    assert population.why_none_left is None
-    population.ban(1)
-    assert population.why_none_left == "every client is banned"
-    spent = Population(2)
-    spent.retire(1)
-    spent.retire(0)
-    assert spent.why_none_left == "every client has spent its budget"
-    both = Population(2)
-    both.retire(1)
-    both.ban(0)
-    assert both.why_none_left == "every client is banned or has spent its budget"
-    both.ban(1)
-    assert both.why_none_left == "every client is banned"

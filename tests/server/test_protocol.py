@@ -5,6 +5,7 @@ import pytest
 
 from asyncfl.server import Buffered, FedAsync, FedBuff, Protocol, Sync
 from asyncfl.server.dispatch import (
+    BufferStatus,
     CohortDispatch,
     ConstantDispatch,
     ContinuousDispatch,
@@ -12,14 +13,10 @@ from asyncfl.server.dispatch import (
     OpenAll,
     OpenCount,
     OpenDeadline,
+    Opening,
+    OpenQuorum,
 )
 from asyncfl.server.staleness import ConstantStaleness
-
-
-def test_sync_draws_cohorts_and_drops_late_updates() -> None:
-    sync = Sync(rounds=3, participants=0.2)
-    assert (sync.dispatch.at_publish(50), sync.dispatch.level(50), sync.late) == (10, 0, "drop")
-    assert sync.updates_per_version(50) == 10
 
 
 class Bare(Protocol):
@@ -92,3 +89,25 @@ def test_factors_of_partial_work_by_hand(partial_work: Literal["whole", "work", 
     found = protocol.factors(samples, fresh, np.array([0.5, 1.0]))
     wanted = {"whole": [0.25, 0.75], "work": [1 / 7, 6 / 7], "normalised": [0.25 * 1.75, 0.75 * 0.875]}
     assert found.tolist() == pytest.approx(wanted[partial_work])
+
+
+@pytest.mark.parametrize(
+    ("opening", "filling", "opens"),
+    [
+        (OpenAll(), BufferStatus(held=4, coming=1, cohort=5, wanted=5), False),
+        (OpenAll(), BufferStatus(held=5, coming=0, cohort=5, wanted=5), True),
+        (OpenAll(), BufferStatus(held=4, coming=2, cohort=6, wanted=4), True),
+        (OpenAll(), BufferStatus(held=3, coming=0, cohort=3, wanted=4), True),
+        (OpenCount(updates=3), BufferStatus(held=2, coming=9, cohort=0, wanted=0), False),
+        (OpenCount(updates=3), BufferStatus(held=3, coming=9, cohort=0, wanted=0), True),
+        (OpenQuorum(share=0.5), BufferStatus(held=2, coming=3, cohort=5, wanted=5), False),
+        (OpenQuorum(share=0.5), BufferStatus(held=3, coming=2, cohort=5, wanted=5), True),
+        (OpenQuorum(share=0.07), BufferStatus(held=7, coming=93, cohort=100, wanted=100), True),
+        (OpenDeadline(seconds=1), BufferStatus(held=3, coming=2, cohort=5, wanted=5), False),
+        (OpenDeadline(seconds=1), BufferStatus(held=1, coming=4, cohort=5, wanted=5, deadline_passed=True), True),
+        (OpenDeadline(seconds=1, at_least=2), BufferStatus(1, 4, 5, 5, deadline_passed=True), False),
+        (OpenDeadline(seconds=1), BufferStatus(held=0, coming=5, cohort=5, wanted=5, deadline_passed=True), False),
+    ],
+)
+def test_when_a_buffer_opens(opening: Opening, filling: BufferStatus, opens: bool) -> None:
+    assert opening.is_open(filling) is opens

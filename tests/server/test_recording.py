@@ -13,8 +13,6 @@ from asyncfl.base.messages import (
     ClientIdle,
     Collected,
     Fate,
-    Publish,
-    RequestScores,
     ScoresArrived,
     TimerFired,
     UpdateArrived,
@@ -97,12 +95,6 @@ def test_with_parameters_models_read_back_to_the_last_bit() -> None:
     (published,) = [answer for answer in calls[3].actions if answer["type"] == "Publish"]
     np.testing.assert_array_equal(parameters_of(published["model"]), [1, 2, 3])
     assert parameters_of(list(recorded().calls())[3].message["models"]) is None
-
-
-def test_models_to_be_scored_are_digests_in_any_case() -> None:
-    request = RequestScores(0, 1, np.ones((2, 3), np.float32))
-    assert "float32" not in plain(request, "parameters")["models"]
-    assert plain(Publish(1, np.ones(1, np.float32), staleness=(np.int64(2),)), "digests")["staleness"] == [2]
 
 
 @pytest.mark.parametrize(

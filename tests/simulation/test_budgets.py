@@ -155,20 +155,6 @@ def test_the_reason_to_stop_counts_clients_with_spent_budgets(
         assert run.events["kind"].to_pylist()[-1] == "stopped"
 
 
-def test_a_client_that_is_spent_scores_nothing_either(scenario: Scenario) -> None:
-    """Scores are computed from its data, and carry no noise."""
-    changes = {
-        "privacy": dp_fedavg(3),
-        "protocol": {**BUFFERED, "buffer": 5, "dispatch": {"kind": "constant", "in_flight": 5}},
-        "defence": {"detector": {"kind": "safl"}},
-    }
-    events = simulate_seed(scenario.override(changes), 0).events.to_pylist()
-    spent = {row["client"]: row["seq"] for row in events if row["kind"] == "budget_spent"}
-    asked = [row for row in events if row["kind"] == "scored" and row["seq"] > spent.get(row["client"], math.inf)]
-    assert asked
-    assert {row["detail"] for row in asked} == {"no answer"}
-
-
 @pytest.mark.parametrize(
     ("privacy", "field", "words"),
     [

@@ -178,13 +178,6 @@ def test_noised_scores_are_charged_before_they_are_given(scenario: Scenario, adv
     assert not answered if std == 0.02 else answered
 
 
-def test_unheard_scores_are_charged_since_models_depend_on_them(scenario: Scenario) -> None:
-    private, stop_at = {**CLIENT, "scores": {"std": 0.02}}, {"epsilon": 16.0, "adversary": "eavesdropper"}
-    run = run_of(scenario, private, stop_at, **SCORED, world__tap={"uplink": True})
-    assert {row["detail"] for row in run.events.to_pylist() if row["kind"] == "scored"} == {"no answer"}
-    assert row_of(run, "eavesdropper").max() <= 16 * (1 + 1e-9)
-
-
 @pytest.mark.parametrize(
     ("privacy", "stop_at", "changes", "field", "words"),
     [

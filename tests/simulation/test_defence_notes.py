@@ -49,11 +49,3 @@ def test_the_numbers_of_a_detector_are_columns_of_the_table_of_rounds(scenario: 
     assert table.column_names[-2:] == ["detector_odd", "detector_size"]
     assert table["detector_size"].to_pylist() == pytest.approx([np.nan, 5, 5, 5], nan_ok=True)
     assert table["detector_odd"].to_pylist() == pytest.approx([np.nan, np.nan, 1, np.nan], nan_ok=True)
-
-
-def test_seeds_with_different_detector_columns_share_a_table(scenario: Scenario) -> None:
-    safl = {"defence.detector": {"kind": "safl"}, "seeds": 2, "protocol.rounds": 2}
-    rounds = simulate(scenario.override(safl)).rounds
-    assert {"detector_evaluator", "detector_decoys_low"} <= set(rounds)
-    assert rounds[rounds["version"] > 0]["detector_evaluator"].notna().all()
-    assert rounds[rounds["version"] == 0]["detector_evaluator"].isna().all()

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from asyncfl.api import simulate
 from asyncfl.base.errors import ScenarioError
 from asyncfl.scenario import Scenario
 from asyncfl.server import machine
@@ -39,18 +38,6 @@ def test_a_run_to_which_nothing_comes_back_ends_with_its_reason(
     assert run.events["kind"].to_pylist()[-1] == "stopped"
     assert run.fates[fate] == 35
     assert sum(run.fates.values()) == run.fates[fate] + run.fates["unfinished"]
-
-
-def test_a_run_without_progress_has_its_reason_in_the_summary(
-    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(machine, "LEAST_TASKS", 30)
-    run = simulate(scenario.override({"world.availability": HARDLY}))
-    summary = run.summary["seeds"]["0"]
-    assert summary["stopped"] == "no update reached the server in the last 50 tasks (50 timed_out)"
-    assert not summary["diverged"]
-    assert (run.tables["rounds"].num_rows, run.tables["clients"].num_rows) == (1, 5)
-    assert sum(run.tables["clients"]["tasks"].to_pylist()) == 50
 
 
 def test_a_run_without_progress_ends_at_its_time_limit(scenario: Scenario) -> None:

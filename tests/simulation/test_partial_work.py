@@ -181,17 +181,6 @@ def test_unused_partial_updates_count_for_privacy() -> None:
     assert late["exact_epsilon"] == pytest.approx(exact_epsilon(squared_mu_of(1.0, sent), 1e-5), rel=1e-6)
 
 
-def test_noise_after_each_epoch_is_drawn_as_often_as_there_are_epochs() -> None:
-    private = {
-        "privacy": {"kind": "local_gaussian", "epsilon": 50.0, "clip_norm": 1.0, "noise": "epoch"},
-        "training.gradient_clip": 1.0,
-    }
-    run = simulate_seed(scenario(**private), 0)
-    assert {client: one.release.count for client, one in uploads(run).items()} == {0: 4, 1: 2, 2: 1}
-    whole = simulate_seed(scenario(**private, **{"training.epochs": 2, "training.deadline_s": 100.0}), 0)
-    assert uploads(run)[1].loss == pytest.approx(uploads(whole)[1].loss, rel=1e-5)
-
-
 def test_a_budget_is_spent_by_the_epochs_that_were_done() -> None:
     """The budget allows one whole task of client 0, and more tasks of clients that do fewer epochs."""
     private = {

@@ -1,11 +1,9 @@
 """Runs on which other runs depend."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from asyncfl.privacy.release import Upload
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, prepared, simulate_clock, simulate_seed
 from asyncfl.trace.query import select
@@ -45,16 +43,6 @@ def test_prior_runs_are_requested_from_the_callers_object(scenario: Scenario) ->
     assert alone.spent is not None
     assert given.spent is not None
     assert len(given.spent) == 5 > len(alone.spent), "less noise is asked for where less is overheard"
-
-
-def test_a_run_that_comes_before_is_made_once(scenario: Scenario) -> None:
-    runs = SimulatedRuns()
-    first: Sequence[Upload] = runs.uploads(scenario, 0)
-    assert runs.uploads(scenario, 0) is first
-    assert runs.uploads(scenario, 1) is not first
-    assert sorted(one.task for one in first) == list(range(15))
-    assert runs.most_overheard(scenario, 0) == 0, "there is no eavesdropper"
-    assert runs.most_overheard(scenario.override({"world.tap.uplink": True}), 0) == 3
 
 
 @pytest.mark.parametrize("kind", ["label_flip", "backdoor", "evaluator_bait"])

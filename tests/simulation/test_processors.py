@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from asyncfl.defences import Safl
 from asyncfl.federation.seed_run import SeedRun
@@ -123,35 +121,6 @@ def test_no_task_begins_during_an_exclusive_aggregation(processors: float | None
     staleness = [np.mean([row["staleness_mean"] for row in run.rounds[6:]]) for run in (alone, goes_on)]
     assert staleness[0] == pytest.approx(3 / 3, abs=0.05)
     assert staleness[1] > 4 / 3
-
-
-@settings(max_examples=15, deadline=None)
-@given(
-    processors=st.floats(1, 4),
-    workers=st.sampled_from([None, 2, 3]),
-    off_s=st.floats(0.5, 5),
-    dropout_per_s=st.sampled_from([0.0, 0.2]),
-)
-def test_every_task_has_a_fate_and_no_training_is_faster_than_alone(
-    processors: float, workers: int | None, off_s: float, dropout_per_s: float
-) -> None:
-    run = clock(
-        BUFFERED,
-        workers=workers,
-        processors=processors,
-        aggregate_s=0.1,
-        evaluate_s=0.2,
-        evaluate_beside=True,
-        dropout_per_s=dropout_per_s,
-        availability={"kind": "alternating", "on_s": {"kind": "exponential", "mean": 5}, "off_s": off_s},
-    )
-    tasks = tasks_of(run.events)
-    assert sum(run.fates.values()) == len(tasks)
-    took_s = tasks.training_s[~np.isnan(tasks.trained_s)]
-    assert (took_s >= 1 - 1e-6).all()
-    # All work that was done fits into the time that there was.
-    done_s = len(took_s) + 0.1 * (len(run.rounds) - 1)
-    assert done_s <= processors * tasks.end_s.max(initial=0) + 1e-6
 
 
 def test_an_aggregation_is_logged_once_despite_separate_evaluation() -> None:

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from asyncfl.api import simulate
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
@@ -85,10 +83,3 @@ def test_nothing_is_sent_to_an_evaluator_that_is_offline(scenario: Scenario) -> 
     least = asked["bytes"][: len(told)][~silent].sum()
     assert least <= run.traffic.bytes_down - tasks_down <= most < asked["bytes"].sum()
     assert size * 4 <= asked["bytes"].min()
-
-
-@pytest.mark.parametrize("scoring", ["parallel", "serial"])
-def test_a_request_for_scores_is_logged_when_made_even_if_it_waits(scenario: Scenario, scoring: str) -> None:
-    run = simulate_seed(scenario.override(SCORED | {"protocol.scoring": scoring}), 0)
-    opened = select(run.events, kinds=["uploaded", "published"])["time_s"].to_pylist()
-    assert all(request.asked_s in opened for request in scoring_requests_of(run.events))

@@ -33,13 +33,6 @@ def clock(protocol: dict[str, Any] = SYNC, **world: Any) -> SeedRun:
     return simulate_clock(scenario(protocol, **world), 0)
 
 
-def test_equal_downloads_that_start_together_take_as_long_as_one_after_another() -> None:
-    tasks = tasks_of(clock(downlink={"server_bandwidth_bps": BITS, "latency_s": 0.25}).events)
-    assert tasks.downloaded_s[:5] == pytest.approx([5.25] * 5)
-    # Those of the second round start when the last of the first has arrived, after its 5 s of training.
-    assert tasks.downloaded_s[5:] == pytest.approx([10.25 + 5.25] * 5)
-
-
 def test_uploads_that_start_one_after_another_by_hand() -> None:
     """Trained at 1, 2, ..., 5 s; each upload takes 2 s alone and shares the link with the others."""
     tasks = tasks_of(clock(uplink={"server_bandwidth_bps": BITS / 2, "latency_s": 0.5}).events)

@@ -149,9 +149,3 @@ def test_settings_that_need_the_sender_are_refused_with_a_shuffler(
     found = {fault.field: fault.message for fault in caught.value.faults}
     assert words in found[field]
     shuffled(scenario, None).override(changes)
-
-
-def test_coordinatewise_rules_are_accepted_with_a_shuffler(scenario: Scenario) -> None:
-    private = shuffled(scenario, {"swaps": 3})
-    for changes in ({"defence.rule": {"kind": "median"}}, {"protocol.weighting": "samples"}):
-        assert private.override(changes).privacy.mixing_node is not None

@@ -5,13 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
-from asyncfl.trace.tasks import Tasks, tasks_of
+from asyncfl.trace.tasks import tasks_of
 
 
 def clock(workers: int | None, **world: Any) -> SeedRun:
@@ -26,13 +24,6 @@ def clock(workers: int | None, **world: Any) -> SeedRun:
         ),
         0,
     )
-
-
-def _under_way(tasks: Tasks) -> int:
-    begun = tasks.only(~np.isnan(tasks.training_started_s))
-    began, until = begun.training_started_s, np.where(np.isnan(begun.left_s), begun.end_s, begun.left_s)
-    ended = np.where(np.isnan(begun.trained_s), until, begun.trained_s)
-    return max(int(((began <= at) & (at < ended)).sum()) for at in began)
 
 
 @pytest.mark.parametrize(("workers", "round_s"), [(None, 1), (6, 1), (3, 2), (2, 3), (4, 2), (1, 6)])
@@ -65,19 +56,3 @@ def test_waiting_clients_train_in_order_of_arrival() -> None:
     assert (first.downloaded_s == 0).all()
     order = np.argsort(first.training_started_s, kind="stable")
     assert first.task[order].tolist() == sorted(first.task.tolist())
-
-
-@settings(max_examples=15, deadline=None)
-@given(workers=st.integers(1, 4), sigma=st.floats(0.1, 1), off_s=st.floats(0.5, 5), dropout=st.sampled_from([0, 0.3]))
-def test_never_more_clients_train_than_there_are_places(
-    workers: int, sigma: float, off_s: float, dropout: float
-) -> None:
-    run = clock(
-        workers,
-        device={"kind": "lognormal", "median_s_per_sample": 0.1, "sigma": sigma},
-        availability={"kind": "alternating", "on_s": {"kind": "exponential", "mean": 5}, "off_s": off_s},
-        dropout=dropout,
-    )
-    tasks = tasks_of(run.events)
-    assert _under_way(tasks) <= workers
-    assert sum(run.fates.values()) == len(tasks)
