@@ -57,8 +57,7 @@ def flower(
 
 def check(scenario: Scenario) -> None:
     """Raise ScenarioError for settings that a federation of real clients cannot carry out."""
-    from asyncfl.federation.prepare import privacy_context
-    from asyncfl.federation.resolve import resolve
+    from asyncfl.federation.prepare import privacy_context, resolve
     from asyncfl.live.faults import flower_faults, live_faults
     from asyncfl.simulation import SimulatedRuns
 
@@ -78,7 +77,7 @@ def serve(grid: Any, config: Mapping[str, Any]) -> None:
     """
     limit_threads()
     print_log(quiet=False)
-    from asyncfl.federation.resolve import resolve
+    from asyncfl.federation.prepare import resolve
     from asyncfl.federation.storage import LIVE, RunFolder
     from asyncfl.live.flower.client_app import scenario_of
     from asyncfl.live.flower.nodes import GRID_ENDED, run_on_grid

@@ -23,7 +23,7 @@ from asyncfl.scenario import Scenario
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from asyncfl.federation.resolve import ResolvedSeed
+    from asyncfl.federation.prepare import ResolvedSeed
     from asyncfl.federation.seed_run import SeedRun
     from asyncfl.live.clock import Terms
     from asyncfl.live.interrupts import Interrupts
@@ -205,7 +205,7 @@ def _prepare(file: Path, assignments: list[str] | None, out: Path | None) -> tup
 
 def _resolved(scenario: Scenario, seed: int) -> asyncio.Future[ResolvedSeed]:
     """Resolve a scenario in a thread, since reading data takes long."""
-    from asyncfl.federation.resolve import resolve
+    from asyncfl.federation.prepare import resolve
     from asyncfl.simulation import SimulatedRuns
 
     return asyncio.get_running_loop().run_in_executor(None, resolve, scenario, seed, SimulatedRuns())

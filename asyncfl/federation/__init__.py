@@ -5,8 +5,7 @@ plan), `evaluation` (the quality of a model), `round_recorder` (the table of rou
 seed (`seed_run`), their tables (`run_tables`) and the privacy ledger (`seed_ledger`).
 """
 
-from asyncfl.federation.prepare import Federation, prepare
-from asyncfl.federation.resolve import PriorRuns, ResolvedSeed, resolve
+from asyncfl.federation.prepare import Federation, PriorRuns, ResolvedSeed, prepare, resolve
 from asyncfl.federation.run_tables import clients_table, per_client_table, rounds_table, seed_summary
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun

@@ -12,9 +12,8 @@ import pyarrow as pa
 from asyncfl.base.messages import Fate, Floats, Ints, Vector
 from asyncfl.client import Attackers
 from asyncfl.federation.action_executor import ActionExecutor, Traffic
-from asyncfl.federation.prepare import Federation
+from asyncfl.federation.prepare import Federation, ResolvedSeed
 from asyncfl.federation.release_store import ModelRecords, UploadRecords
-from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.round_recorder import RoundRecorder, Row, diverged_at
 from asyncfl.privacy import PrivacyContext
 from asyncfl.privacy.ledger.budgets import stop_notes

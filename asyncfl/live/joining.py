@@ -24,8 +24,7 @@ from asyncfl.base.own_classes import IMPORT_PATH
 from asyncfl.base.streams import Streams, unknown_seed
 from asyncfl.data.client_file import ClientFile
 from asyncfl.federation.phases import Workload
-from asyncfl.federation.prepare import Federation, privacy_context, started
-from asyncfl.federation.resolve import ResolvedSeed, streams_of
+from asyncfl.federation.prepare import Federation, ResolvedSeed, privacy_context, started, streams_of
 from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
 from asyncfl.live.local_training import LocalTraining
 from asyncfl.live.task_runner import ClientSetup

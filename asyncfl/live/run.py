@@ -16,8 +16,7 @@ from asyncfl.base.messages import Judged, Publish
 from asyncfl.base.streams import Streams
 from asyncfl.federation.action_executor import Traffic
 from asyncfl.federation.phases import Workload
-from asyncfl.federation.prepare import Federation, learner_of, prepare
-from asyncfl.federation.resolve import ResolvedSeed
+from asyncfl.federation.prepare import Federation, ResolvedSeed, learner_of, prepare
 from asyncfl.federation.round_recorder import RoundRecorder, Row
 from asyncfl.federation.seed_run import SeedRun, conclude, seed_run
 from asyncfl.learning.personal_layers import PersonalLayers

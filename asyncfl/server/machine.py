@@ -55,11 +55,10 @@ from asyncfl.server.aggregation import (
     DefenceState,
     Scores,
 )
-from asyncfl.server.cohorts import Cohorts
 from asyncfl.server.message_validator import MessageValidator
 from asyncfl.server.population import Population
 from asyncfl.server.protocol import Protocol
-from asyncfl.server.tasks import TaskRecord, TaskTable
+from asyncfl.server.tasks import Cohorts, TaskRecord, TaskTable
 
 AGGREGATION = "aggregated"
 """Name of the timer for an aggregation that takes time: set when the buffer has been judged, fires when the model is

@@ -14,8 +14,18 @@ import numpy as np
 
 from asyncfl.data import FederatedData
 from asyncfl.federation.phases import Workload
-from asyncfl.federation.prepare import Federation, attackers_of, data_of, prepare, privacy_context, server_plan
-from asyncfl.federation.resolve import ResolvedSeed, resolve, streams_of, with_exposures
+from asyncfl.federation.prepare import (
+    Federation,
+    ResolvedSeed,
+    attackers_of,
+    data_of,
+    prepare,
+    privacy_context,
+    resolve,
+    server_plan,
+    streams_of,
+    with_exposures,
+)
 from asyncfl.federation.round_recorder import Progress, RoundRecorder, Row, Watch, table_of_rounds
 from asyncfl.federation.seed_run import SeedRun, conclude, seed_run
 from asyncfl.privacy.ledger.budgets import BudgetTracker

@@ -12,7 +12,7 @@ from asyncfl.calibration.fit import Calibration
 from asyncfl.calibration.observations import ObservedRun
 from asyncfl.experiments.timeline import summary, timeline_of
 from asyncfl.federation import clients_table, rounds_table
-from asyncfl.federation.resolve import streams_of
+from asyncfl.federation.prepare import streams_of
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
 from asyncfl.world.availability import AlternatingAvailability, AlwaysOnline

@@ -14,7 +14,7 @@ import yaml
 
 from asyncfl import api, simulate
 from asyncfl.cli import live_flower, live_server
-from asyncfl.federation.resolve import resolve
+from asyncfl.federation.prepare import resolve
 from asyncfl.federation.storage import Run
 from asyncfl.live import keys
 from asyncfl.live.clock import Terms

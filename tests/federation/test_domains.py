@@ -9,7 +9,7 @@ import pytest
 from asyncfl.api import simulate
 from asyncfl.federation import clients_table
 from asyncfl.federation.evaluation import Evaluator
-from asyncfl.federation.resolve import streams_of
+from asyncfl.federation.prepare import streams_of
 from asyncfl.learning import make_learner
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.federation.prepare import privacy_context
-from asyncfl.federation.resolve import ResolvedSeed
+from asyncfl.federation.prepare import ResolvedSeed, privacy_context
 from asyncfl.privacy import PrivacyContext
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import prepared, simulate_seed

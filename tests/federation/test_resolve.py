@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from asyncfl.federation import SeedRun, clients_table
-from asyncfl.federation.resolve import resolve
+from asyncfl.federation.prepare import resolve
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_seed
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from asyncfl.federation.prepare import Federation
-from asyncfl.federation.resolve import resolve
+from asyncfl.federation.prepare import Federation, resolve
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.clock import Terms
 from asyncfl.live.host import Host

@@ -269,7 +269,7 @@ def test_noise_comes_from_the_clients_secret_unless_the_run_is_shaped(tmp_path: 
     one = {**DESCRIPTION, **NOISY, "protocol": {**BUFFERED, "rounds": 1}, "world": {"tap": tap}}
     run, _ = apart(one, tmp_path, scene, shape=shape)
     ours = Scenario.read({**SMALL, **one})
-    from asyncfl.federation.resolve import streams_of
+    from asyncfl.federation.prepare import streams_of
 
     of_seed = [streams_of(ours, 0).generator("client_noise", number, 0).standard_normal(4) for number in (0, 1)]
     assert [np.array_equal(*pair) for pair in zip(drawn, of_seed, strict=True)] == [shape, shape]

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from asyncfl.client import Assignment
-from asyncfl.federation.prepare import Federation, prepare
-from asyncfl.federation.resolve import resolve
+from asyncfl.federation.prepare import Federation, prepare, resolve
 from asyncfl.live.local_training import LocalTraining
 from asyncfl.live.run import training_of
 from asyncfl.live.vocabulary import Judge

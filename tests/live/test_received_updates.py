@@ -8,8 +8,7 @@ import pytest
 
 from asyncfl.base.errors import MessageError
 from asyncfl.federation.phases import Workload
-from asyncfl.federation.prepare import Federation, prepare
-from asyncfl.federation.resolve import resolve
+from asyncfl.federation.prepare import Federation, prepare, resolve
 from asyncfl.live.received_updates import ReceivedUpdates
 from asyncfl.live.vocabulary import Noted, Update
 from asyncfl.scenario import Scenario

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from asyncfl.base.errors import MessageError
-from asyncfl.federation.prepare import prepare
-from asyncfl.federation.resolve import resolve
+from asyncfl.federation.prepare import prepare, resolve
 from asyncfl.live.clock import Terms
 from asyncfl.live.live_federation import LiveFederation
 from asyncfl.live.remote_client import ALLOWED, ClientState, Handling, RemoteClient

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.federation.prepare import prepare
-from asyncfl.federation.resolve import resolve
+from asyncfl.federation.prepare import prepare, resolve
 from asyncfl.live.faults import serving_faults
 from asyncfl.live.joining import without_samples
 from asyncfl.scenario import Scenario

@@ -18,8 +18,7 @@ from asyncfl.base.files.yaml_text import read_text
 from asyncfl.base.messages import Download, Vector
 from asyncfl.base.streams import Streams, unknown_seed
 from asyncfl.client import Assignment
-from asyncfl.federation.prepare import Federation, prepare
-from asyncfl.federation.resolve import ResolvedSeed, streams_of
+from asyncfl.federation.prepare import Federation, ResolvedSeed, prepare, streams_of
 from asyncfl.learning.job import NoEpochError
 from asyncfl.live.client import repeated
 from asyncfl.live.flower.records import (

@@ -31,8 +31,7 @@ import numpy as np
 from asyncfl.base.errors import AsyncflError, MessageError, ScenarioError, shortened
 from asyncfl.base.messages import Download, Fate, Vector
 from asyncfl.base.streams import unknown_seed
-from asyncfl.federation.prepare import Federation
-from asyncfl.federation.resolve import ResolvedSeed
+from asyncfl.federation.prepare import Federation, ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.clock import Terms
 from asyncfl.live.faults import flower_faults

@@ -36,8 +36,7 @@ from asyncfl.base.messages import Publish, Vector
 from asyncfl.data.own import Dataset
 from asyncfl.data.own.samples import Samples
 from asyncfl.federation import SeedLedger, rounds_table
-from asyncfl.federation.prepare import Federation, prepare, privacy_context
-from asyncfl.federation.resolve import ResolvedSeed
+from asyncfl.federation.prepare import Federation, ResolvedSeed, prepare, privacy_context
 from asyncfl.federation.round_recorder import RoundRecorder, Row, diverged_at
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.learning import Architecture

@@ -11,7 +11,7 @@ import yaml
 
 from asyncfl.api import gather, run_of
 from asyncfl.base.errors import AsyncflError, ScenarioError
-from asyncfl.federation.resolve import resolve
+from asyncfl.federation.prepare import resolve
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.storage import Run
 from asyncfl.live.flower.client_app import FlowerClient, clients_scenario, introduce
