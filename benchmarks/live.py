@@ -23,8 +23,7 @@ import numpy as np
 
 from asyncfl.client import Assignment
 from asyncfl.federation.phases import Workload
-from asyncfl.federation.prepare import Federation
-from asyncfl.federation.prepare import resolve
+from asyncfl.federation.prepare import Federation, resolve
 from asyncfl.live.client import LiveClient
 from asyncfl.live.clock import Terms
 from asyncfl.live.host import Host
