@@ -1,4 +1,4 @@
-"""Mlp: linear layers with ReLU in between; and Linear, a single one."""
+"""Mlp: linear layers with ReLU in between."""
 
 from __future__ import annotations
 
@@ -45,12 +45,3 @@ class Mlp(Layered):
 
     def widths(self, shape: Shape, outputs: int) -> tuple[int, ...]:
         return (math.prod(shape), *self.hidden, outputs)
-
-
-class Linear(Layered):
-    """One linear layer on the flattened input: softmax (logistic) regression for classes, least squares for numbers.
-
-    A client's loss is convex in the parameters, as most theorems on federated learning require.
-    """
-
-    kind: Literal["linear"] = "linear"
