@@ -1,9 +1,8 @@
 """Canaries: planted records, of which an auditor counts how many it recognises.
 
 Each canary is included or excluded by a fair coin of its own. An included canary *sample* replaces a sample of a
-client; an excluded one leaves that sample in place. So the two cases differ in one replaced sample, and no client's
-number of samples changes. An included canary *client* takes part with its data; of an excluded one each update counts
-as zero (`zero_out` of Kairouz et al. 2021), and it still adds its noise.
+client; an excluded one leaves it in place. An included canary *client* takes part with its data; of an excluded
+one each update counts as zero (`zero_out` of Kairouz et al. 2021), and it still adds its noise.
 """
 
 from __future__ import annotations

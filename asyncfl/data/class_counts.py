@@ -26,7 +26,6 @@ class ClassCounts:
     counts: Ints
     """(clients, classes) number of samples."""
     class_names: tuple[str, ...]
-    """Name of each class."""
     column: str
     """Column that the partition splits by: `label`, or another column of the data set."""
     owners: tuple[str, ...]
@@ -34,7 +33,6 @@ class ClassCounts:
     domains: tuple[str, ...]
     """Domain of each client; empty for a single data set and for mixed domains."""
     provenance: str
-    """Origin of the samples in one line."""
     kind: str = "classes"
     """The unit of counting: classes, or fifths of the target of a regression."""
 

@@ -1,12 +1,8 @@
-"""Concept shift: groups of clients with different labels for the same features, or different features for the same
-label.
+"""Concept shift: groups of clients with other labels for the same features, or other features for the same label.
 
-A partition decides which samples a client holds; a concept changes how these samples look or what they are called.
-Together with domains, label skew and quantity skew these are the five kinds of heterogeneity of Kairouz et al. (2021,
-arXiv:1912.04977, section 3.1).
-
-Client i belongs to group i mod `groups`; group 0 keeps the data unchanged. Test samples are changed as for their
-domain's clients in turn, so the test set has the same mixture of concepts as the federation.
+With domains, label skew and quantity skew these are the five kinds of heterogeneity of Kairouz et al. (2021,
+arXiv:1912.04977, section 3.1). Test samples are changed as for their domain's clients in turn, so the test set has the
+same mixture of concepts as the federation.
 """
 
 from __future__ import annotations

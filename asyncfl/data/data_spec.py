@@ -166,20 +166,16 @@ class DataSpec(Described):
         drawn = self.own is None and self.resolve_source() == "embedded"
         short = list(self._drawing_faults(samples, 1) if drawn else self._shortage_faults(samples, sources))
         short = short or [fault.under("partition") for fault in self.partition.faults(clients, samples)]
-        if not short and (self.partition.sizes_from_data or self.partition.split_column != "label"):
-            short = list(self._column_faults(sources, samples))
         yield from short
+        if not short and (self.partition.sizes_from_data or self.partition.split_column != "label"):
+            for domain, source in enumerate(sources):
+                try:  # whether there is such a column, with enough values
+                    self._shares(domain, source, samples, Streams(0))
+                except DataError as error:
+                    yield from (Fault(fault.field.removeprefix("data."), fault.message) for fault in error.faults)
         if self.canaries is not None:
             found = self.canaries.faults(self.clients, samples * self.clients)
             yield from (fault.under("canaries") for fault in found)
-
-    def _column_faults(self, sources: list[SampleSource], samples: int) -> Iterator[Fault]:
-        """Report a partition's faults that depend on a column's values: an unknown column, or too few values."""
-        for domain, source in enumerate(sources):
-            try:
-                self._shares(domain, source, samples, Streams(0))
-            except DataError as error:
-                yield from (Fault(fault.field.removeprefix("data."), fault.message) for fault in error.faults)
 
     def root_faults(self, root_samples: int) -> Iterator[Fault]:
         """Report why the server cannot have `root_samples` samples of its own; field names are relative to the defence.

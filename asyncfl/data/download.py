@@ -23,17 +23,7 @@ from asyncfl.base.files.atomic import atomic_file
 from asyncfl.base.streams import Streams
 from asyncfl.base.torchvision_parts import torchvision_part
 from asyncfl.data.adult import download_adult
-from asyncfl.data.catalog import (
-    CATALOG,
-    CHARACTERS,
-    DATA_DIR,
-    NATURAL,
-    WINDOW,
-    CatalogEntry,
-    NaturalSet,
-    download_folder,
-    find,
-)
+from asyncfl.data.catalog import CATALOG, CHARACTERS, DATA_DIR, NATURAL, WINDOW, download_folder, find
 from asyncfl.data.drawing_styles import PATCH_DRAWS, patches
 from asyncfl.data.image_file import ImageFile
 from asyncfl.data.sample_source import Split
@@ -57,14 +47,10 @@ def fetch(names: Iterable[str] = TORCHVISION) -> list[Path]:
     """
     names = list(names)
     if missing := [name for name in names if name not in FETCHABLE and not (name in CATALOG and find(name))]:
-        raise DataError(Fault(name, _why_not(name)) for name in missing)
+        unknown = f"is not a data set that can be downloaded; known are {', '.join((*CATALOG, *NATURAL))}"
+        known = f"cannot be downloaded through torchvision (those that can: {', '.join(TORCHVISION)})"
+        raise DataError(Fault(name, f"{known}; {_advice(name)}" if name in CATALOG else unknown) for name in missing)
     return [find(name) or _download(name) for name in names]
-
-
-def _why_not(name: str) -> str:
-    if name not in CATALOG:
-        return f"is not a data set that can be downloaded; known are {', '.join((*CATALOG, *NATURAL))}"
-    return f"cannot be downloaded through torchvision (those that can: {', '.join(TORCHVISION)}); {_advice(name)}"
 
 
 def _advice(name: str) -> str:
@@ -81,10 +67,10 @@ def _download(name: str) -> Path:
         if name in MADE:
             arrays = _make(mnist)
         elif name in NATURAL:
-            arrays = _from_hub(NATURAL[name]) if NATURAL[name].hub else download_adult()
+            arrays = _from_hub(name) if NATURAL[name].hub else download_adult()
         else:
             with tempfile.TemporaryDirectory(dir=folder, prefix=f".{name}.") as scratch:
-                arrays = _from_torchvision(CATALOG[name], scratch)
+                arrays = _from_torchvision(name, scratch)
         with atomic_file(folder / f"{name}.npz") as part, part.open("wb") as file:
             np.savez_compressed(file, **arrays)
     except OutputError:
@@ -101,21 +87,21 @@ def _download(name: str) -> Path:
     return folder / f"{name}.npz"
 
 
-def _from_torchvision(dataset: CatalogEntry, scratch: str) -> Arrays:
+def _from_torchvision(name: str, scratch: str) -> Arrays:
     """Download both splits of a set of images with torchvision, which verifies them."""
     arrays: Arrays = {}
     for split in get_args(Split):
-        which: dict[str, Any] = {"split": split} if dataset.name == "svhn" else {"train": split == "train"}
-        if dataset.name == "emnist":
+        which: dict[str, Any] = {"split": split} if name == "svhn" else {"train": split == "train"}
+        if name == "emnist":
             which["split"] = "balanced"  # 47 classes: letters of the same shape in both cases count as one
-        loaded = getattr(torchvision_part("datasets"), dataset.torchvision)(scratch, download=True, **which)
+        loaded = getattr(torchvision_part("datasets"), CATALOG[name].torchvision)(scratch, download=True, **which)
         images = np.asarray(loaded.data, dtype=np.uint8)
-        if dataset.name == "svhn":
+        if name == "svhn":
             images = images.transpose(0, 2, 3, 1)
-        if dataset.name == "emnist":
+        if name == "emnist":
             images = images.transpose(0, 2, 1)  # its files store columns first
         arrays[f"x_{split}"] = images
-        labels = loaded.labels if dataset.name == "svhn" else loaded.targets
+        labels = loaded.labels if name == "svhn" else loaded.targets
         arrays[f"y_{split}"] = np.asarray(labels, dtype=np.uint8)
     return arrays
 
@@ -139,8 +125,9 @@ def _make(mnist: Path | None) -> Arrays:
     return arrays
 
 
-def _from_hub(about: NaturalSet) -> Arrays:
+def _from_hub(name: str) -> Arrays:
     """Download a data set from the Hugging Face hub with `datasets` (an extra), which verifies it."""
+    about = NATURAL[name]
     try:
         import datasets
     except ImportError:
@@ -149,7 +136,7 @@ def _from_hub(about: NaturalSet) -> Arrays:
     rows = datasets.load_dataset(about.hub, split="train").with_format("numpy")
     if len(rows) != about.official:
         raise DataError(f"{about.title} must have {about.official} samples, got {len(rows)}; fetch it again")
-    return _femnist_arrays(rows) if about.name == "femnist" else _shakespeare_arrays(rows)
+    return _femnist_arrays(rows) if name == "femnist" else _shakespeare_arrays(rows)
 
 
 def _femnist_arrays(rows: Any) -> Arrays:

@@ -1,8 +1,7 @@
 """Stand-ins for image data sets that are not on disk: drawn images, unlimited in number, the same in every run.
 
 Sample i of a split is drawn from the random numbers of block i // BLOCK, so it does not depend on the other samples
-that are requested. Each block contains all classes equally often, or nearly so if 500 is no multiple of the number of
-classes.
+that are requested. Each block contains all classes equally often, as nearly as 500 samples allow.
 """
 
 from __future__ import annotations

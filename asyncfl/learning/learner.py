@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -97,26 +97,30 @@ class Learner(ABC):
         if not len(labels):
             raise ValueError("evaluation needs at least one image, got none")
         loss, correct = 0.0, math.nan if is_regression(labels) else 0.0
-        for part, logits in self._forward(parameters, images):
-            truth = self._tensor(labels[part])
-            if not math.isnan(correct):
-                best, found = logits.max(1)
-                correct += float(((found == truth) & (best == best)).sum())  # NaN never counts as correct
-            loss += float(loss_of(logits, truth, "none").double().sum())
+        with self._evaluating(parameters):
+            for part in self._chunks(len(labels)):
+                logits, truth = self._logits(self._tensor(images[part])), self._tensor(labels[part])
+                if not math.isnan(correct):
+                    best, found = logits.max(1)
+                    correct += float(((found == truth) & (best == best)).sum())  # NaN never counts as correct
+                loss += float(loss_of(logits, truth, "none").double().sum())
         return loss / len(labels), correct / len(labels)
 
     def outputs(self, parameters: Vector, images: Vector) -> Vector:
         """Compute the outputs (m, outputs) of a model for the images: logits, or predicted numbers."""
         found = np.empty((len(images), self.n_outputs), np.float32)
-        for part, logits in self._forward(parameters, images):
-            found[part] = logits.cpu().numpy()
+        with self._evaluating(parameters):
+            for part in self._chunks(len(images)):
+                found[part] = self._logits(self._tensor(images[part])).cpu().numpy()
         return found
 
     def losses(self, parameters: Vector, images: Vector, labels: NDArray[Any]) -> NDArray[np.float64]:
         """Compute the loss (m,) of a model on each of the images."""
         found = np.empty(len(labels))
-        for part, logits in self._forward(parameters, images):
-            found[part] = loss_of(logits.double(), self._tensor(labels[part]), "none").cpu().numpy()
+        with self._evaluating(parameters):
+            for part in self._chunks(len(labels)):
+                logits = self._logits(self._tensor(images[part])).double()
+                found[part] = loss_of(logits, self._tensor(labels[part]), "none").cpu().numpy()
         return found
 
     def slopes(
@@ -183,14 +187,14 @@ class Learner(ABC):
                 weight.copy_(part)
         return self._differentiable, weights
 
-    def _forward(self, parameters: Vector, images: Vector) -> Iterator[tuple[slice, torch.Tensor]]:
-        """Yield the outputs (chunk, outputs) of a model (n_parameters,) for each chunk of the images."""
+    @contextmanager
+    def _evaluating(self, parameters: Vector) -> Iterator[None]:
+        """Load a model (n_parameters,) for `_logits`, without gradients."""
         import torch
 
         with self._products(), torch.inference_mode():
             self._load(tensor_of(parameters))
-            for part in self._chunks(len(images)):
-                yield part, self._logits(self._tensor(images[part]))
+            yield
 
     def _chunks(self, samples: int) -> Iterator[slice]:
         return (slice(start, start + self.chunk) for start in range(0, samples, self.chunk))

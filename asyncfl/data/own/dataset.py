@@ -202,12 +202,9 @@ class ArraySource(SampleSource):
     def scale(self) -> Scale:  # type: ignore[override]
         """Mean and deviation, per channel, of the pixels of the test samples, which no client holds; a constant channel
         has deviation 1."""
-        channels = self.shape[0]
-        counts = np.zeros((channels, 256), np.int64)
-        for start in range(0, self.size("test"), _ROWS):
-            part = self.images("test", np.arange(start, min(start + _ROWS, self.size("test"))))
-            for channel in range(channels):
-                counts[channel] += np.bincount((part if part.ndim == 3 else part[..., channel]).ravel(), minlength=256)
+        pixels = self.images("test", np.arange(self.size("test")))
+        planes = np.moveaxis(pixels, -1, 0) if pixels.ndim == 4 else [pixels]
+        counts = np.array([np.bincount(plane.ravel(), minlength=256) for plane in planes])
         levels = np.arange(256) / 255
         mean = counts @ levels / counts.sum(1)
         deviation = np.sqrt(np.maximum(counts @ levels**2 / counts.sum(1) - mean**2, 0))
