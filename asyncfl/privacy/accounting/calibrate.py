@@ -1,16 +1,13 @@
 """Calibration: the noise multiplier that keeps several releases of the same data within one budget.
 
 `naive` is NbAFL's theorem 1: sigma grows linearly with the number of releases. It is NbAFL's default because the
-paper's figures were drawn with it. Strictly it gives (epsilon, releases x delta). Not NbAFL's default:
+paper's figures were drawn with it; strictly it gives (epsilon, releases x delta). Not NbAFL's default:
 
-- `naive_delta_split` spends delta/releases on each release, which repairs that; the paper's numbers differ.
-- `advanced` gives each release its share by advanced composition, with half of delta as slack and the other half
-  shared; for few releases or a large epsilon it needs more noise than the naive rule.
-- `analytic` is exact: z = sqrt(releases) times the analytic multiplier, far less noise than the paper adds.
+- `naive_delta_split` spends delta/releases on each release, which repairs that.
+- `advanced` gives each release its share by advanced composition, with half of delta as slack (all of it for Laplace
+  noise); for few releases or a large epsilon it needs more noise than the naive rule.
+- `analytic` is exact (for Laplace noise by loss distributions), far less noise than the paper adds.
 - `rdp` calibrates by Renyi accounting; slightly more noise than `analytic`.
-
-For Laplace noise an even split needs no delta, the slack of `advanced` is all of delta, and `analytic` uses privacy
-loss distributions.
 """
 
 from __future__ import annotations

@@ -1,23 +1,20 @@
 """Exact epsilon between two given distributions: releases whose means and noise are known for both data sets.
 
-For Gaussian noise, N(u, s^2 I) for one data set and N(u', s'^2 I) for the other in d dimensions, with the privacy loss
-L = ln p/p' under the first data set and rho = 1 - s^2/s'^2,
+For N(u, s^2 I) and N(u', s'^2 I) in d dimensions, with the privacy loss L = ln p/p' under the first data set and rho =
+1 - s^2/s'^2 (Gil, Alajaji, Linder 2013, Renyi divergences of Gaussians),
 
     K(z) = ln E e^(z L) = -d/2 (z ln(1 - rho) + ln(1 + z rho)) + z (1 + z) |u - u'|^2 / (2 s'^2 (1 + z rho))
 
-(Gil, Alajaji, Linder 2013, Renyi divergences of Gaussians), z rho > -1. For Laplace noise of scale b in both, per
-coordinate with a = |u_i - u'_i|/b,
+For Laplace noise of scale b in both, per coordinate with a = |u_i - u'_i|/b,
 
     K(z) = ln(((1 + z) e^(z a) + z e^(-(1 + z) a)) / (1 + 2 z))
 
 K of independent releases add up, and for any c > 0 where K is finite
 
-    delta(epsilon) = E max(0, 1 - e^(epsilon - L))
-                   = 1/(2 pi i) int_(c - i oo)^(c + i oo) e^(K(z) - z epsilon) / (z (1 + z)) dz
+    delta(epsilon) = 1/(2 pi i) int_(c - i oo)^(c + i oo) e^(K(z) - z epsilon) / (z (1 + z)) dz
 
-With c at the saddle point the integrand is nearly Gaussian, and the trapezoidal rule is exact to rounding however small
-delta is (Alghamdi et al. 2023, The Saddle-Point Method in Differential Privacy). Either data set may come first; the
-larger delta counts.
+With c at the saddle point the trapezoidal rule is exact to rounding however small delta is (Alghamdi et al. 2023, The
+Saddle-Point Method in Differential Privacy). Either data set may come first; the larger delta counts.
 """
 
 from __future__ import annotations

@@ -2,27 +2,24 @@
 
 Version v adds sum_j w_j (u_j + n_j) + N_v to a known model: updates u_j after clipping, their noise n_j with standard
 deviation sigma_j, and the server's noise N_v with sigma_D. A neighbouring data set of client c moves each u_j of that
-client by at most s_j. With a closed view (`views`) an adversary subtracts each upload u_j + n_j that it holds from the
-version that it entered. The rest of the version sums over the updates j that are not held:
+client by at most s_j. An adversary subtracts each upload u_j + n_j that it holds from the version that it entered:
 
     held uploads j of c      s_j against sigma_j
-    each granted version v   sum_{j of c} w_j s_j  against  sqrt(sum_j w_j^2 sigma_j^2 + sigma_D^2)
+    each granted version v   sum_{j of c} w_j s_j  against  sqrt(sum_j w_j^2 sigma_j^2 + sigma_D^2),  j not held
 
 sigma_D counts only if the adversary does not know N_v. Each n_j and N_v is in one row, so the rows of a client compose.
 Everything that is not a sum of Gaussian noise is bounded from above:
 
 - An upload with Laplace noise, or with noise drawn during training, counts as held if the server adds no noise, and
   Laplace noise of the server is the only noise that counts.
-- If weights depend on data (a non-linear rule, a detector), a model reveals at most the updates that it was computed
-  from. All updates that were considered then count as held, also those that were left out, because the choice depends
-  on each of them. An upload without its own noise is then unprotected: the server's noise covers only fixed weights.
-  Scores that such a decision used count as known to every adversary that holds the version (`AdversaryView.further`).
+- If weights depend on data (a non-linear rule, a detector), all updates that were considered count as held, also those
+  that were left out, because the choice depends on each; the server's noise covers only fixed weights. Scores that such
+  a decision used count as known to every adversary that holds the version (`AdversaryView.further`).
 - An attacker's upload that was computed from other uploads reveals at most those. A copy (`copy_of`) adds its weight to
   the copied update, noise included.
 
-The bits behind an adaptive clip norm follow the same law (`UploadTable.bits`). A held upload comes with its noisy bit.
-The clip norm after a version reveals the noisy sum of the bits of all updates considered for it, each with weight 1. It
-is known with the version, or with an upload clipped to it. Updates and bits of a client at one moment are one release.
+The bits behind an adaptive clip norm follow the same law with weight 1 (`UploadTable.bits`): a held upload comes with
+its noisy bit, and a version with the noisy sum of the bits of all updates considered for it.
 """
 
 from __future__ import annotations

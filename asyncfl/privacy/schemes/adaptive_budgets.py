@@ -17,19 +17,17 @@ The source does not define Delta. Readings of it, for a vector clipped to M:
 
 - `2M/batch` (default): the sensitivity of the mean of a batch of gradients with norm at most M, one sample replaced. It
   gives accuracies of the shape of the source's table 3. An update is no such mean, so it is heuristic.
-- `2M`: holds for any vector clipped to M, all data of a client replaced. Not the default: at a batch of 32 it is 32
-  times the noise, with which nothing is learnt at the source's budgets. `M` holds for a client that takes part or not.
-- `2M/n`, n the client's samples: the sensitivity of one mean gradient over all its data, as in NbAFL and SAFL.
-  Heuristic, and not the default: it leaves hardly any noise.
+- `2M`: holds for any vector clipped to M, all data of a client replaced; `M` for a client that takes part or not. Not
+  the default: at a batch of 32 it is 32 times the noise, with which nothing is learnt at the source's budgets.
+- `2M/n`, n the client's samples, as in NbAFL and SAFL: heuristic, and it leaves hardly any noise.
 
 Algorithm 3 prints the server's noise inside the sum over clients (`server_noise: per_update`, which leaves
-sigma_D/sqrt(n) on the mean), although it is computed for the mean (`once`, the default, equation 18). It uploads
-"gradients" after a local epoch and adds their mean to the model, with a sign that would increase the loss. Readings:
+sigma_D/sqrt(n) on the mean), although it is computed for the mean (`once`, the default, equation 18). It adds the mean
+of "gradients" after a local epoch to the model, with a sign that would increase the loss. Readings:
 
 - `update` (default): w_local - w, and w += mean.
-- `gradient`: the mean gradient over the client's steps, g = -(w_local - w)/(lr steps), exact for plain SGD, is clipped
-  to M and noised, and w -= lr mean(g): the update divided by the number of steps, clipped to lr M, with lr times the
-  noise. Not the default: the model moves 1/steps as far as the clients do.
+- `gradient`: g = -(w_local - w)/(lr steps), exact for plain SGD, is clipped to M and noised, and w -= lr mean(g). Not
+  the default: the model moves 1/steps as far as the clients do.
 
 The source claims that each upload is (epsilon_t, delta)-private for its budget, and claims nothing about a run. A
 budget that follows the loss is itself a release that none of these numbers covers, and the flags say so.

@@ -1,26 +1,23 @@
 """DP-FedAvg: updates clipped to S, averaged, with Gaussian noise in proportion to S, and optionally an adaptive S.
 
-Source: McMahan, Ramage, Talwar, Zhang 2018 (Learning Differentially Private Recurrent Language Models). With noise
-multiplier z each client adds noise of standard deviation z S to its update, so a mean of n updates carries z S/sqrt(n).
-Alternatively the server, which must then be trusted, adds z S/n to the mean, and proportionally more for a client with
-several updates in a version (`client_weights`). Replacing one client's data changes the sum by 2 S (`replace`); setting
-its updates to zero changes it by S (`zero_out`), which stands for adding or removing a client where the number of
-participants is fixed (Kairouz et al. 2021). Client sampling gets no amplification credit.
+With noise multiplier z each client adds noise of standard deviation z S to its update, so a mean of n updates carries
+z S/sqrt(n); or the server, which must then be trusted, adds z S/n to the mean, and proportionally more for a client
+with several updates in a version (`client_weights`). Replacing one client's data changes the sum by 2 S (`replace`);
+setting its updates to zero changes it by S (`zero_out`). Client sampling gets no amplification credit.
 
 Adaptive clipping (Andrew, Thakkar, McMahan, Ramaswamy 2021): each client reports one bit, whether its update is within
-the clip norm C. With b the noisy mean of the bits, C <- C exp(-learning_rate (b - quantile)). The bits are a release of
-their own. Centred at 1/2, the bit of an update u is
+the clip norm C. With b the noisy mean of the bits, C <- C exp(-learning_rate (b - quantile)). Centred at 1/2, the bit
+of an update u is
 
     -1/2 if |u| > C or u is not finite,   1/2 if 0 < |u| <= C,   0 if u = 0
 
-The third case is ours: with `zero_out` the removed client stands for an update of zero, whose bit would otherwise move
-by 1. So the sensitivity of one bit is 1/2 for `zero_out`, 1 for `replace`. With noise sigma_b on a bit and z_delta C on
-an update, both together are one Gaussian release with multiplier z (z/2 for `replace`) if
+The third case is ours: a removed client (`zero_out`) stands for an update of zero. So the sensitivity of one bit is 1/2
+for `zero_out`, 1 for `replace`. With noise sigma_b on a bit and z_delta C on an update, both together are one Gaussian
+release with multiplier z (z/2 for `replace`) if
 
     z_delta = (z^-2 - (2 sigma_b)^-2)^(-1/2)
 
-In a published version the two are accounted for separately (`ledger.knowledge`). If the server adds the noise, it
-multiplies sigma_b by the most updates of one client; if clients add it, the sum of n bits has noise sqrt(n) sigma_b.
+The server multiplies sigma_b by the most updates of one client; if clients add it, n bits have sqrt(n) sigma_b.
 """
 
 from __future__ import annotations

@@ -1,18 +1,13 @@
-"""Gaussian and Laplace mechanisms on the client, on the server, or on both, each with a budget of its own.
+"""Gaussian or Laplace mechanisms on the client, on the server, or on both, each with a budget of its own.
 
-A payload clipped to S changes by at most 2 S if its client's data are replaced. That is proven, for models and for
-updates. In a version the change is 2 S times the total weight of the client's updates (`client_weights`): in a mean of
-n updates of n clients 2 S/n (times the server learning rate), which the source forgets. If the gradients of batches are
-clipped instead, the trained model is unbounded; then 2 S/|D_i|, the change of one mean gradient when one sample is
-replaced, is heuristic.
+A payload clipped to S changes by at most 2 S if its client's data are replaced, a version by 2 S times the total weight
+of the client's updates (`client_weights`): both proven. If the gradients of batches are clipped instead, the trained
+model is unbounded; then 2 S/|D_i|, the change of one mean gradient when one sample is replaced, is heuristic.
 
 Laplace noise of scale b on a value with L1 sensitivity D is (D/b)-private. The source uses it with the L2 norm, without
-the factor 2 of a replaced client, and on the server without the 1/n of a mean (`seed_literal`). The L1 norm of d
-numbers may be sqrt(d) times their L2 norm, so that claim does not hold: such a mechanism adds the noise for the wrong
-sensitivity, accountants use the true one, and epsilon is infinite where none is proven.
-
-An adversary that sees uploads has the client's budget, one that sees models the server's, and one that sees both at
-most the sum of the two per version.
+the factor 2 of a replaced client and the 1/n of a mean (`seed_literal`), although the L1 norm of d numbers may be
+sqrt(d) times their L2 norm: such a mechanism adds the noise for the wrong sensitivity, and accountants use the true
+one, or an infinite epsilon where none is proven.
 """
 
 from __future__ import annotations
