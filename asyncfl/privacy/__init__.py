@@ -1,9 +1,8 @@
 """Privacy schemes, their noise, and the accounting of what a run reveals.
 
-`schemes/` has the schemes; a user-defined scheme derives from `Scheme`. `context` has their inputs, `noise` draws
-noise, `accounting/` composes releases, `ledger/` records what each adversary learned and when a client stops,
-`estimators/` has lower bounds from attacks, and `queries/` answers questions without a run, such as NbAFL's convergence
-bounds.
+`schemes/` has the schemes; a user-defined scheme derives from `Scheme`. `release` has their inputs and what they give
+away, `noise` draws noise, `accounting/` composes releases, `ledger/` records what each adversary learned and when a
+client stops, `estimators/` has lower bounds from attacks, and `queries/` answers questions without a run.
 """
 
 from typing import Any

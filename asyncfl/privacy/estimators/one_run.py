@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,24 +27,15 @@ _HALVINGS = 48
 def p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
     """Return the largest probability, 0..1, of v = `right` of r = `guesses` guesses under any (epsilon, delta)-private
     mechanism."""
-    from scipy.special import expit
+    from scipy.special import bdtrc, expit
 
-    success = float(expit(epsilon))
-    beta = float(_at_least(np.array([right]), guesses, success)[0])
+    steps = np.arange(right + 1)
+    at_least = bdtrc(right - steps - 1.0, guesses, expit(epsilon))  # P[B >= v - i] for each i in 0..v
+    beta = float(at_least[0])
     if delta == 0 or right == 0:
         return beta
-    steps = np.arange(1, right + 1)
-    just_below = np.maximum(_at_least(right - steps, guesses, success) - beta, 0.0)
-    return min(1.0, beta + 2 * canaries * delta * float(np.max(just_below / steps)))
-
-
-def _at_least(counts: NDArray[np.int64], tries: int, success: float) -> NDArray[np.float64]:
-    """Return the probability of at least this many successes, for each count (k,) in 0..tries."""
-    from scipy.special import betainc
-
-    # An incomplete beta function, whose first parameter may not be 0.
-    found: NDArray[np.float64] = betainc(np.maximum(counts, 1), tries - counts + 1, success)
-    return np.where(counts == 0, 1.0, found)
+    just_below = np.maximum(at_least[1:] - beta, 0.0)
+    return min(1.0, beta + 2 * canaries * delta * float(np.max(just_below / steps[1:])))
 
 
 def epsilon_lower_bound(canaries: int, guesses: int, right: int, delta: float, level: float = 0.05) -> float:
@@ -98,28 +88,17 @@ def best_lower_bound(
 
 def largest_detectable_epsilon(canaries: int, delta: float, level: float = 0.05) -> float:
     """Return the largest epsilon that `best_lower_bound` can show with this many canaries, if all guesses are right."""
-    among = guess_plans(canaries)
-    return max(epsilon_lower_bound(canaries, plan.guesses, plan.guesses, delta, level / len(among)) for plan in among)
+    sizes = [sum(plan) for plan in guess_plans(canaries)]
+    return max(epsilon_lower_bound(canaries, guesses, guesses, delta, level / len(sizes)) for guesses in sizes)
 
 
 LEAST = 16
 """Fewest guesses of a plan: fewer show almost nothing even if all are right."""
 
 
-class GuessPlan(NamedTuple):
-    """Numbers of canaries guessed to be included and excluded."""
-
-    included: int
-    excluded: int
-
-    @property
-    def guesses(self) -> int:
-        """r: total number of guesses."""
-        return self.included + self.excluded
-
-
-def guess_plans(canaries: int) -> tuple[GuessPlan, ...]:
-    """Return the plans of an auditor with this many canaries, fixed before any score is known.
+def guess_plans(canaries: int) -> tuple[tuple[int, int], ...]:
+    """Return the plans of an auditor with this many canaries, fixed before any score is known: numbers of canaries
+    guessed to be included and excluded.
 
     Half of the canaries, best for large mu, and a quarter, best for small mu; half of the guesses "included" and half
     "excluded". A quarter is also guessed "included" only, since some attacks recognise members far better than
@@ -128,10 +107,8 @@ def guess_plans(canaries: int) -> tuple[GuessPlan, ...]:
     if canaries < 1:
         raise ValueError(f"an audit needs at least one canary, got {canaries}")
     half, quarter = max(canaries // 2, min(canaries, LEAST)), canaries // 4
-    found = [GuessPlan(half - half // 2, half // 2)]
-    if quarter >= LEAST:
-        found += [GuessPlan(quarter - quarter // 2, quarter // 2), GuessPlan(quarter, 0)]
-    return tuple(found)
+    more = ((quarter - quarter // 2, quarter // 2), (quarter, 0)) if quarter >= LEAST else ()
+    return (half - half // 2, half // 2), *more
 
 
 def _counted(scores: NDArray[np.float64], included: NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -141,8 +118,8 @@ def _counted(scores: NDArray[np.float64], included: NDArray[np.bool_]) -> list[t
     middle = float(np.median(known)) if len(known) else 0.0
     coins = included[np.argsort(-np.where(np.isnan(scores), middle, scores), kind="stable")]
     return [
-        (plan.guesses, int(coins[: plan.included].sum() + (~coins[len(coins) - plan.excluded :]).sum()))
-        for plan in guess_plans(len(scores))
+        (ins + outs, int(coins[:ins].sum() + (~coins[len(coins) - outs :]).sum()))
+        for ins, outs in guess_plans(len(scores))
     ]
 
 
