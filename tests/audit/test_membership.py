@@ -12,7 +12,6 @@ from asyncfl.audit.membership import (
     LIKELIHOOD,
     UPLOAD_LOSS,
     ShadowPool,
-    _confidence,
     audit_membership,
     likelihood_ratio,
     save,
@@ -96,17 +95,6 @@ def test_the_ratio_has_a_variance_for_members_and_one_for_non_members() -> None:
     )
     assert more == pytest.approx([*expected, 0.0])
     assert likelihood_ratio(np.array([5.0]), shadows[:, :1], ~third).tolist() == [0.0]
-
-
-def test_confidence_is_the_finite_log_odds() -> None:
-    losses = np.array([np.log(2), -np.log(0.9), 0.0, 1e-30, 80.0, np.inf, np.nan])
-    learner: Any = SimpleNamespace(losses=lambda *of: losses)
-    found = _confidence(learner, np.empty(0), SimpleNamespace(images=None, labels=None))  # type: ignore[arg-type]
-    assert found[:2] == pytest.approx([0.0, np.log(9)])
-    # Losses are at least 1e-22, and confidences within -50..50.
-    assert found[2:4] == pytest.approx([50.0, 50.0])
-    assert found[4:6] == pytest.approx([-50.0, -50.0])
-    assert found[6] == 0.0
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.audit.neighbours.data import Neighbour, neighbours
+from asyncfl.audit.neighbours.data import PART, STEPS, Neighbour, furthest, neighbours
 from asyncfl.evaluation import OF_CLIENTS, OF_SAMPLES
+from asyncfl.learning import Mlp, Training, make_learner
 
 LOW, HIGH = np.full((1, 1, 1), -1.0, np.float32), np.full((1, 1, 1), 2.0, np.float32)
 SIZES = [3, 2, 5]
@@ -57,13 +58,6 @@ def test_twins_are_shared_among_the_kinds() -> None:
     assert len(found(("exchanged",), 50)) == 2
 
 
-def test_partners_are_different_other_clients() -> None:
-    some = found(("exchanged",), 6, clients=9)
-    assert len({one.partner for one in some}) == 6
-    assert all(1 <= one.partner < 9 and one.image is None and one.sample == -1 for one in some)
-    assert {one.partner for one in found(("exchanged",), 8, clients=9)} == set(range(1, 9))
-
-
 @pytest.mark.parametrize("kind", OF_SAMPLES)
 def test_each_kind_replaces_a_sample_in_its_way(kind: Any) -> None:
     made = found((kind,), 8)
@@ -90,13 +84,6 @@ def test_each_kind_replaces_a_sample_in_its_way(kind: Any) -> None:
         assert len({one.image.item() for one in made if one.image is not None}) == 8
 
 
-def test_labels_of_a_regression_are_numbers() -> None:
-    [one] = found(("ordinary",), 1, classes=None)
-    assert one.label.tolist() in ([0.5], [1.5])
-    [one] = found(("brightest",), 1, classes=None)
-    assert one.label.tolist() in ([10.5], [11.5])
-
-
 def test_a_neighbour_changes_the_data_of_its_client() -> None:
     data = federated()
     own, labels = data.client(0)
@@ -116,3 +103,51 @@ def test_a_neighbour_changes_the_data_of_its_client() -> None:
     images, named = Neighbour("zeroed", 0).data(data, 0)
     assert images.ravel() == pytest.approx(own.ravel())
     assert named.tolist() == labels.tolist()
+
+
+SHAPE, CLASSES = (1, 2, 2), 3
+LEAST, MOST = np.full((1, 1, 1), -0.5, np.float32), np.full((1, 1, 1), 1.5, np.float32)
+MODEL = np.linspace(-0.4, 0.5, CLASSES * 4 + CLASSES).astype(np.float32)
+REPLACED: tuple[Any, Any] = np.float32([[[0.1, 0.9], [0.4, 0.2]]]), 2
+START = np.float32([[[0.3, 0.5], [0.7, 0.6]]])
+
+
+def gradient(image: Any, label: int) -> Any:
+    """Of the cross-entropy by the weights (classes, pixels) and biases, as one vector."""
+    x = image.reshape(-1).astype(np.float64)
+    logits = MODEL[:12].reshape(3, 4).astype(np.float64) @ x + MODEL[12:]
+    error = np.exp(logits) / np.exp(logits).sum() - np.eye(3)[label]
+    return np.concatenate([np.outer(error, x).ravel(), error])
+
+
+def distance(image: Any, label: int) -> float:
+    return float(np.sum((gradient(image, label) - gradient(*REPLACED)) ** 2))
+
+
+@pytest.fixture(scope="module")
+def climbed() -> tuple[Any, Any]:
+    learner = make_learner(Mlp(hidden=()), Training(), SHAPE, CLASSES)
+    return furthest(learner, MODEL, REPLACED, START, LEAST, MOST, range(CLASSES))
+
+
+def test_the_label_with_the_largest_distance_at_the_start_is_chosen(climbed: tuple[Any, Any]) -> None:
+    assert climbed[1] == max(range(CLASSES), key=lambda label: distance(START, label))
+
+
+def test_ascent_follows_the_sign_of_the_slope_and_keeps_the_best_point(climbed: tuple[Any, Any]) -> None:
+    """The same ascent with slopes by differences: first steps of a quarter of the range, the last a tenth as long."""
+    label, at, best = climbed[1], START.astype(np.float64), (-1.0, START.astype(np.float64))
+    for step in range(STEPS + 1):
+        value = distance(at, label)
+        if value > best[0]:
+            best = value, at
+        slope = np.zeros_like(at)
+        for place in np.ndindex(at.shape):
+            more, less = at.copy(), at.copy()
+            more[place] += 1e-6
+            less[place] -= 1e-6
+            slope[place] = distance(more, label) - distance(less, label)
+        at = np.clip(at + PART * 2.0 * 0.1 ** (step / STEPS) * np.sign(slope), -0.5, 1.5)
+    assert climbed[0] == pytest.approx(best[1], abs=1e-5)
+    assert climbed[0].dtype == np.float32
+    assert distance(climbed[0], label) > distance(START, label)

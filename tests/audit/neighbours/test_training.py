@@ -1,27 +1,20 @@
-"""Uploads of twins: what is clipped, and that it does not matter how many are trained together."""
+"""Twins: how they are trained together, how far they have gone, and which of them are followed."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from asyncfl.audit.neighbours import training
-from asyncfl.audit.neighbours.training import TwinUpload, clipped
+from asyncfl.audit.neighbours.data import Neighbour
+from asyncfl.audit.neighbours.observer import AuditedClient
+from asyncfl.audit.neighbours.training import TwinUpload
 from asyncfl.client import Assignment
 from asyncfl.privacy.release import Contribution
 from tests.audit.neighbours.test_truth import observed
 
 FEDAVG: dict[str, Any] = {"privacy": {"kind": "dp_fedavg", "clip_norm": 0.05, "noise_multiplier": 1.0}}
-
-
-def test_only_payloads_longer_than_the_clip_norm_are_clipped() -> None:
-    payload = np.array([3.0, 4.0], np.float32)
-    assert clipped(payload, 5.0, None) is payload
-    assert clipped(payload, 5.0, 5.0) is payload
-    assert clipped(payload, float("nan"), 1.0) is payload
-    shorter = clipped(payload, 5.0, 2.5)
-    assert shorter.tolist() == [1.5, 2.0]
-    assert shorter.dtype == np.float32
 
 
 @pytest.mark.parametrize("noise", [{}, {"privacy": {"kind": "nbafl", "epsilon": 50, "clip_norm": 0.5}}])
@@ -57,3 +50,29 @@ def test_twins_trained_in_chunks_equal_those_trained_together(noise: dict[str, A
     zeroed = next(one for one in together if one.neighbour.kind == "zeroed")
     rows = np.empty((1, len(assignment.base)), np.float32)
     assert zeroed.loss == pytest.approx(float(path.learner.train(rows, [path.job(assignment)])[0]), rel=1e-6)
+
+
+def made_task(std: float, **distances: tuple[float, ...]) -> Any:
+    twins = {int(number[1:]): SimpleNamespace(distances=of) for number, of in distances.items()}
+    return SimpleNamespace(twins=twins, release=SimpleNamespace(std=std))
+
+
+def test_twins_are_sorted_by_squared_distances_in_units_of_the_noise() -> None:
+    followed = [Neighbour("noise", number) for number in (1, 2, 3, 4)] + [Neighbour("zeroed", 5)]
+    tasks: Any = {0: made_task(2.0, _1=(3.0, 4.0)), 1: made_task(0.0, _1=(5.0,)), 2: made_task(1.0, _2=(7.0,))}
+    client = AuditedClient(0, followed, {}, 6, tasks)
+    assert [client.so_far(one) for one in followed] == pytest.approx([25 / 4 + 25, 49, 0, 0, 0])
+    # Of twins that went equally far, the first comes first.
+    assert [one.number for one in client.furthest_first("noise")] == [2, 1, 3, 4]
+    assert client.furthest_first("ascent") == []
+
+
+@pytest.mark.parametrize(("tried", "left"), [(2, 2), (3, 3), (4, 3), (7, 4), (8, 4), (9, 5)])
+def test_the_more_distant_half_of_the_twins_goes_on_and_three_at_least(tried: int, left: int) -> None:
+    private = {"privacy": {"kind": "dp_fedavg", "clip_norm": 0.05, "noise_multiplier": 1.0}}
+    observer, _ = observed(private, clients=(0,), neighbours=("noise",), twins=tried)
+    client = observer.clients[0]
+    [first] = client.tasks.values()
+    assert len(first.twins) == tried
+    furthest = sorted(first.twins, key=lambda number: -first.twins[number].distance)[:left]
+    assert [one.number for one in client.followed] == sorted(furthest) == sorted(client.states)
