@@ -1,7 +1,10 @@
 """Runs of a known world, and what was fitted to them."""
 
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from asyncfl.calibration import calibrate
@@ -9,6 +12,8 @@ from asyncfl.calibration.fit import Calibration
 from asyncfl.calibration.observations import ObservedRun
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
+from asyncfl.trace.events import SCHEMA, Event, Kind
+from asyncfl.trace.tasks import KINDS, codes, tasks_of
 
 KNOWN: dict[str, Any] = {
     "data": {"dataset": "mnist", "clients": 20, "samples_per_client": 50, "source": "embedded"},
@@ -72,3 +77,14 @@ def known() -> Scenario:
 def found(known: Scenario) -> Calibration:
     """What is fitted to it."""
     return fitted_to(known)
+
+
+def observe_run(
+    *events: tuple[float, Kind, dict[str, Any]], samples: tuple[int, ...] = (10, 20), epochs: int = 2
+) -> Any:
+    """A run of (time, kind, other columns); of its scenario only the epochs are there."""
+    made = [Event(time_s=time_s, seq=seq, seed=0, kind=kind, **more) for seq, (time_s, kind, more) in enumerate(events)]
+    rows = [{name: getattr(one, name) for name in SCHEMA.names} for one in made]
+    table = pa.Table.from_pylist(rows, schema=SCHEMA)
+    scenario: Any = SimpleNamespace(training=SimpleNamespace(epochs=epochs))
+    return ObservedRun("run", scenario, np.array(samples), table, tasks_of(table), codes(table["kind"], KINDS))

@@ -1,6 +1,7 @@
 """A world is simulated, fitted to what it left behind, and compared with what it was."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,13 @@ from asyncfl.base.errors import RunError
 from asyncfl.calibration import calibrate
 from asyncfl.calibration.fit import Calibration
 from asyncfl.calibration.observations import ObservedRun
+from asyncfl.calibration.report import fit_table
 from asyncfl.experiments.timeline import summary, timeline_of
 from asyncfl.federation import clients_table, rounds_table
 from asyncfl.federation.prepare import streams_of
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
-from asyncfl.world.availability import AlternatingAvailability, AlwaysOnline
+from asyncfl.world.availability import AlternatingAvailability
 from asyncfl.world.distributions import Exponential, Fixed, Lognormal
 from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss
 from tests.calibration.conftest import fitted_to, seen
@@ -67,13 +69,6 @@ def test_availability_dropout_and_aggregation_time_are_recovered(found: Calibrat
     assert np.median(found.aggregate_s) == pytest.approx(0.3)
 
 
-def test_fields_that_events_cannot_show_stay_as_in_the_scenario(known: Scenario) -> None:
-    world = {**known.world.model_dump(mode="json"), "tap": {"uplink": True}, "evaluation_cost": 0.5}
-    scenario = known.override({"world": world, "protocol.rounds": 40})
-    made = fitted_to(scenario).world()
-    assert (made.tap, made.evaluation_cost) == (scenario.world.tap, 0.5)
-
-
 def _clock(scenario: Scenario) -> dict[str, Any]:
     runs = [simulate_clock(scenario, seed) for seed in range(2)]
     summaries = [
@@ -117,18 +112,6 @@ def _lossless(known: Scenario, **more: Any) -> Scenario:
     return known.override({"world": world, "protocol.rounds": 20, **more})
 
 
-def test_messages_of_one_size_give_only_the_sum_of_latency_and_transfer_time(known: Scenario) -> None:
-    scenario = _lossless(known)
-    found = fitted_to(scenario)
-    transfer_s = 4 * scenario.n_parameters * 8 / 1e6
-    np.testing.assert_allclose(found.uplink.latency_s, 0.1 + transfer_s, rtol=1e-6)
-    assert found.uplink.separable == 0
-    assert np.isinf(found.uplink.bandwidth_bps).all()
-    assert [note for note in found.notes() if "cannot be separated" in note and note.startswith("uplink")]
-    assert found.world().device.jitter == Fixed(value=1.0)
-    assert isinstance(found.world().availability, AlwaysOnline)
-
-
 def test_a_second_run_with_a_larger_model_separates_latency_from_bandwidth(known: Scenario) -> None:
     small, large = _lossless(known), _lossless(known, model={"kind": "mlp", "hidden": [64]})
     found = calibrate([seen(small), seen(large)])
@@ -136,13 +119,6 @@ def test_a_second_run_with_a_larger_model_separates_latency_from_bandwidth(known
     np.testing.assert_allclose(found.uplink.latency_s, 0.1, rtol=1e-6)
     np.testing.assert_allclose(found.uplink.bandwidth_bps, 1e6, rtol=1e-6)
     assert (found.downlink.latency_s == 0).all()
-
-
-def test_dropout_per_second_is_distinguished_from_dropout_per_training(known: Scenario) -> None:
-    scenario = known.override({"world.dropout": 0.0, "world.dropout_per_s": 0.02})
-    found = fitted_to(scenario).dropout_rates
-    assert found.dropout == 0
-    assert found.dropout_per_s == pytest.approx(0.02, rel=0.2)
 
 
 def test_a_client_that_never_trained_gets_the_median_speed(known: Scenario) -> None:
@@ -204,3 +180,19 @@ def test_clients_that_share_workers_are_found_to_wait(known: Scenario) -> None:
     alone = fitted_to(known.override({"protocol.rounds": 60}))
     assert alone.worker_slots.workers is None
     np.testing.assert_allclose(shared.speeds.s_per_sample, alone.speeds.s_per_sample, rtol=0.2)
+
+
+def test_shared_machines_have_rows_where_sharing_was_found(found: Calibration) -> None:
+    def rows(**seen: object) -> dict[str, list[str]]:
+        columns, lines = fit_table(replace(found, **seen))  # type: ignore[arg-type]
+        assert columns == ["part", "fitted", "from", "gap"]
+        return {line[0]: line[1:] for line in lines}
+
+    trainings = f"{found.speeds.trainings} trainings"
+    alone = rows(processors=None, evaluate_s=0.0, aggregate_s=np.empty(0))
+    assert alone["processors"] == ["one for each client and the server", trainings, "–"]
+    assert not {"server, a buffer", "server, an evaluation"} & alone.keys()
+    shared = rows(processors=2.5, evaluate_s=0.75, aggregate_s=np.array([0.25, 0.5, 0.75]))
+    assert shared["processors"] == ["2.5, shared by clients and server", trainings, "–"]
+    assert shared["server, a buffer"] == ["500 ms", "3 versions", "–"]
+    assert shared["server, an evaluation"] == ["750 ms", trainings, "–"]

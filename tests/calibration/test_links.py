@@ -12,7 +12,7 @@ from asyncfl.trace.events import Kind
 from asyncfl.world.distributions import Fixed
 from asyncfl.world.links import Link
 from asyncfl.world.loss import GilbertElliottLoss, NoLoss
-from tests.calibration.by_hand import observe_run
+from tests.calibration.conftest import observe_run
 
 BEFORE = Link(retransmissions=4, retransmission_timeout_s=0.7, mtu_bytes=1000)
 NAN = math.nan
@@ -126,11 +126,6 @@ def test_jitter_is_the_delay_beyond_the_clients_fastest_message() -> None:
 
 
 rates = st.floats(0.001, 1.0)
-
-
-def test_two_packets_in_a_bursty_channel_by_hand() -> None:
-    # bad share 1/4; good stays good with .8, bad stays bad with .4
-    np.testing.assert_allclose(lost_in_bursts(2, 0.2, 0.6), [0.75 * 0.8, 0.75 * 0.2 + 0.25 * 0.6, 0.25 * 0.4])
 
 
 @given(packets=st.integers(1, 40), turns_bad=rates, turns_good=rates)

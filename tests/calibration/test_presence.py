@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 
 from asyncfl.calibration.presence import SHORTEST_S, PresenceObservations, _observe_client, fit_availability
@@ -10,8 +9,7 @@ from asyncfl.scenario import Scenario
 from asyncfl.trace.events import Kind
 from asyncfl.world.availability import AlternatingAvailability, AlwaysOnline
 from asyncfl.world.distributions import Exponential, Fixed
-from tests.calibration.by_hand import observe_run
-from tests.calibration.conftest import fitted_to
+from tests.calibration.conftest import fitted_to, observe_run
 
 
 def test_observations_of_a_client_by_hand() -> None:
@@ -41,15 +39,6 @@ def test_the_likelihood_of_a_gap_is_that_of_the_chain_of_two_states() -> None:
     assert seen.log_likelihood(on, off) == pytest.approx(math.log(stays) + math.log(leaves))
 
 
-def test_fixed_absences_are_distinguished_from_exponential_ones(known: Scenario) -> None:
-    availability = {"kind": "alternating", "on_s": {"kind": "exponential", "mean": 40}, "off_s": 15.0}
-    found = fitted_to(known.override({"world.availability": availability})).presence
-    assert found.off is not None
-    assert np.median(found.off.exact) == pytest.approx(15.0)
-    assert found.availability.off_s.expected() == pytest.approx(15.0, rel=0.01)  # type: ignore[attr-defined]
-    assert found.availability.on_s.expected() == pytest.approx(40, rel=0.25)  # type: ignore[attr-defined]
-
-
 def followed(*story: tuple[float, int, str, float], end_s: float = 30.0) -> PresenceObservations:
     seen = PresenceObservations()
     _observe_client(list(story), end_s, seen)
@@ -72,11 +61,6 @@ def test_an_absence_may_be_cut_off_by_the_end_of_the_trace() -> None:
     assert seen == PresenceObservations(first_online=1, online_s=4.0, went=1, offline_s=26.0, cut_off=[26.0])
     # Of whom nothing was known it is not known that it went; and who comes back without having been away comes not.
     assert followed((4.0, 0, "went offline", 4.0), (5.0, 1, "came online", 5.0)) == PresenceObservations()
-
-
-def test_the_likelihood_of_whole_periods_is_exponential() -> None:
-    seen = PresenceObservations(online_s=40.0, went=3, offline_s=10.0, came=2)
-    assert seen.log_likelihood(0.1, 0.3) == pytest.approx(3 * math.log(0.1) - 4 + 2 * math.log(0.3) - 3)
 
 
 def test_observations_are_read_from_tasks_and_events() -> None:

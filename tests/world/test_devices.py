@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from scipy import stats
 
 from asyncfl.base.errors import DataError
-from asyncfl.world.devices import AnyDevice, CsvDevice, FixedDevice
+from asyncfl.world.devices import AnyDevice, CsvDevice
 
 DEVICE = TypeAdapter(AnyDevice)
 CLIENTS = 20_000
@@ -61,9 +61,3 @@ def test_measured_devices_come_from_the_file(tmp_path: Path) -> None:
 def test_illegal_devices_are_refused(description: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         DEVICE.validate_python(description)
-
-
-def test_jitter_is_a_number_or_a_distribution() -> None:
-    assert FixedDevice(jitter=2).jitter.expected() == 2
-    shifted = FixedDevice(jitter={"kind": "exponential", "mean": 1.2, "minimum": 0.2})
-    assert DEVICE.validate_python(shifted.model_dump(mode="json")) == shifted

@@ -1,17 +1,20 @@
-"""How many processors clients and server share, of runs whose world is known."""
+"""When the server aggregates and evaluates, and how many processors it shares with the clients."""
 
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from asyncfl.calibration.fit import Calibration
-from asyncfl.calibration.machine import Concurrency, MachineActivity
+from asyncfl.calibration.machine import Concurrency, MachineActivity, aggregates_alone, aggregations_of, evaluated_s
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
-from tests.calibration.conftest import fitted_to
+from asyncfl.trace.events import Kind
+from tests.calibration.conftest import fitted_to, observe_run
 
 ONE_MACHINE: dict[str, Any] = {
     "data": {"dataset": "mnist", "clients": 12, "samples_per_client": 100, "source": "embedded"},
@@ -105,3 +108,81 @@ def test_sharing_is_found_without_a_limit_on_workers(known: Scenario) -> None:
     found = fitted_to(known.override({"world.workers": None, "world.processors": 3, "protocol": cohort}))
     assert found.worker_slots.workers is None
     assert found.processors == pytest.approx(3, rel=0.05)
+
+
+One = tuple[float, Kind, dict[str, Any]]
+
+
+def served(number: int, at_s: float, arrived_s: float, version: int, until_s: float) -> list[One]:
+    """A served that ended in the version after `version`, at `until_s`."""
+    of = {"task": number, "client": number % 2, "version": version}
+    return [
+        (at_s, Kind.DISPATCHED, of),
+        (arrived_s, Kind.UPLOADED, of),
+        (until_s, Kind.AGGREGATED, of),
+    ]
+
+
+def published(version: int, at_s: float) -> One:
+    return at_s, Kind.PUBLISHED, {"version": version}
+
+
+def durations(*events: One | list[One]) -> list[float]:
+    flat = [one for some in events for one in (some if isinstance(some, list) else [some])]
+    began_s, ended_s = aggregations_of(observe_run(*sorted(flat, key=lambda one: one[0])))
+    return (ended_s - began_s).tolist()
+
+
+def test_aggregation_lasts_from_the_last_update_to_the_version() -> None:
+    first = [published(0, 0.0), served(0, 0.0, 2.0, 0, 5.5), served(1, 0.0, 5.0, 0, 5.5), published(1, 5.5)]
+    assert durations(*first) == [0.5]
+    # The next one's update came before version 1 was out, and waited for that.
+    assert durations(*first, served(2, 0.0, 3.0, 1, 6.25), published(2, 6.25)) == [0.5, 0.75]
+    assert durations(*first, served(2, 0.0, 6.0, 1, 7.0), published(2, 7.0)) == [0.5, 1.0]
+
+
+def test_aggregation_lasts_from_its_start_event_or_timer_where_there_is_one() -> None:
+    one = [published(0, 0.0), served(0, 0.0, 2.0, 0, 9.0), published(1, 9.0)]
+    assert durations(*one) == [7.0]
+    assert durations(*one, (1.5, Kind.AGGREGATION_STARTED, {}), (9.5, Kind.AGGREGATION_STARTED, {})) == [7.0]
+    assert durations(*one, (5.0, Kind.AGGREGATION_STARTED, {}), (6.0, Kind.AGGREGATION_STARTED, {})) == [3.0]
+    assert durations(*one, (4.0, Kind.TIMER_FIRED, {}), (7.0, Kind.TIMER_FIRED, {})) == [2.0]
+    assert durations(*one, (2.0, Kind.TIMER_FIRED, {})) == [7.0]
+    assert durations(*one, (1.0, Kind.TIMER_FIRED, {}), (9.0, Kind.TIMER_FIRED, {})) == [7.0]
+    assert durations(*one, (7.0, Kind.TIMER_FIRED, {}), (2.5, Kind.AGGREGATION_STARTED, {})) == [6.5]
+
+
+def test_versions_that_waited_for_a_lost_update_are_left_out() -> None:
+    one = [published(0, 0.0), served(0, 0.0, 2.0, 0, 9.0), published(1, 9.0)]
+    for kind in (Kind.LOST, Kind.DROPPED_OUT, Kind.DISCARDED):
+        of = {"detail": "up"} if kind == Kind.LOST else {}
+        assert durations(*one, (2.0, kind, of)) == [7.0]
+        assert durations(*one, (2.5, kind, of)) == []
+        assert durations(*one, (9.0, kind, of)) == []
+        assert durations(*one, (9.5, kind, of)) == [7.0]
+    assert durations(*one, (1.0, Kind.SCORES_REQUESTED, {})) == []
+    assert durations(published(0, 0.0), published(1, 3.0)) == []
+
+
+def test_a_server_that_dispatches_nothing_meanwhile_aggregates_alone() -> None:
+    def alone(*given_s: float, in_flight: int = 2) -> bool | None:
+        first = [published(0, 0.0), *served(0, 0.0, 2.0, 0, 3.0), published(1, 3.0)]
+        rest = [*served(1, 3.0, 6.0, 1, 8.0), published(2, 8.0)]
+        given = [(at, Kind.DISPATCHED, {"task": 2 + n, "base_version": int(at >= 3)}) for n, at in enumerate(given_s)]
+        run = observe_run(*sorted([*first, *rest, *given], key=lambda one: one[0]))
+        dispatch = SimpleNamespace(level=lambda clients: in_flight)
+        run = replace(run, scenario=SimpleNamespace(protocol=SimpleNamespace(dispatch=dispatch)))
+        return aggregates_alone(run, aggregations_of(run))
+
+    assert alone(3.0, 8.0) is True
+    assert alone(2.0, 6.5) is False
+    assert alone(2.5) is False  # in one of two
+    assert alone(2.5, in_flight=0) is None
+
+
+def test_evaluated_versions_are_those_of_the_scenario_and_the_last() -> None:
+    run = observe_run(*(published(version, 1.5 * version) for version in range(6)))
+    for every, versions in ((1, range(6)), (2, (0, 2, 4, 5)), (0, (5,))):
+        asked = SimpleNamespace(evaluation=SimpleNamespace(test_every=every), protocol=SimpleNamespace(rounds=5))
+        chosen = replace(run, scenario=asked)
+        assert evaluated_s(chosen).tolist() == [1.5 * version for version in versions]
