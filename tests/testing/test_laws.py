@@ -1,6 +1,6 @@
 """The checks of components pass all built-in ones, and name the law that a broken one violates."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,6 @@ from asyncfl.defences import (
     SecureAfl,
     Spectral,
     TrimmedMean,
-    Verdict,
     ZenoPlusPlus,
     accept_all,
 )
@@ -141,44 +140,53 @@ def test_non_finite_uploads_pass_only_where_allowed() -> None:
 
 # --- broken components ------------------------------------------------------------------------------------------------
 
+AGGREGATES: dict[str, Any] = {
+    "shape": lambda mean, updates, weights: mean[None],
+    "type": lambda mean, updates, weights: mean.astype(np.float64),
+    "infinite": lambda mean, updates, weights: mean * np.float32(np.inf),
+    "first": lambda mean, updates, weights: (updates[0] * weights.sum()).astype(np.float32),
+    "moves": lambda mean, updates, weights: mean + np.float32(1),
+    "unweighed": lambda mean, updates, weights: (weights.sum() * updates.mean(axis=0)).astype(np.float32),
+    "half": lambda mean, updates, weights: mean / 2,
+    "random": lambda mean, updates, weights: mean + np.random.default_rng().random(len(mean), dtype=np.float32),
+}
+WEIGHTS: dict[str, Any] = {
+    "more": lambda weights: weights * 2,
+    "negative": lambda weights: -weights,
+    "too few": lambda weights: weights[1:],
+}
+
 
 class Broken(Rule):
     kind: str = "own:Broken"
     way: str = ""
 
+    def start(self, context: Any, random: Any) -> Any:
+        return []
+
     def aggregate(self, updates: Any, weights: Any) -> Any:
         mean = (weights @ updates).astype(np.float32)
-        match self.way:
-            case "shape":
-                return mean[None]
-            case "type":
-                return mean.astype(np.float64)
-            case "infinite":
-                return mean * np.float32(np.inf)
-            case "first":
-                return (updates[0] * weights.sum()).astype(np.float32)
-            case "moves":
-                return mean + np.float32(1)
-            case "unweighed":
-                return (weights.sum() * updates.mean(axis=0)).astype(np.float32)
-            case "half":
-                return mean / 2
-            case "random":
-                return mean + np.random.default_rng().standard_normal(len(mean)).astype(np.float32)
-        return mean
+        return AGGREGATES.get(self.way, lambda mean, updates, weights: mean)(mean, updates, weights)
 
     def weigh(self, updates: Any, weights: Any) -> Any:
-        match self.way:
-            case "more":
-                return weights * 2
-            case "negative":
-                return -weights
-            case "too few":
-                return weights[1:]
-            case "thaws":
-                weights.flags.writeable = True
-                weights[0] /= 2
-        return weights.copy()
+        return WEIGHTS.get(self.way, np.copy)(weights)
+
+    def step(self, state: Any, buffer: Any, weights: Any) -> Any:
+        done = super().step(state, buffer, weights)
+        if self.way == "thaws":
+            weights.flags.writeable = True
+            weights[0] *= 2
+        if self.way == "buffer":
+            buffer.samples.flags.writeable = True
+            buffer.samples[0] += 1
+        if self.way == "state":
+            state.append(1)
+        return done
+
+    def forget_client(self, state: Any, client: int) -> Any:
+        if self.way == "ban":
+            state.append(client)
+        return state
 
 
 @pytest.mark.parametrize(
@@ -194,51 +202,17 @@ class Broken(Rule):
         ("random", "equal calls must give equal aggregates"),
         ("more", "weights must not sum to more than the given weights"),
         ("thaws", "buffer and weights must not be changed"),
+        ("buffer", "buffer and weights must not be changed"),
         ("negative", "weights must be >= 0"),
         ("too few", "weights must be one per update"),
-    ],
-)
-def test_a_broken_rule_fails_with_the_name_of_the_law(way: str, law: str) -> None:
-    with pytest.raises(AssertionError, match=f"Broken: {law}"):
-        check_rule(Broken(way=way))
-
-
-class Mutating(Mean):
-    """A mean that changes what it must not change."""
-
-    kind: str = "own:Mutating"  # type: ignore[assignment]
-    way: str
-
-    def start(self, context: Any, random: Any) -> Any:
-        return []
-
-    def step(self, state: Any, buffer: Any, weights: Any) -> Any:
-        done = super().step(state, buffer, weights)
-        match self.way:
-            case "buffer":
-                buffer.samples.flags.writeable = True
-                buffer.samples[0] += 1
-            case "state":
-                state.append(1)
-        return done
-
-    def forget_client(self, state: Any, client: int) -> Any:
-        if self.way == "ban":
-            state.append(client)
-        return state
-
-
-@pytest.mark.parametrize(
-    ("way", "law"),
-    [
-        ("buffer", "buffer and weights must not be changed"),
         ("state", "the state must not be changed but returned anew"),
         ("ban", "a ban must not change the state but return it anew"),
     ],
 )
-def test_a_rule_that_changes_its_inputs_fails(way: str, law: str) -> None:
-    with pytest.raises(AssertionError, match=f"Mutating: {law}"):
-        check_rule(Mutating(way=way))
+def test_a_broken_rule_fails_with_the_name_of_the_law(way: str, law: str) -> None:
+    check_rule(Broken())
+    with pytest.raises(AssertionError, match=f"Broken: {law}"):
+        check_rule(Broken(way=way))
 
 
 class Thawed(Staleness):
@@ -251,26 +225,22 @@ class Nameless(Staleness):
         return np.ones(len(staleness))
 
 
+AGES: dict[str, Any] = {
+    "number": lambda ages: 1.0,
+    "type": lambda ages: np.ones(len(ages), dtype=np.float32),
+    "fresh": lambda ages: np.full(len(ages), 0.5),
+    "large": lambda ages: 1.0 + ages,
+    "rises": lambda ages: np.where(ages == 1, 0.5, 1.0),
+    "company": lambda ages: np.where(ages == 0, 1.0, 1 / len(ages)),
+}
+
+
 class Moody(Staleness):
     kind: str = "own:Moody"
-    way: str = ""
+    way: str
 
     def weight(self, staleness: Any) -> Any:
-        even = np.ones(len(staleness))
-        match self.way:
-            case "number":
-                return 1.0
-            case "type":
-                return np.ones(len(staleness), dtype=np.float32)
-            case "fresh":
-                return even / 2
-            case "large":
-                return 1.0 + staleness
-            case "rises":
-                return np.where(staleness == 1, 0.5, 1.0)
-            case "company":
-                return np.where(staleness == 0, 1.0, 1 / len(staleness))
-        return even
+        return AGES[self.way](staleness)
 
 
 @pytest.mark.parametrize(
@@ -278,6 +248,7 @@ class Moody(Staleness):
     [
         (Thawed(), "must stay frozen"),
         (Nameless(), "must have a field kind: str"),
+        (Mean(), "must derive from Staleness"),
         (Moody(way="number"), "must be .* float64; got float"),
         (Moody(way="type"), "float64; got .* float32"),
         (Moody(way="fresh"), "a fresh update must weigh 1; it weighs 0.5"),
@@ -286,20 +257,31 @@ class Moody(Staleness):
         (Moody(way="company"), "each weight must depend on its own age alone"),
     ],
 )
-def test_a_broken_staleness_fails_with_the_name_of_the_law(staleness: Staleness, law: str) -> None:
+def test_a_broken_staleness_fails_with_the_name_of_the_law(staleness: Any, law: str) -> None:
     with pytest.raises(AssertionError, match=law):
         check_staleness(staleness)
-
-
-def test_a_rising_staleness_passes_where_allowed() -> None:
     check_staleness(Moody(way="rises"), falling=False)
-    with pytest.raises(AssertionError, match="must derive from Staleness"):
-        check_staleness(Mean())  # type: ignore[arg-type]
 
 
-@dataclass
-class Count:
-    seen: int = 0
+VERDICTS: dict[str, Any] = {
+    "numbers": lambda n: {"flagged": np.zeros(n)},
+    "one": lambda n: {"flagged": np.zeros(1, bool), "strikes": np.zeros(1, bool)},
+    "weights": lambda n: {"weights": -np.ones(n)},
+    "free": lambda n: {"weights": np.zeros(n)},
+    "correction": lambda n: {"correction": np.zeros(1, np.float32)},
+    "silent": lambda n: {"unjudged": np.ones(n, bool)},
+    "strikes blindly": lambda n: dict.fromkeys(("flagged", "strikes", "unjudged"), np.ones(n, bool)),
+    "leaves out unjudged": lambda n: dict.fromkeys(("flagged", "unjudged"), np.ones(n, bool)),
+    "details": lambda n: {"details": ("bad",) * (n + 1)},
+    "notes": lambda n: {"notes": {"scores": [1, 2]}},
+    "dice": lambda n: {"flagged": np.random.default_rng().random(n) < 0.5},
+}
+REQUESTS: dict[str, Any] = {
+    "stranger": lambda models, tried: ScoreRequest(99, models),
+    "nags": lambda models, tried: ScoreRequest(0, models),
+    "cuts": lambda models, tried: ScoreRequest(0, models[:, 1:]),
+    "everybody": lambda models, tried: None if len(tried) == 12 else ScoreRequest(len(tried), models),
+}
 
 
 class Judge(Detector):
@@ -307,54 +289,19 @@ class Judge(Detector):
     way: str = ""
 
     def start(self, context: Any, random: Any) -> Any:
-        return Count()
+        return [0]
 
     def request(self, state: Any, buffer: Any, tried: Any) -> Any:
-        match self.way:
-            case "stranger":
-                return ScoreRequest(99, buffer.models), state
-            case "nags":
-                return ScoreRequest(0, buffer.models), state
-            case "cuts":
-                return ScoreRequest(0, buffer.models[:, 1:]), state
-            case "everybody":
-                return (None if len(tried) == 12 else ScoreRequest(len(tried), buffer.models)), state
-        return None, state
+        return REQUESTS.get(self.way, lambda models, tried: None)(buffer.models, tried), state
 
     def judge(self, state: Any, buffer: Any, scores: Any) -> Any:
-        verdict = accept_all(buffer)
-        match self.way:
-            case "numbers":
-                verdict = Verdict(np.zeros(len(buffer)), verdict.strikes)  # type: ignore[arg-type]
-            case "one":
-                verdict = replace(verdict, strikes=np.zeros(1, dtype=bool), flagged=np.zeros(1, dtype=bool))
-            case "weights":
-                verdict = replace(verdict, weights=-np.ones(len(buffer)))
-            case "free":
-                verdict = replace(verdict, weights=np.zeros(len(buffer)))
-            case "correction":
-                verdict = replace(verdict, correction=np.zeros(1, dtype=np.float32))
-            case "silent":
-                verdict = replace(verdict, unjudged=np.ones(len(buffer), dtype=bool))
-            case "strikes blindly":
-                every = np.ones(len(buffer), dtype=bool)
-                verdict = replace(verdict, flagged=every, strikes=every, unjudged=every)
-            case "leaves out unjudged":
-                every = np.ones(len(buffer), dtype=bool)
-                verdict = replace(verdict, flagged=every, unjudged=every)
-            case "details":
-                verdict = replace(verdict, details=("bad",) * (len(buffer) + 1))
-            case "notes":
-                verdict = replace(verdict, notes={"scores": [1, 2]})  # type: ignore[dict-item]
-            case "counts":
-                state.seen += 1
-            case "dice":
-                verdict = replace(verdict, flagged=np.random.default_rng().random(len(buffer)) < 0.5)
-        return verdict, state
+        if self.way == "counts":
+            state[0] += 1
+        return replace(accept_all(buffer), **VERDICTS.get(self.way, lambda n: {})(len(buffer))), state
 
     def forget_client(self, state: Any, client: int) -> Any:
         if self.way == "bans":
-            state.seen += 1
+            state[0] += 1
         return state
 
 
@@ -387,6 +334,20 @@ def test_a_detector_may_ask_every_client_once_and_give_weight_0(way: str) -> Non
     check_detector(Judge(way=way), scores=lambda client, models: None)
 
 
+UPLOADS: dict[str, Any] = {
+    "one": lambda honest: honest[0],
+    "double": lambda honest: honest.astype(np.float64),
+    "order": lambda honest: honest * np.arange(len(honest), dtype=np.float32)[:, None],
+    "dice": lambda honest: honest + np.random.default_rng().random(honest.shape, dtype=np.float32),
+    "always": lambda honest: np.ones((2, honest.shape[1]), dtype=np.float32),
+}
+POISON: dict[str, Any] = {
+    "labels": lambda images, labels: (images, labels + 1),
+    "images": lambda images, labels: (images[1:], labels[1:]),
+    "chance": lambda images, labels: (images, np.random.default_rng().permutation(labels)),
+}
+
+
 class Clumsy(Attack):
     kind: str = "own:Clumsy"
     way: str = ""
@@ -400,35 +361,13 @@ class Clumsy(Attack):
         return 0.5 if self.way == "slow" else 1.0
 
     def craft(self, view: Any) -> Any:
-        match self.way:
-            case "one":
-                return view.honest[0]
-            case "double":
-                return view.honest.astype(np.float64)
-            case "order":
-                return view.honest * np.arange(len(view.honest), dtype=np.float32)[:, None]
-            case "dice":
-                return view.honest + np.random.default_rng().random(view.honest.shape, dtype=np.float32)
-            case "always":
-                return np.ones((2, view.honest.shape[1]), dtype=np.float32)
-        return -view.honest
+        return UPLOADS.get(self.way, np.negative)(view.honest)
 
     def poison(self, images: Any, labels: Any, classes: int, random: Any) -> Any:
-        match self.way:
-            case "labels":
-                return images, labels + 1
-            case "images":
-                return images[1:], labels[1:]
-            case "chance":
-                return images, np.random.default_rng().permutation(labels)
-        return images, labels
+        return POISON.get(self.way, lambda images, labels: (images, labels))(images, labels)
 
     def lie(self, scores: Any, random: Any) -> Any:
-        return {"boasts": scores + 1, "denies": 1 - scores, "ends": np.round(scores)}.get(self.way, scores)
-
-    @property
-    def lies(self) -> bool:
-        return self.way == "ends"
+        return {"boasts": scores + 1, "denies": 1 - scores}.get(self.way, scores)
 
     @property
     def target(self) -> int | None:
