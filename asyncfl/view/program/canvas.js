@@ -13,11 +13,46 @@ function make(name, attributes = {}, ...inside) {
   return element;
 }
 
-let colours = {};
+const button = (said, act, more = {}) => make("button", { type: "button", onclick: act, ...more }, said);
+
+function select(pairs, chosen, act, more = {}) {
+  const options = pairs.map(([value, said]) => make("option", { value, selected: value === chosen }, said));
+  return make("select", { onchange: (event) => act(event.target.value), ...more }, ...options);
+}
+
+// A table; `numeric`: whether all columns but the first hold numbers.
+function tableOf(heads, rows, numeric = false) {
+  const kind = (place) => numeric && place ? { class: "number" } : {};
+  const row = (cell, cells) => make("tr", {}, ...cells.map((inside, place) => make(cell, kind(place), ...[inside].flat())));
+  return make("div", { class: "wide" }, make("table", {}, make("thead", {}, row("th", heads)),
+    make("tbody", {}, ...rows.map((cells) => row("td", cells)))));
+}
+
+// The custom properties of page.css as colours[name].
+const colours = {};
 function readColours() {
   const style = getComputedStyle(document.documentElement);
-  colours = Object.fromEntries(["ground", "panel", "line", "text", "soft", "stripe", "download", "training", "upload", "scoring",
-    "bad", "heard", "good", "mark", "focus", "off", "banned", "first", "second"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+  for (const name of ["ground", "line", "text", "soft", "stripe", "download", "training", "upload", "scoring", "bad", "heard",
+    "good", "mark", "focus", "off", "banned", "first", "second"]) colours[name] = style.getPropertyValue(`--${name}`).trim();
+}
+
+function clipped(context, x, y, width, height, draw) {
+  context.save();
+  context.beginPath();
+  context.rect(x, y, width, height);
+  context.clip();
+  draw();
+  context.restore();
+}
+
+function stroke(context, colour, points, { dash = [], wide = 1 } = {}) {
+  context.strokeStyle = colour;
+  context.lineWidth = wide;
+  context.setLineDash(dash);
+  context.beginPath();
+  for (const [x, y] of points) context.lineTo(x, y);
+  context.stroke();
+  context.setLineDash([]);
 }
 
 const FONT = "12px system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif";

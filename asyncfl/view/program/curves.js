@@ -65,14 +65,11 @@ function drawPanel(context, scale, curve, top, left, width) {
   const said = (value) => curve.bytes ? amount(value) : number(value, 3);
   context.fillText(said(range.high), left - 6, y(range.high) + 1);
   context.fillText(said(range.low), left - 6, y(range.low) - 4);
-  context.save();
-  context.beginPath();
-  context.rect(left, top, width - left, PANEL);
-  context.clip();
-  context.fillStyle = colours.line;
-  for (const value of [range.low, range.high]) context.fillRect(left, y(value), width, 1);
-  for (const one of drawn) drawLine(context, scale, y, one);
-  context.restore();
+  clipped(context, left, top, width - left, PANEL, () => {
+    context.fillStyle = colours.line;
+    for (const value of [range.low, range.high]) context.fillRect(left, y(value), width, 1);
+    for (const one of drawn) drawLine(context, scale, y, one);
+  });
   legend(context, curve, drawn, left, top, width);
 }
 
@@ -94,23 +91,16 @@ function rangeOf(curve, drawn) {
 const colourOf = (run, line) => colours[model.compared ? RUN_COLOURS[run] : line.colour];
 
 function drawLine(context, scale, y, { run, line, found }) {
-  context.strokeStyle = colourOf(run, line);
-  context.lineWidth = 1.6;
-  context.setLineDash(line.dash || []);
-  context.beginPath();
+  const points = [];
   let [before, lastX] = [null, -Infinity];
   for (const [time, value] of found.points) {
     const [x, at] = [scale.x(time), y(value)];
-    if (before === null) context.moveTo(x, at);
-    else {
-      if (line.steps) context.lineTo(x, before);
-      if (x - lastX > 0.3 || at !== before) context.lineTo(x, at);
-    }
+    if (line.steps && before !== null) points.push([x, before]);
+    if (x - lastX > 0.3 || at !== before) points.push([x, at]);
     [before, lastX] = [at, x];
   }
-  if (line.steps && before !== null) context.lineTo(scale.x(seedIn(run).end), before);
-  context.stroke();
-  context.setLineDash([]);
+  if (line.steps && before !== null) points.push([scale.x(seedIn(run).end), before]);
+  stroke(context, colourOf(run, line), points, { dash: line.dash, wide: 1.6 });
   if (found.points.length === 1) context.fillRect(lastX - 2, before - 2, 4, 4);
 }
 
@@ -126,29 +116,14 @@ function legend(context, curve, drawn, left, top, width) {
     const text = `${line.said}${!value && same.some(({ found }) => found.infinite) ? " ∞" : ""}${value}`;
     const wide = context.measureText(text).width;
     if (!same.length || x + wide + 30 > width) continue;
-    context.lineWidth = 2;
-    context.setLineDash(line.dash || []);
     same.forEach(({ run }, place) => {
       const y = top + 11 + 4 * (place - (same.length - 1) / 2);
-      context.strokeStyle = colourOf(run, line);
-      context.beginPath();
-      context.moveTo(x, y);
-      context.lineTo(x + 18, y);
-      context.stroke();
+      stroke(context, colourOf(run, line), [[x, y], [x + 18, y]], { dash: line.dash, wide: 2 });
     });
-    context.setLineDash([]);
     context.fillStyle = colours.text;
     context.fillText(text, x + 23, top + 11);
     x += wide + 40;
   }
 }
 
-function valueAt(points, time) {
-  let [low, high] = [0, points.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (points[middle][0] <= time) low = middle + 1;
-    else high = middle;
-  }
-  return low ? points[low - 1][1] : null;
-}
+const valueAt = (points, time) => points.findLast((point) => point[0] <= time)?.[1] ?? null;

@@ -37,39 +37,31 @@ function drawDensity() {
     if ((first + number) % every) return;
     context.fillText(clientsOf(lane), 9, (first + number) * high - scroll.scrollTop + Math.max(high, 12) / 2);
   });
-  context.save();
-  context.beginPath();
-  context.rect(left, 0, width - left, height);
-  context.clip();
-  visible.forEach((lane, number) => {
-    for (const run of runs) {
-      const density = densityIn(run);
-      context.fillStyle = colours[runs.length > 1 ? RUN_COLOURS[run] : LAYERS[state.layer][1]];
-      const top = (first + number) * high - scroll.scrollTop + high * run / runs.length;
-      const last = Math.min(density.spans - 1, Math.floor(state.to / density.span_s));
-      for (let span = Math.max(0, Math.floor(state.from / density.span_s)); span <= last; span++) {
-        const value = density.value(state.layer, lane, span);
-        if (!value) continue;
-        const x = scale.x(span * density.span_s);
-        context.globalAlpha = 0.06 + 0.94 * value / most;
-        context.fillRect(x, top, scale.x((span + 1) * density.span_s) - x, high / runs.length - (high > 8 ? 1 : 0));
+  const frame = (from, to, top, bottom, colour, how) => stroke(context, colour,
+    [[from, top], [to, top], [to, bottom], [from, bottom], [from, top]], how);
+  clipped(context, left, 0, width - left, height, () => {
+    visible.forEach((lane, number) => {
+      for (const run of runs) {
+        const density = densityIn(run);
+        context.fillStyle = colours[runs.length > 1 ? RUN_COLOURS[run] : LAYERS[state.layer][1]];
+        const top = (first + number) * high - scroll.scrollTop + high * run / runs.length;
+        const last = Math.min(density.spans - 1, Math.floor(state.to / density.span_s));
+        for (let span = Math.max(0, Math.floor(state.from / density.span_s)); span <= last; span++) {
+          const value = density.value(state.layer, lane, span);
+          if (!value) continue;
+          const x = scale.x(span * density.span_s);
+          context.globalAlpha = 0.06 + 0.94 * value / most;
+          context.fillRect(x, top, scale.x((span + 1) * density.span_s) - x, high / runs.length - (high > 8 ? 1 : 0));
+        }
       }
-    }
+    });
+    context.globalAlpha = 1;
+    frame(...heldSpan().map(scale.x), 1, height - 1, colours.focus, { dash: [4, 3] });
+    drawGuides(context, scale, height, left, width);
+    if (!state.cell) return;
+    const [[from, to], top] = [timesOf(state.cell).map(scale.x), groups.indexOf(state.cell.lane) * high - scroll.scrollTop];
+    frame(from - 1, to + 1, top, top + high, colours.text, { wide: 2 });
   });
-  context.globalAlpha = 1;
-  const held = heldSpan();
-  context.strokeStyle = colours.focus;
-  context.setLineDash([4, 3]);
-  context.strokeRect(scale.x(held[0]), 1, scale.x(held[1]) - scale.x(held[0]), height - 2);
-  context.setLineDash([]);
-  drawGuides(context, scale, height, left, width);
-  if (state.cell) {
-    const [from, to] = timesOf(state.cell);
-    context.strokeStyle = colours.text;
-    context.lineWidth = 2;
-    context.strokeRect(scale.x(from) - 1, groups.indexOf(state.cell.lane) * high - scroll.scrollTop, scale.x(to) - scale.x(from) + 2, high);
-  }
-  context.restore();
 }
 
 // The cell at a point of the lanes; null beside them.
@@ -77,9 +69,7 @@ function cellAt(x, y) {
   const width = byId("drawing").clientWidth;
   const place = (y + byId("scroll").scrollTop) / denseHeight();
   const lane = groupsShown()[Math.floor(place)];
-  const time = scaleX(width).time(x);
-  const runs = runNumbers();
-  const run = runs[Math.min(runs.length - 1, Math.floor((place % 1) * runs.length))];
+  const [time, run] = [scaleX(width).time(x), runAt(place)];
   const span = run === undefined ? -1 : Math.floor(time / densityIn(run).span_s);
   return x < leftOf(width) || lane === undefined || span < 0 || span >= densityIn(run).spans ? null : { lane, span, run };
 }
@@ -127,27 +117,24 @@ function setCell(cell) {
   state.cell = cell;
   const [from, to] = timesOf(cell);
   if (from < state.from || to > state.to) pan((from - state.from) / (state.to - state.from) - 0.5);
-  const [scroll, high] = [byId("scroll"), denseHeight()];
-  const top = groupsShown().indexOf(cell.lane) * high;
-  if (top < scroll.scrollTop) scroll.scrollTop = top;
-  if (top + high > scroll.scrollTop + scroll.clientHeight) scroll.scrollTop = top + high - scroll.clientHeight;
+  const [scroll, high, lane] = [byId("scroll"), denseHeight(), groupsShown().indexOf(cell.lane)];
+  showLane(lane, high);
   pointer = from;
   redraw();
   const [head, facts] = cellFacts(cell);
   byId("live").textContent = [head, ...facts.map(([said, value]) => `${said}: ${value} per client`)].join("; ");
   const box = scroll.getBoundingClientRect();
-  showCell(cell, box.left + scaleX(byId("drawing").clientWidth).x(from), box.top + top + high - scroll.scrollTop);
+  showCell(cell, box.left + scaleX(byId("drawing").clientWidth).x(from), box.top + (lane + 1) * high - scroll.scrollTop);
 }
 
 // What the density is of, and the way to the tasks that are here.
 function buildLayers() {
   const held = heldSpan();
   if (!held) return;
-  const layer = make("select", { id: "layer", onchange: (event) => choose({ layer: event.target.value }) },
-    ...Object.entries(LAYERS).map(([name, [said]]) => make("option", { value: name, selected: name === state.layer }, said)));
-  byId("density").replaceChildren(make("legend", {}, "density"), make("label", {}, "of", layer),
-    make("label", { id: "key" }), make("button", { type: "button", onclick: () => setWindow(...heldSpan()) },
-      `tasks one by one: ${seconds(held[0], 5)} to ${seconds(held[1], 5)}`));
+  const pairs = Object.entries(LAYERS).map(([name, [said]]) => [name, said]);
+  const layer = select(pairs, state.layer, (value) => choose({ layer: value }), { id: "layer" });
+  byId("density").replaceChildren(make("legend", {}, "density"), make("label", {}, "of", layer), make("label", { id: "key" }),
+    button(`tasks one by one: ${seconds(held[0], 5)} to ${seconds(held[1], 5)}`, () => setWindow(...heldSpan())));
 }
 
 function countDense() {

@@ -109,21 +109,11 @@ function showDetails() {
   const head = ["event", "time / s", "after / s", "took / s"];
   const steps = stepsOf(found);
   const begun = steps[0].time;
-  const rows = steps.map((step) => make("tr", {},
-    make("td", {}, step.event, ...(step.said ? [make("small", {}, step.said)] : [])),
-    make("td", { class: "number" }, trimmed(step.time, 7)),
-    make("td", { class: "number" }, trimmed(step.time - begun, 4)),
-    make("td", { class: "number" }, step.took === undefined ? "" : trimmed(step.took, 4))));
-  panel.replaceChildren(
-    make("h2", {}, headline(found)),
-    make("div", { class: "steps" },
-      make("button", { type: "button", onclick: go(-1) }, "← earlier task"),
-      make("button", { type: "button", onclick: go(1) }, "later task →"),
-      make("button", { type: "button", onclick: () => follow(null) }, "let go")),
-    listed(factsOf(found)),
-    make("h2", {}, many(steps.length, "event")),
-    make("div", { class: "wide" }, make("table", {},
-      make("thead", {}, make("tr", {}, ...head.map((name, place) => make("th", { class: place ? "number" : "" }, name)))), make("tbody", {}, ...rows))));
+  const rows = steps.map((step) => [[step.event, ...(step.said ? [make("small", {}, step.said)] : [])], trimmed(step.time, 7),
+    trimmed(step.time - begun, 4), step.took === undefined ? "" : trimmed(step.took, 4)]);
+  panel.replaceChildren(make("h2", {}, headline(found)),
+    make("div", { class: "steps" }, button("← earlier task", go(-1)), button("later task →", go(1)), button("let go", () => follow(null))),
+    listed(factsOf(found)), make("h2", {}, many(steps.length, "event")), tableOf(head, rows, true));
 }
 
 // The task before or after one in its lane, of those that are shown.
@@ -135,11 +125,9 @@ function neighbour({ run, seed, i }, step) {
 }
 
 function follow(chosen) {
-  const width = byId("drawing").clientWidth;
   state.followed = chosen;
   if (chosen) state.cursor = chosen;
   showDetails();
-  if (byId("drawing").clientWidth !== width) resized();
   if (chosen) bringIntoView(chosen);
   showTip(null);
   const found = placeOf(chosen);
@@ -150,11 +138,7 @@ function follow(chosen) {
 function bringIntoView(chosen) {
   const found = placeOf(chosen);
   if (!found) return;
-  const lane = shownClients.indexOf(found.seed.tasks.client[found.i]);
-  const scroll = byId("scroll");
-  const [top, high] = [lane * laneHeight(), laneHeight()];
-  if (top < scroll.scrollTop) scroll.scrollTop = top;
-  else if (top + high > scroll.scrollTop + scroll.clientHeight) scroll.scrollTop = top + high - scroll.clientHeight;
+  showLane(shownClients.indexOf(found.seed.tasks.client[found.i]), laneHeight());
   const [from, to] = [found.seed.tasks.dispatched[found.i], endOf(found.seed, found.i)];
   const width = state.to - state.from;
   if (to < state.from || from > state.to) setWindow((from + to - width) / 2, (from + to + width) / 2);

@@ -5,12 +5,10 @@ const PHASE_LEGEND = [["download", "download"], ["training", "training"], ["uplo
 
 function buildFilters() {
   const form = byId("filters");
-  const seeds = model.runs[0].seeds.map((one) => one.seed);
-  const seed = make("select", { id: "seed", onchange: (event) => choose({ seed: Number(event.target.value) }, true) },
-    ...seeds.map((one) => make("option", { value: one, selected: one === state.seed }, one)));
-  const attackers = make("select", { id: "attackers", onchange: (event) => choose({ attackers: event.target.value }) },
-    ...[["all", "everybody"], ["only", "attackers"], ["without", "the honest"]].map(([value, said]) =>
-      make("option", { value, selected: value === state.attackers }, said)));
+  const seeds = model.runs[0].seeds.map((one) => [one.seed, one.seed]);
+  const seed = select(seeds, state.seed, (value) => choose({ seed: Number(value) }, true), { id: "seed" });
+  const groups = [["all", "everybody"], ["only", "attackers"], ["without", "the honest"]];
+  const attackers = select(groups, state.attackers, (value) => choose({ attackers: value }), { id: "attackers" });
   const clients = make("input", { id: "clients", type: "text", placeholder: "3, 7-12", value: state.clients,
     oninput: (event) => {
       const sound = clientsNamed(event.target.value, model.runs[0].clients) !== null;
@@ -20,13 +18,13 @@ function buildFilters() {
     } });
   const height = make("input", { id: "height", type: "range", min: 4, max: 60, value: laneHeight(),
     oninput: (event) => choose({ laneHeight: Number(event.target.value) }) });
-  const button = (said, about, act) => make("button", { type: "button", "aria-label": about, title: about, onclick: act }, said);
+  const sign = (said, about, act) => button(said, act, { "aria-label": about, title: about });
   form.addEventListener("submit", (event) => event.preventDefault());
   form.replaceChildren(
     make("label", {}, "seed", seed), make("label", {}, "clients", clients), make("label", {}, "of", attackers),
     make("label", {}, "lane height", height),
-    make("fieldset", { "aria-label": "Zoom" }, button("−", "Show more time", () => zoom(2)), button("+", "Show less time", () => zoom(0.5)),
-      button("◂", "Earlier", () => pan(-0.5)), button("▸", "Later", () => pan(0.5)), button("whole run", "Show the whole run", showAll)),
+    make("fieldset", { "aria-label": "Zoom" }, sign("−", "Show more time", () => zoom(2)), sign("+", "Show less time", () => zoom(0.5)),
+      sign("◂", "Earlier", () => pan(-0.5)), sign("▸", "Later", () => pan(0.5)), sign("whole run", "Show the whole run", showAll)),
     make("fieldset", { class: "row", id: "density", hidden: true }),
     make("fieldset", { class: "row", id: "fates" }, make("legend", {}, "fates")),
     make("fieldset", { class: "row", id: "marks" }, make("legend", {}, "marks")),

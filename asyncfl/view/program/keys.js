@@ -131,15 +131,14 @@ function listen() {
     if (event.key === "?") openHelp();
     if (event.key === "m") switchTheme();
   });
-  window.addEventListener("resize", resized);
+  window.addEventListener("resize", redraw);
 }
 
 function openHelp() {
   const help = byId("help");
-  help.replaceChildren(make("h2", {}, "Keys, while the lanes have the focus"),
-    make("table", {}, make("tbody", {}, ...KEYS.map(([keys, said]) => make("tr", {},
-      make("td", {}, ...keys.split(" ").flatMap((key) => [make("kbd", {}, key), " "])), make("td", {}, said))))),
+  const rows = KEYS.map(([keys, said]) => [keys.split(" ").flatMap((key) => [make("kbd", {}, key), " "]), said]);
+  help.replaceChildren(make("h2", {}, "Keys, while the lanes have the focus"), tableOf([], rows),
     make("p", {}, "By mouse: drag to move in time, Ctrl and wheel to zoom, click a task to follow it. Tab leads to all else."),
-    make("button", { type: "button", onclick: () => help.close() }, "Close"));
+    button("Close", () => help.close()));
   help.showModal();
 }

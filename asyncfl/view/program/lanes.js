@@ -32,58 +32,41 @@ function drawServer(context, scale, run, width, left) {
   const { curves, events, requests } = seed;
   const rows = runNumbers().length;
   const [top, high] = [24 + 18 * run / rows, 18 / rows - 1];
-  context.save();
-  context.beginPath();
-  context.rect(left, 0, width - left, AXIS_HEIGHT);
-  context.clip();
-  context.fillStyle = colours.scoring;
-  for (let i = 0; i < requests.began.length; i++) {
-    const x = scale.x(requests.began[i]);
-    context.fillRect(x, top + 2, Math.max(1, scale.x(requests.ended[i]) - x), high - 4);
-  }
-  context.fillStyle = colours.good;
-  for (const row of seed.aggregations) {
-    const x = scale.x(events.time[row]);
-    const published = curves.time[curves.version.indexOf(events.version[row] + 1)] ?? seed.end;
-    context.fillRect(x, top + 2, Math.max(1, scale.x(published) - x), high - 4);
-  }
-  context.fillStyle = rows > 1 ? colours[RUN_COLOURS[run]] : colours.text;
-  let last = -9;
-  for (const at of curves.time) {
-    const x = Math.round(scale.x(at));
-    if (x > last + 1) { context.fillRect(x, top, 1, high); last = x; }
-  }
-  context.fillStyle = colours.bad;
-  for (const row of seed.serverMarks) {
-    const x = scale.x(events.time[row]);
-    context.beginPath();
-    context.moveTo(x - 3, top); context.lineTo(x + 3, top); context.lineTo(x, top + 6);
-    context.fill();
-  }
-  context.restore();
+  const bar = (colour, from, to) => {
+    const x = scale.x(from);
+    context.fillStyle = colour;
+    context.fillRect(x, top + 2, Math.max(1, scale.x(to) - x), high - 4);
+  };
+  clipped(context, left, 0, width - left, AXIS_HEIGHT, () => {
+    requests.began.forEach((began, i) => bar(colours.scoring, began, requests.ended[i]));
+    for (const row of seed.aggregations)
+      bar(colours.good, events.time[row], curves.time[curves.version.indexOf(events.version[row] + 1)] ?? seed.end);
+    context.fillStyle = rows > 1 ? colours[RUN_COLOURS[run]] : colours.text;
+    let last = -9;
+    for (const at of curves.time) {
+      const x = Math.round(scale.x(at));
+      if (x > last + 1) { context.fillRect(x, top, 1, high); last = x; }
+    }
+    context.fillStyle = colours.bad;
+    for (const row of seed.serverMarks) {
+      const x = scale.x(events.time[row]);
+      context.beginPath();
+      context.moveTo(x - 3, top); context.lineTo(x + 3, top); context.lineTo(x, top + 6);
+      context.fill();
+    }
+  });
 }
 
 // Where the runs first differ, and where the update that is followed was settled.
 function drawGuides(context, scale, height, left, width) {
   const line = (time, colour, dash) => {
-    const x = Math.round(scale.x(time)) + 0.5;
-    if (x < left || x > width) return;
-    context.strokeStyle = colours[colour];
-    context.lineWidth = 1;
-    context.setLineDash(dash);
-    context.beginPath();
-    context.moveTo(x, 0);
-    context.lineTo(x, height);
-    context.stroke();
-    context.setLineDash([]);
+    const x = Math.round(scale.x(time)) + 0.5; // not drawn where the time is NaN
+    if (x >= left && x <= width) stroke(context, colours[colour], [[x, 0], [x, height]], { dash });
   };
-  const apart = model.compared && model.compared.seeds.find((one) => one.seed === state.seed);
+  const apart = model.compared?.seeds.find((one) => one.seed === state.seed);
   if (apart && apart.first !== null) line(apart.first / 1e6, "bad", [6, 3]);
   const followed = placeOf(state.followed);
-  if (followed) {
-    const { seed, i } = followed;
-    if (!Number.isNaN(seed.tasks.settled[i])) line(seed.tasks.settled[i], "focus", [3, 3]);
-  }
+  if (followed) line(followed.seed.tasks.settled[followed.i], "focus", [3, 3]);
 }
 
 function placeOf(chosen) {
@@ -127,29 +110,37 @@ function drawLanes() {
     }
   });
   visible.forEach((client, number) => drawLabel(context, client, (first + number) * high - scroll.scrollTop, high, left, first + number));
-  context.save();
-  context.beginPath();
-  context.rect(left, 0, width - left, height);
-  context.clip();
-  for (const [key, list] of rects) {
-    const [colour, strength] = key.split("@");
-    context.globalAlpha = Number(strength);
-    context.fillStyle = colours[colour];
-    for (let n = 0; n < list.length; n += 4) context.fillRect(list[n], list[n + 1], list[n + 2], list[n + 3]);
-  }
-  for (const mark of marks) {
-    context.globalAlpha = mark.faded ? 0.15 : 1;
-    if (mark.radius >= 2.2) drawMark(context, mark.kind, mark.x, mark.y, mark.radius);
-    else {
-      context.fillStyle = colours[MARK_COLOURS[mark.kind]];
-      const high = mark.kind === "overheard" ? 1.6 : 6; // what the tap caught is a dot at the upper edge
-      context.fillRect(mark.x - 0.75, mark.y - 3, 1.5, high);
+  clipped(context, left, 0, width - left, height, () => {
+    for (const [key, list] of rects) {
+      const [colour, strength] = key.split("@");
+      context.globalAlpha = Number(strength);
+      context.fillStyle = colours[colour];
+      for (let n = 0; n < list.length; n += 4) context.fillRect(list[n], list[n + 1], list[n + 2], list[n + 3]);
     }
-  }
-  context.globalAlpha = 1;
-  drawGuides(context, scale, height, left, width);
-  for (const [chosen, colour] of [[state.cursor, "text"], [state.followed, "focus"]]) frame(context, scale, chosen, colour, high);
-  context.restore();
+    for (const mark of marks) {
+      context.globalAlpha = mark.faded ? 0.15 : 1;
+      if (mark.radius >= 2.2) { drawMark(context, mark.kind, mark.x, mark.y, mark.radius); continue; }
+      context.fillStyle = colours[MARK_COLOURS[mark.kind]];
+      // What the tap caught is a dot at the upper edge.
+      context.fillRect(mark.x - 0.75, mark.y - 3, 1.5, mark.kind === "overheard" ? 1.6 : 6);
+    }
+    context.globalAlpha = 1;
+    drawGuides(context, scale, height, left, width);
+    for (const [chosen, colour] of [[state.cursor, "text"], [state.followed, "focus"]]) frame(context, scale, chosen, colour, high);
+  });
+}
+
+// The run of a point within a lane: lanes hold the runs below each other.
+function runAt(place) {
+  const runs = runNumbers();
+  return runs[Math.min(runs.length - 1, Math.floor((place % 1) * runs.length))];
+}
+
+// Scroll to a lane of that height.
+function showLane(lane, high) {
+  const [scroll, top] = [byId("scroll"), lane * high];
+  if (top < scroll.scrollTop) scroll.scrollTop = top;
+  else if (top + high > scroll.scrollTop + scroll.clientHeight) scroll.scrollTop = top + high - scroll.clientHeight;
 }
 
 function drawLabel(context, client, top, high, left, place) {
@@ -258,9 +249,7 @@ function taskAt(x, y) {
   if (x < leftOf(width)) return null;
   const scale = scaleX(width);
   const place = (y + byId("scroll").scrollTop) / high;
-  const client = shownClients[Math.floor(place)];
-  const runs = runNumbers();
-  const run = runs[Math.min(runs.length - 1, Math.floor((place % 1) * runs.length))];
+  const [client, run] = [shownClients[Math.floor(place)], runAt(place)];
   if (client === undefined || run === undefined) return null;
   const seed = seedIn(run);
   let [found, least] = [null, 4];
@@ -272,6 +261,5 @@ function taskAt(x, y) {
     if (away < least || away === 0) [found, least] = [i, away];
   }
   const near = [...seed.marks.of(client)].filter((row) => markShown(seed, row) && Math.abs(scale.x(seed.events.time[row]) - x) < 5);
-  if (found === null && !near.length) return { run, seed, client, i: null, marks: [] };
   return { run, seed, client, i: found, marks: near };
 }

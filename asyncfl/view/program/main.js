@@ -16,8 +16,6 @@ redraw = () => {
   });
 };
 
-function resized() { redraw(); }
-
 function setTheme() {
   const dark = state.theme ? state.theme === "dark" : window.matchMedia("(prefers-color-scheme: dark)").matches;
   document.documentElement.dataset.theme = dark ? "dark" : "light";
@@ -51,9 +49,6 @@ function showHead() {
 function showComparison() {
   const found = model.compared;
   if (!found) return;
-  const table = (heads, rows) => make("div", { class: "wide" }, make("table", {},
-    make("thead", {}, make("tr", {}, ...heads.map((head) => make("th", {}, head)))),
-    make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((cell) => make("td", {}, cell)))))));
   const over = (colour, text) => [make("i", { class: "over", style: `background: var(--${colour})` }), text];
   const of = (seed) => seed.seed === seed.other_seed ? `Seed ${seed.seed}` : `Seed ${seed.seed} beside seed ${seed.other_seed}`;
   const section = byId("compared");
@@ -61,13 +56,13 @@ function showComparison() {
   section.replaceChildren(
     make("h2", {}, found.same ? "The two runs are the same" : "How the two runs differ"),
     make("p", {}, ...over(RUN_COLOURS[0], `first: ${model.runs[0].name}`), ...over(RUN_COLOURS[1], `second: ${model.runs[1].name}`)),
-    ...(found.fields.length ? [table(["field", "first", "second"], found.fields)] : [make("p", {}, "The scenarios are the same.")]),
+    ...(found.fields.length ? [tableOf(["field", "first", "second"], found.fields)] : [make("p", {}, "The scenarios are the same.")]),
     ...found.only.map((text) => make("p", {}, text)),
     ...found.seeds.map((seed) => make("details", {},
       make("summary", {}, `${of(seed)}: ${seed.said.join("; ")}`),
       make("div", { class: "beside" },
-        ...(seed.events.length ? [table(seed.events[0], seed.events.slice(1))] : []),
-        ...(seed.lines.length ? [table(["in sum", "first", "second", "change"], seed.lines)] : [])))));
+        ...(seed.events.length ? [tableOf(seed.events[0], seed.events.slice(1))] : []),
+        ...(seed.lines.length ? [tableOf(["in sum", "first", "second", "change"], seed.lines)] : [])))));
 }
 
 async function start() {

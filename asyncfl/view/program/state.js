@@ -8,8 +8,7 @@ const state = {
   layer: "all", // what a density is of
   cell: null, // {lane, span}: where the keyboard is in a density
 };
-const REMEMBERED = ["seed", "from", "to", "whole", "laneHeight", "theme", "attackers", "clients", "hiddenFates",
-  "hiddenMarks", "table", "tableRun", "sortBy", "sortDown", "scroll", "followed", "layer"];
+const REMEMBERED = Object.keys(state).filter((name) => name !== "cursor" && name !== "cell");
 
 let model;
 let shownClients = [];
@@ -47,11 +46,7 @@ function wholeEnd() {
   return Math.max(...runNumbers().map((run) => isCut(run) ? lastShown(seedIn(run)) : seedIn(run).end), 1e-6);
 }
 
-function lastShown(seed) {
-  let last = 0;
-  for (let i = 0; i < seed.tasks.count; i++) last = Math.max(last, endOf(seed, i));
-  return Math.min(last, seed.end);
-}
+const lastShown = (seed) => Math.min(seed.end, seed.tasks.task.reduce((last, _, i) => Math.max(last, endOf(seed, i)), 0));
 
 function wholeStart() {
   const starts = runNumbers().filter(isCut)

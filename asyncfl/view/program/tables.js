@@ -8,11 +8,9 @@ function buildTables() {
   const tabs = tables.map((table) => make("button", { type: "button", role: "tab", id: `tab-${table.name}`, "aria-controls": "table",
     "aria-selected": String(table.name === state.table), tabindex: table.name === state.table ? 0 : -1,
     onclick: () => chooseTable(table.name) }, table.name));
-  const which = model.runs.length > 1 ? [make("select", { "aria-label": "Run", onchange: (event) => {
-    state.tableRun = Number(event.target.value);
-    buildTables();
-  } }, ...model.runs.map((run, place) => make("option", { value: place, selected: place === state.tableRun },
-    `${place ? "second" : "first"} run`)))] : [];
+  const chooseRun = (value) => { state.tableRun = Number(value); buildTables(); };
+  const runs = [[0, "first run"], [1, "second run"]];
+  const which = model.runs.length > 1 ? [select(runs, state.tableRun, chooseRun, { "aria-label": "Run" })] : [];
   const list = make("div", { role: "tablist", "aria-label": "Tables", onkeydown: (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step || event.target.role !== "tab") return;
@@ -52,8 +50,7 @@ function showTable(table, by, down, most) {
     const value = column.values[row];
     return make("td", { class: column.numeric ? "number" : "text" }, column.numeric ? plain(value) : value);
   })));
-  const more = order.length > most ? [make("button", { type: "button", onclick: () => showTable(table, by, down, most * 5) },
-    `${number(order.length - most)} more rows`)] : [];
+  const more = order.length > most ? [button(`${number(order.length - most)} more rows`, () => showTable(table, by, down, most * 5))] : [];
   byId("table").replaceChildren(
     ...table.about.map((sentence) => make("p", { class: "said" }, sentence)),
     make("div", { class: "wide", tabindex: 0, "aria-label": `Table ${table.name}` }, make("table", {},
