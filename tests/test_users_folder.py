@@ -115,9 +115,8 @@ def test_so_is_a_regression(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delitem(sys.modules, "users_net", raising=False)
     (folder / "rents.yaml").write_text(RENTS)
     assert "test R²" in asyncfl("run", "rents.yaml", "--out", "rents", "--quiet")
-    swept = json.loads(
-        asyncfl("sweep", "rents.yaml", "--set", "model.hidden=2,4", "--jobs", "1", "--out", "rent-runs", "--json")
-    )["runs"]
+    sweep = "sweep rents.yaml --set model.hidden=2,4 --jobs 1 --out rent-runs --json"
+    swept = json.loads(asyncfl(*sweep.split()))["runs"]
     assert all(one["final"]["test_r2"]["mean"] > 0.5 for one in swept)
     assert all({"metric_far", "test_mae", "client_loss_worst_decile"} <= one["final"].keys() for one in swept)
     assert "epsilon" in asyncfl("audit", "canaries", "rents", "--count", "10", "--quiet")
@@ -130,28 +129,14 @@ def test_it_runs_is_swept_attacked_defended_audited_and_exported(folder: Path, m
     asyncfl("run", "scenario.yaml", "--out", "run", "--quiet")
     summary = json.loads((folder / "run" / "summary.json").read_text())
     assert summary["data"]["original"] is not None
-    swept = json.loads(
-        asyncfl(
-            "sweep",
-            "scenario.yaml",
-            "--set",
-            "model.hidden=3,5",
-            "--jobs",
-            "1",
-            "--out",
-            "runs",
-            "--json",
-            "--set",
-            "evaluation.audit={clients: 1, twins: 3, neighbours: [mislabelled, zeroed]}",
-        )
-    )["runs"]
+    audit = "evaluation.audit={clients: 1, twins: 3, neighbours: [mislabelled, zeroed]}"
+    sweep = ["sweep", "scenario.yaml", "--set", "model.hidden=3,5", "--jobs", "1", "--out", "runs", "--json", "--set"]
+    swept = json.loads(asyncfl(*sweep, audit))["runs"]
     assert [one["failed"] for one in swept] == [None, None]
     assert all(one["final"]["test_accuracy"]["mean"] > 0.8 for one in swept)
     assert all({"metric_surely", "client_accuracy_worst_decile"} <= one["final"].keys() for one in swept)
     assert (folder / swept[0]["folder"] / "audit.parquet").is_file()
-    assert "measured" in asyncfl(
-        "audit", "neighbours", "run", "--clients", "1", "--twins", "2", "--neighbours", "zeroed"
-    )
+    assert "measured" in asyncfl("audit", "neighbours", "run", "--twins", "2", "--neighbours", "zeroed")
     assert (folder / "run" / "audit.parquet").is_file()
     compared = json.loads(asyncfl("compare", *[one["folder"] for one in swept], "--json"))
     assert compared["fields"] == {"model.hidden": [3, 5]}

@@ -18,7 +18,6 @@ import zlib
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,6 @@ from asyncfl.trace.query import select
 from asyncfl.trace.scoring_requests import ScoringRequest, scoring_requests_of
 from asyncfl.trace.tasks import FATES, JUDGED, Floats, Tasks, microseconds, tasks_of
 
-LINES_PER_WRITE = 4096
 CHUNK = 50_000
 """Tasks or events that are converted to Python objects at a time, to limit memory."""
 
@@ -116,13 +114,12 @@ def _is_trace(head: bytes) -> bool:
 def _write(raw: Any, compress: bool, lines: Iterable[str], title: str, notes: Sequence[str]) -> int:
     # Without name and time in its header, the compressed file has the same bytes each time.
     sink = gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) if compress else raw
-    lines, written = iter(lines), 0
+    written = 0
     with io.TextIOWrapper(sink, encoding="utf-8", newline="\n") as text:
         other = json.dumps({"run": title} | ({"notes": "; ".join(notes)} if notes else {}), sort_keys=True)
         text.write(f'{{"displayTimeUnit":"ms","otherData":{other},"traceEvents":[')
-        while batch := list(islice(lines, LINES_PER_WRITE)):
-            text.write((",\n" if written else "\n") + ",\n".join(batch))
-            written += len(batch)
+        for written, line in enumerate(lines, start=1):
+            text.write(f"{',' if written > 1 else ''}\n{line}")
         text.write("\n]}\n")
     return written
 

@@ -169,10 +169,3 @@ def test_an_interrupted_run_keeps_its_finished_seeds(run: Any, tmp_path: Path, m
     assert status == 2
     assert "it holds a run of another scenario (seeds is [0, 1] there and [0] here)" in printed
     assert run("--out", tmp_path / "r", "--set", "seeds=2")[0] == 0
-
-
-def test_a_failure_leaves_no_folder(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Run, "write_to", lambda self, folder: (_ for _ in ()).throw(OSError(28, "No space left")))
-    status, printed = run("--out", tmp_path / "new" / "r")
-    assert (status, "new/r: No space left" in printed) == (2, True)
-    assert [path.name for path in tmp_path.iterdir()] == ["scenario.yaml"]

@@ -11,7 +11,7 @@ import pytest
 
 from asyncfl.base.errors import OutputError
 from asyncfl.federation.storage import Run
-from asyncfl.trace import Kind, perfetto
+from asyncfl.trace import Kind
 from asyncfl.trace.perfetto import EpsilonCurve, buffer_spans, epsilon_curves, write_perfetto
 from asyncfl.trace.tasks import tasks_of
 from tests.trace.conftest import trace_of
@@ -160,17 +160,6 @@ def test_a_failed_write_leaves_no_file(story: pa.Table, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="cannot write"):
         write_perfetto(story, tmp_path / "folder", title="x")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
-
-
-@pytest.mark.parametrize("lines", [1, 2, 3])
-def test_a_trace_written_in_several_parts_has_the_same_bytes(
-    story: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int
-) -> None:
-    few = story.slice(0, 3)
-    written = write_perfetto(few, tmp_path / "whole.json", title="x")
-    monkeypatch.setattr(perfetto, "LINES_PER_WRITE", lines)
-    assert write_perfetto(few, tmp_path / "parts.json", title="x") == written > 6
-    assert (tmp_path / "parts.json").read_bytes() == (tmp_path / "whole.json").read_bytes()
 
 
 @pytest.mark.parametrize("name", ["thesis.tex", "thesis.tar.gz", "damaged.gz"])
