@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from asyncfl.base.messages import Floats, Ints, Vector
-from asyncfl.defences.distances import products_with
+from asyncfl.defences.distances import inner_products
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,9 @@ class ClientMeans:
 
     def products(self, updates: Vector) -> Floats:
         """Return the inner products (n, clients) of `updates` (n, n_parameters) with each row, 0 if missing."""
-        return products_with(self.rows, updates)
+        out = np.zeros((len(updates), len(self.rows)))
+        out[:, self.present] = inner_products(updates, [row for row in self.rows if row is not None])
+        return out
 
     def forget(self, client: int) -> Self:
         """Return the means without the row of `client`; its count, noise and inner products become 0."""

@@ -12,7 +12,6 @@ float32 (from 1.8e19 on) everything is computed in float64.
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -45,14 +44,6 @@ def is_finite(vector: Vector) -> bool:
     """Whether all numbers are finite. A finite squared norm shows this in a fraction of the time."""
     with np.errstate(over="ignore", invalid="ignore"):
         return math.isfinite(float(np.dot(vector, vector))) or bool(np.isfinite(vector).all())
-
-
-def products_with(rows: Sequence[Vector | None], updates: Vector) -> Floats:
-    """Return the inner products (n, m) of `updates` (n, d) with each of m `rows` (d,); 0 where a row is missing."""
-    out = np.zeros((len(updates), len(rows)))
-    if present := {place: row for place, row in enumerate(rows) if row is not None}:
-        out[:, list(present)] = inner_products(updates, list(present.values()))
-    return out
 
 
 def inner_products(left: Vector, right: Vector | list[Vector]) -> Floats:

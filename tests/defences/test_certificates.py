@@ -1,11 +1,15 @@
 """Certificates: published bounds, soundness on honest updates, and removal of conflicts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asyncfl.defences import Evidence, Spectral
 from asyncfl.defences.certificates import norm_bounds, pair_bounds, resolve_conflicts
+from asyncfl.testing import buffer, context
 
 SIGMA = 0.002691558
 
@@ -65,9 +69,6 @@ def test_without_clipping_only_the_lower_bound_is_finite():
         assert np.isinf(pair_bounds(1000, sigma, infinite, sigma, infinite, 6)).all()
 
 
-# --- what is removed ---
-
-
 def conflicts(n, *pairs):
     matrix = np.zeros((n, n), dtype=bool)
     for a, b in pairs:
@@ -95,3 +96,50 @@ def test_removal_resolves_all_conflicts_and_only_these(pairs):
     assert not matrix[np.ix_(~gone, ~gone)].any()
     assert (matrix.any(axis=1) | ~gone).all()
     assert (matrix == before).all()
+
+
+# Forged updates in sequences of buffers, for each detector that checks certificates.
+
+D, NOISE = 400, 0.02
+UP = np.eye(1, D)[0] * 0.8
+DETECTORS = pytest.mark.parametrize("detector", [Spectral(majority=None), Evidence()], ids=["spectral", "evidence"])
+
+
+def judged(detector, *buffers):
+    """Verdict on the last of `buffers`."""
+    state = detector.start(context(10, D, lr=1.0, steps=1, gradient_clip=1.0), np.random.default_rng(0))
+    for held in buffers:
+        verdict, state = detector.judge(state, held, None)
+    return verdict
+
+
+def noisy(*signals, std=NOISE):
+    return np.array(signals) + std * np.random.default_rng(0).standard_normal((len(signals), D))
+
+
+@DETECTORS
+@pytest.mark.parametrize("forged", [9 * noisy(UP)[0], 0 * UP, 1e19 * UP], ids=["long", "without noise", "huge"])
+def test_impossible_lengths_are_struck_at_once(detector, forged):
+    rows = noisy(UP, UP, UP)
+    rows[1] = forged
+    verdict = judged(detector, buffer(rows, clients=[0, 1, 2], upload_std=NOISE, drift=0.0))
+    assert verdict.flagged.tolist() == verdict.strikes.tolist() == [False, True, False]
+    assert verdict.details[1].startswith("norm")
+
+
+@DETECTORS
+def test_copy_of_an_earlier_update_is_struck(detector):
+    """No other update, not even the sender's own earlier one, can be so similar: noise is independent."""
+    sent = buffer(noisy(0 * UP, 0 * UP, std=0.2), upload_std=0.2)
+    verdict = judged(detector, sent, replace(sent, clients=np.array([0, 7]), version=1))
+    assert verdict.strikes.all()
+    assert set(verdict.details) == {"pair with an earlier update"}
+
+
+@pytest.mark.parametrize(("detector", "flagged"), [(Spectral(majority=None), [1]), (Evidence(), [])])
+def test_update_similar_to_several_others_of_a_buffer(detector, flagged):
+    """Row 1 is similar to both others, which are independent. Evidence accuses none: either may be the copy."""
+    rows = noisy(0 * UP, 0 * UP, 0 * UP, std=0.2)
+    rows[1] = 0.7 * (rows[0] + rows[2])
+    verdict = judged(detector, buffer(rows, upload_std=0.2))
+    assert np.flatnonzero(verdict.flagged).tolist() == np.flatnonzero(verdict.strikes).tolist() == flagged

@@ -100,7 +100,7 @@ class SpectralState:
     pool: Bank | None
     """Means of each client's last updates; None: not kept."""
     suspects: Bools
-    """(clients,) whether the client went against the majority and was not cleared since, while noise blurs it."""
+    """(clients,) whether the client's updates stay left out until it goes along with the majority again."""
     banned: Bools
     """(clients,) whether the client is banned."""
     is_open: bool = False
@@ -171,7 +171,9 @@ class Spectral(Detector):
             bank = bank.add(*added, products)
             pool = None if pool is None else pool.add(*added)
             finding = self._majority_finding(context, bank, pool)
-            suspects = self._suspects(state, finding)
+            # Where noise blurs the majority, each buffer reveals a different part of the attackers.
+            blurred = pool is not None and not self._is_clear(finding)
+            suspects = ((state.suspects & ~finding.cleared) | finding.against) & blurred
             out[rows], struck[rows] = finding.out[clients] | suspects[clients], finding.struck[clients]
             for row, client in zip(rows, clients, strict=True):
                 reasons[row] = finding.reasons.get(int(client), "suspected before" if suspects[client] else "")
@@ -230,13 +232,6 @@ class Spectral(Detector):
     def _is_clear(self, finding: MajorityFinding) -> bool:
         """Return whether single updates suffice: their majority is clear enough, or has no common direction."""
         return finding.clearness >= self.enough or bool(finding.notes.get("diffuse"))
-
-    def _suspects(self, state: SpectralState, finding: MajorityFinding) -> Bools:
-        """Return the clients whose updates stay left out until they go along with the majority again: none if single
-        updates are clear. Where noise blurs the majority, each buffer reveals a different part of the attackers."""
-        if self.pool is None or self._is_clear(finding):
-            return np.zeros_like(finding.against)
-        return (state.suspects & ~finding.cleared) | finding.against
 
 
 def _one_update_per_client(clients: Ints, sound: Bools, against: Floats, own: Floats) -> Iterator[tuple[Ints, Floats]]:
