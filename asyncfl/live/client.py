@@ -15,27 +15,10 @@ from contextlib import suppress
 from functools import partial
 
 from asyncfl.base.messages import Download, Vector
+from asyncfl.live import vocabulary
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.task_runner import Activity, ClientSetup, TaskRunner
 from asyncfl.live.transport import Connect, Connection, EndedError
-from asyncfl.live.vocabulary import (
-    SENT,
-    Begin,
-    FromServer,
-    Hello,
-    Judge,
-    Leaving,
-    Message,
-    Over,
-    Ping,
-    Pong,
-    Ready,
-    Refused,
-    Task,
-    TaskGone,
-    Trace,
-    Welcome,
-)
 from asyncfl.live.wire import Decoder, WireError, client_decoder, encode
 from asyncfl.trace import Kind
 from asyncfl.world import WorldState
@@ -54,7 +37,7 @@ class LiveClient:
         name: str,
         token: str,
         connect: Connect,
-        prepare: Callable[[Welcome], ClientSetup],
+        prepare: Callable[[vocabulary.Welcome], ClientSetup],
         *,
         samples: int,
         n_parameters: int = 0,
@@ -77,7 +60,7 @@ class LiveClient:
         self._instance = secrets.token_hex(8)
         self._run = ""
         self._failure: BaseException | None = None
-        self._decoder: Decoder[FromServer] = client_decoder(n_parameters)
+        self._decoder: Decoder[vocabulary.FromServer] = client_decoder(n_parameters)
         self._connection: Connection | None = None
         self._connected, self._online = asyncio.Event(), asyncio.Event()
         self._online.set()
@@ -144,27 +127,25 @@ class LiveClient:
     async def _converse(self, connection: Connection) -> None:
         at = tuple(number for number in self._activities if number >= 0)
         given_up, self._given_up = tuple(self._given_up), []
-        hello = Hello(self.name, self.token, self.n_parameters, self.samples, at, given_up, self._instance)
+        hello = vocabulary.Hello(self.name, self.token, self.n_parameters, self.samples, at, given_up, self._instance)
         await connection.send(encode(hello))
         while self.over is None:
             message, models = self._decoder.decode(await connection.receive())
             match message:
-                case Welcome():
+                case vocabulary.Welcome():
                     await self._welcomed(message, connection)
-                case Begin():
+                case vocabulary.Begin():
                     if not self._clock.has_begun:
                         self._begin(message.now_s)
-                case Task() | Judge():
+                case vocabulary.Task() | vocabulary.Judge():
                     self._start(message, models)
-                case TaskGone():
-                    self._drop(message.task)
-                case Ping():
-                    await connection.send(encode(Pong(message.number)))
-                case Refused():
+                case vocabulary.Ping():
+                    await connection.send(encode(vocabulary.Pong(message.number)))
+                case vocabulary.Refused():
                     self.over = message.reason
-                case Over():
+                case vocabulary.Over():
                     for one in self._activities.values():
-                        await connection.send(encode(Trace(one.number, one.report(self._clock.now))))
+                        await connection.send(encode(vocabulary.Trace(one.number, one.report(self._clock.now))))
                     self.over, self.ended_well = message.reason, True
 
     async def leave(self) -> None:
@@ -172,11 +153,11 @@ class LiveClient:
         self.over, self.ended_well = LEFT, True
         if self._connection is not None:
             with suppress(EndedError):
-                await self._connection.send(encode(Leaving()))
+                await self._connection.send(encode(vocabulary.Leaving()))
             await self._connection.close()
         self._online.set()
 
-    async def _welcomed(self, welcome: Welcome, connection: Connection) -> None:
+    async def _welcomed(self, welcome: vocabulary.Welcome, connection: Connection) -> None:
         if self._run not in ("", welcome.run):
             # What was drawn for the tasks of one run is not drawn again for those of another.
             self.over = "the server holds another run now; join again to take part in that"
@@ -190,7 +171,7 @@ class LiveClient:
         if not self._is_ready and self._runner is not None:
             setup = self._setup
             online = setup.world is None or setup.world.online(setup.number, max(0.0, welcome.now_s))
-            await connection.send(encode(Ready(online, self._runner.why_spent)))
+            await connection.send(encode(vocabulary.Ready(online, self._runner.why_spent)))
             self._is_ready = True
         if welcome.now_s >= 0 and not self._clock.has_begun:
             self._begin(welcome.now_s)
@@ -199,7 +180,7 @@ class LiveClient:
         self._connection = connection
         self._connected.set()
 
-    async def _say(self, message: Message, models: Vector | Download | None = None) -> None:
+    async def _say(self, message: vocabulary.Message, models: Vector | Download | None = None) -> None:
         """Send it now, or as soon as there is a connection again."""
         frame = encode(message, models)
         while True:
@@ -240,22 +221,22 @@ class LiveClient:
                 one.note(now_s, Kind.WENT_OFFLINE, size, attempt)
                 self._given_up.append(one.number)
             elif one.sending is not None:
-                one.note(now_s, SENT, size, detail=one.sending.way)
+                one.note(now_s, vocabulary.SENT, size, detail=one.sending.way)
             if connection is not None:
                 with suppress(EndedError):
-                    await connection.send(encode(Trace(one.number, one.report(now_s))))
+                    await connection.send(encode(vocabulary.Trace(one.number, one.report(now_s))))
             self._drop(one.number)
         if connection is not None:
             await connection.close()
 
     # --- what it is at ---------------------------------------------------------------------------------------------
 
-    def _start(self, given: Task | Judge, models: Vector) -> None:
+    def _start(self, given: vocabulary.Task | vocabulary.Judge, models: Vector) -> None:
         """Begin a task or a request. It is over for a client that did it before: noise drawn twice could be subtracted.
 
         Raises WireError where the client was not let in.
         """
-        what, number = ("task", given.task) if isinstance(given, Task) else ("request", -1)
+        what, number = ("task", given.task) if isinstance(given, vocabulary.Task) else ("request", -1)
         last, self._turns[what] = self._turns[what], given.turn
         if given.turn <= last:
             self.over = repeated(what, given.turn, last)
@@ -264,7 +245,7 @@ class LiveClient:
         if runner is None or self._setup is None:
             raise WireError("it gives work to a client that it has not let in")
         activity = self._activities[number] = Activity(number, self._clock.now, self._setup.observer)
-        if isinstance(given, Task):
+        if isinstance(given, vocabulary.Task):
             work = runner.task(given, models[0], activity)
         else:
             work = runner.judge(given, models, activity)

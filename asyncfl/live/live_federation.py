@@ -6,17 +6,8 @@ import hmac
 import secrets
 from collections.abc import Mapping
 
+from asyncfl.base import messages
 from asyncfl.base.errors import AsyncflError
-from asyncfl.base.messages import (
-    ClientGone,
-    ClientJoined,
-    Collect,
-    Collected,
-    Dispatch,
-    RequestScores,
-    SetTimer,
-    TimerFired,
-)
 from asyncfl.federation.action_executor import ActionExecutor, Steps, Watcher
 from asyncfl.federation.prepare import Federation
 from asyncfl.live.clock import LiveClock, Terms
@@ -119,7 +110,7 @@ class LiveFederation(ActionExecutor):
         clients = federation.resolved.scenario.data.clients
         self.clients = ClientRegistry(context, tokens, clients, federation.learner.n_parameters, fewest_samples)
         self._welcome = _welcome_of(federation, terms)
-        self._starts: list[TaskRecord | RequestScores] = []
+        self._starts: list[TaskRecord | messages.RequestScores] = []
 
     @property
     def stopped(self) -> str | None:
@@ -162,7 +153,7 @@ class LiveFederation(ActionExecutor):
         for client in self.clients.prepared:
             client.say(Begin())
             if not self.server.plan.all_present:
-                yield self.server.handle(ClientJoined(0.0, client.number, client.samples))
+                yield self.server.handle(messages.ClientJoined(0.0, client.number, client.samples))
         for client in self.clients.prepared:
             if client.spent is not None:
                 yield client.spend(client.spent)
@@ -195,12 +186,12 @@ class LiveFederation(ActionExecutor):
 
     # --- actions of the server -------------------------------------------------------------------------------------
 
-    def _dispatch(self, action: Dispatch) -> ClientGone | None:
+    def _dispatch(self, action: messages.Dispatch) -> messages.ClientGone | None:
         client, task = self.clients.by_number.get(action.client), self.tasks.open[action.task]
         if client is None:
             self.event_log.record(Kind.WENT_OFFLINE, client=action.client)
         if client is None or not client.begin(task):
-            return ClientGone(self.clock.now, action.client, action.task, None)
+            return messages.ClientGone(self.clock.now, action.client, action.task, None)
         if self.context.attackers is not None:
             self.context.attackers.begin(task.number, task.client, task.turn)
         self._starts.append(task)
@@ -210,17 +201,17 @@ class LiveFederation(ActionExecutor):
         if self.context.attackers is not None:
             self.context.attackers.draw()
 
-    def _request_scores(self, action: RequestScores) -> None:
+    def _request_scores(self, action: messages.RequestScores) -> None:
         self._starts.append(action)
 
-    def _set_timer(self, action: SetTimer) -> None:
+    def _set_timer(self, action: messages.SetTimer) -> None:
         self.context.alarms.append((self.clock.now + action.delay_s, self._fired(action.timer)))
 
     def _fired(self, timer: str) -> Handling:
         self.event_log.record(Kind.TIMER_FIRED, detail=timer)
-        yield self.context.tell(TimerFired, timer)
+        yield self.context.tell(messages.TimerFired, timer)
 
-    def _updates(self, action: Collect) -> Collected:
+    def _updates(self, action: messages.Collect) -> messages.Collected:
         for task in (tasks := self.tasks.collect(action.tasks)):
             self.clients.by_number[task.client].last = (task.number, task.base_version, task.turn)
         return self.context.updates.collect(tasks, self.clock.now)

@@ -28,46 +28,15 @@ import numpy as np
 from msgspec.structs import replace as replaced
 from numpy.typing import NDArray
 
+from asyncfl.base import messages
 from asyncfl.base.errors import MessageError
-from asyncfl.base.messages import (
-    Action,
-    BudgetSpent,
-    ClientGone,
-    ClientIdle,
-    ClientJoined,
-    ClientLeft,
-    Download,
-    Fate,
-    Input,
-    RequestScores,
-    ScoresArrived,
-    UpdateArrived,
-    Vector,
-)
 from asyncfl.federation.action_executor import Traffic
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation
+from asyncfl.live import vocabulary
 from asyncfl.live.clock import LiveClock, Terms
 from asyncfl.live.received_updates import ReceivedUpdates
 from asyncfl.live.reports import LiveEventLog, Reports
-from asyncfl.live.vocabulary import (
-    Begin,
-    FromClient,
-    Gone,
-    Hello,
-    Judge,
-    Leaving,
-    Message,
-    Noted,
-    Ready,
-    Report,
-    Scores,
-    Spent,
-    Task,
-    Trace,
-    Update,
-    Welcome,
-)
 from asyncfl.live.wire import WireError
 from asyncfl.server import Server
 from asyncfl.server.tasks import TaskRecord
@@ -77,7 +46,7 @@ from asyncfl.trace.scoring_requests import NO_ANSWER, TOO_LATE
 
 log = logging.getLogger("asyncfl.live")
 
-Handling: TypeAlias = Iterator[list[Action]]
+Handling: TypeAlias = Iterator[list[messages.Action]]
 """Actions of the server, in lists: each is carried out before the next is asked for."""
 
 
@@ -90,10 +59,17 @@ class ClientState(Enum):
     LEFT = "left"
 
 
-_AT_WORK = (Update, Gone, Scores, Spent, Trace, Leaving)
-ALLOWED: dict[ClientState, tuple[type[Message], ...]] = {
-    ClientState.JOINING: (Ready, Leaving),
-    ClientState.READY: (Ready, *_AT_WORK),
+_AT_WORK = (
+    vocabulary.Update,
+    vocabulary.Gone,
+    vocabulary.Scores,
+    vocabulary.Spent,
+    vocabulary.Trace,
+    vocabulary.Leaving,
+)
+ALLOWED: dict[ClientState, tuple[type[vocabulary.Message], ...]] = {
+    ClientState.JOINING: (vocabulary.Ready, vocabulary.Leaving),
+    ClientState.READY: (vocabulary.Ready, *_AT_WORK),
     ClientState.AWAY: _AT_WORK,
     ClientState.LEFT: (),
 }
@@ -108,7 +84,7 @@ class ClientLink(Protocol):
         """Name of the other end, for messages."""
         ...
 
-    def write(self, message: Message, models: Vector | Download | None = None) -> None:
+    def write(self, message: vocabulary.Message, models: messages.Vector | messages.Download | None = None) -> None:
         """Send a message after those before it."""
         ...
 
@@ -143,7 +119,7 @@ class RunContext:
         self.alarms: list[tuple[float, Handling]] = []
         """What is handled at a time of the clock."""
 
-    def tell(self, message: Callable[..., Input], *fields: Any) -> list[Action]:
+    def tell(self, message: Callable[..., messages.Input], *fields: Any) -> list[messages.Action]:
         """Tell the server what happens now, if the run goes on. `fields`: of the message but its time."""
         return [] if self.stopped is not None else self.server.handle(message(self.clock.now, *fields))
 
@@ -168,12 +144,12 @@ class RemoteClient:
         """Why it answers no more; None: it does."""
         self.task: TaskRecord | None = None
         """The task that it is at, as far as is known."""
-        self.request: RequestScores | None = None
+        self.request: messages.RequestScores | None = None
         """What it is to score."""
         self.last: tuple[int, int, int] = (-1, 0, 0)
         """Number, base version and turn of its task that was collected last."""
         self._sent_s = self._asked_s = 0.0
-        self._held: RequestScores | None = None
+        self._held: messages.RequestScores | None = None
         """What it is to score when its task is over."""
         self._requests = 0
         self._missed = False
@@ -194,14 +170,14 @@ class RemoteClient:
         since_s = self._sent_s if self.task is not None else math.inf
         return since_s if self.request is None else min(since_s, self._asked_s)
 
-    def say(self, message: Message, models: Vector | Download | None = None) -> None:
+    def say(self, message: vocabulary.Message, models: messages.Vector | messages.Download | None = None) -> None:
         """Send a message after those before it. Without a connection it is dropped."""
         if self.link is not None:
             self.link.write(message, models)
 
     # --- connections -----------------------------------------------------------------------------------------------
 
-    def connect(self, hello: Hello, link: ClientLink, welcome: Welcome) -> None:
+    def connect(self, hello: vocabulary.Hello, link: ClientLink, welcome: vocabulary.Welcome) -> None:
         """Let the client in on a new connection, which replaces the one that it had. `welcome`: of all clients."""
         run = self._run
         if self.link is not None:
@@ -259,7 +235,7 @@ class RemoteClient:
         scores_first = self._traced[:1] == [-1]
         if scores_first:
             yield self._unanswered()
-        yield self._gone(Fate.TIMED_OUT)
+        yield self._gone(messages.Fate.TIMED_OUT)
         if not scores_first:
             yield self._unanswered()
 
@@ -292,7 +268,7 @@ class RemoteClient:
         run.event_log.record(Kind.WENT_OFFLINE, client=self.number)
         if task is not None and task.number in run.tasks:
             run.event_log.record_task(Kind.DROPPED_OUT, task, detail="left")
-        yield run.tell(ClientLeft, self.number)
+        yield run.tell(messages.ClientLeft, self.number)
         yield self._unanswered()
 
     def _assume_trained(self) -> None:
@@ -300,26 +276,26 @@ class RemoteClient:
         if self.task is not None and self.task.number not in self._traced:
             self.task.trained = True
 
-    def _dropped_out(self) -> list[Action]:
+    def _dropped_out(self) -> list[messages.Action]:
         if self.task is not None and self.task.number in self._run.tasks:
             self._run.event_log.record_task(Kind.DROPPED_OUT, self.task, detail="offline")
-        return self._gone(Fate.DROPPED_OUT)
+        return self._gone(messages.Fate.DROPPED_OUT)
 
-    def _gone(self, fate: Fate) -> list[Action]:
+    def _gone(self, fate: messages.Fate) -> list[messages.Action]:
         task, self.task = self.task, None
-        return [] if task is None else self._run.tell(ClientGone, self.number, task.number, fate)
+        return [] if task is None else self._run.tell(messages.ClientGone, self.number, task.number, fate)
 
     def _came_online(self) -> None:
         if self._missed:
             self._missed = False
             self._run.event_log.record(Kind.CAME_ONLINE, client=self.number)
 
-    def _idle(self) -> list[Action]:
-        return [] if self._run.tasks.unanswered_of(self.number) else self._run.tell(ClientIdle, self.number)
+    def _idle(self) -> list[messages.Action]:
+        return [] if self._run.tasks.unanswered_of(self.number) else self._run.tell(messages.ClientIdle, self.number)
 
     # --- messages --------------------------------------------------------------------------------------------------
 
-    def receive(self, message: FromClient, models: Vector, arrived_s: float) -> Handling:
+    def receive(self, message: vocabulary.FromClient, models: messages.Vector, arrived_s: float) -> Handling:
         """Handle a message. Raises MessageError and WireError, before the first actions, for one that cannot be true.
 
         `models`: (rows, columns) that come with it; `arrived_s`: time of its arrival.
@@ -327,35 +303,35 @@ class RemoteClient:
         if not isinstance(message, ALLOWED[self.state]):
             raise WireError(f"a client does not say {type(message).__name__} here")
         match message:
-            case Ready():
+            case vocabulary.Ready():
                 yield self._prepared(message)
-            case Update() | Gone():
+            case vocabulary.Update() | vocabulary.Gone():
                 yield from self._answered(message, models, arrived_s)
-            case Scores():
+            case vocabulary.Scores():
                 yield self._scored(message)
-            case Spent():
+            case vocabulary.Spent():
                 yield self.spend(message.detail)
-            case Trace():
+            case vocabulary.Trace():
                 self._traced.append(message.task)
                 self._place(message.task, message.report)
-            case Leaving():
+            case vocabulary.Leaving():
                 log.info("client %s leaves", self.name)
                 self.state = ClientState.LEFT
                 yield from self._left()
 
-    def _prepared(self, message: Ready) -> list[Action]:
+    def _prepared(self, message: vocabulary.Ready) -> list[messages.Action]:
         run, validator = self._run, self._run.server.validator
         self.state, self.spent = ClientState.READY if message.online else ClientState.AWAY, message.spent
         if run.clock.has_begun:
             # The client was let in before the run began, and got ready afterwards.
-            self.say(Begin(run.clock.now))
+            self.say(vocabulary.Begin(run.clock.now))
         if run.stopped is not None or not validator.is_started or validator.takes_part(self.number):
             return []
         self._came_online()
-        joined = run.tell(ClientJoined, self.number, self.samples)
+        joined = run.tell(messages.ClientJoined, self.number, self.samples)
         return joined if message.spent is None else [*joined, *self.spend(message.spent)]
 
-    def spend(self, detail: str) -> list[Action]:
+    def spend(self, detail: str) -> list[messages.Action]:
         """Handle that the client's privacy budget is spent."""
         run = self._run
         if self.number in run.spent:
@@ -365,16 +341,22 @@ class RemoteClient:
         if self.task is None:
             # Otherwise the report of the task holds the event.
             run.event_log.record(Kind.BUDGET_SPENT, client=self.number, detail=detail)
-        return run.tell(BudgetSpent, self.number)
+        return run.tell(messages.BudgetSpent, self.number)
 
-    def _answered(self, message: Update | Gone, models: Vector, arrived_s: float) -> Handling:
+    def _answered(
+        self, message: vocabulary.Update | vocabulary.Gone, models: messages.Vector, arrived_s: float
+    ) -> Handling:
         run, task, number = self._run, self.task, message.task
         sender = run.server.validator.sender_of(number)
         if sender is not None and sender != self.number:
             raise MessageError(f"task {number} is client {sender}'s, got an answer of {self.number}")
-        if isinstance(message, Update) and len(models) != 1:
+        if isinstance(message, vocabulary.Update) and len(models) != 1:
             raise WireError(f"an update comes with its model, got {len(models)}")
-        if isinstance(message, Gone) and message.fate not in (Fate.LOST_DOWN, Fate.LOST_UP, Fate.DROPPED_OUT):
+        if isinstance(message, vocabulary.Gone) and message.fate not in (
+            messages.Fate.LOST_DOWN,
+            messages.Fate.LOST_UP,
+            messages.Fate.DROPPED_OUT,
+        ):
             raise WireError(f"a task of a client does not end {message.fate!r}")
         if run.stopped is not None:
             self._place(number, message.report, arrived_s)
@@ -384,18 +366,18 @@ class RemoteClient:
             if number >= run.tasks.begun or task is not None:
                 raise MessageError(f"task {number} is not one that client {self.number} is at")
             return
-        if isinstance(message, Update):
+        if isinstance(message, vocabulary.Update):
             run.updates.check(message, task)
         # The report says whether it was trained.
         task.trained = False
         run.reports.place(self.number, self.name, task, self._sent_s, message.report, arrived_s)
-        if isinstance(message, Gone):
+        if isinstance(message, vocabulary.Gone):
             # A shaped client knows beforehand that the update will be lost, and trains for its own layers alone.
-            task.trained = (run.every_task or not run.shape) and (task.trained or message.fate == Fate.LOST_UP)
+            task.trained = (run.every_task or not run.shape) and (task.trained or message.fate == messages.Fate.LOST_UP)
         if number not in run.tasks:
             run.updates.record_dropped(task)
-        if isinstance(message, Gone):
-            actions = self._gone(Fate(message.fate))
+        if isinstance(message, vocabulary.Gone):
+            actions = self._gone(messages.Fate(message.fate))
             self._ask_held()
             yield actions
             yield self._idle()
@@ -407,11 +389,11 @@ class RemoteClient:
         self.task, task.epochs = None, message.epochs
         if number in run.tasks:
             run.updates.keep(message, models[0], task)
-        actions = run.tell(UpdateArrived, number)
+        actions = run.tell(messages.UpdateArrived, number)
         self._ask_held()
         yield actions
 
-    def _place(self, number: int, report: Report, arrived_s: float | None = None) -> None:
+    def _place(self, number: int, report: vocabulary.Report, arrived_s: float | None = None) -> None:
         """Put a report into the trace, and on record that a task whose update is not used was trained.
 
         `number`: of its task, -1: a request for scores. Reports of another than its current task are ignored.
@@ -432,7 +414,7 @@ class RemoteClient:
         """
         task = self.task if number >= 0 else None
         if self._run.stopped is None and (task is not None or number < 0):
-            self._run.reports.observe(self.number, task, Noted(0.0, kind, size, attempt, detail))
+            self._run.reports.observe(self.number, task, vocabulary.Noted(0.0, kind, size, attempt, detail))
 
     # --- tasks and requests for scores -----------------------------------------------------------------------------
 
@@ -456,9 +438,9 @@ class RemoteClient:
         # The model of a task that is settled already may be gone.
         version = task.base_version if task.number in run.tasks else run.server.version
         attacks = run.attacks(task.number, self.number)
-        self.say(Task(task.number, task.turn, task.base_version, attacks), run.tasks.download(version))
+        self.say(vocabulary.Task(task.number, task.turn, task.base_version, attacks), run.tasks.download(version))
 
-    def ask(self, request: RequestScores) -> None:
+    def ask(self, request: messages.RequestScores) -> None:
         """Have the client score models: at once, or where scoring is serial when its task is over."""
         run, number = self._run, len(request.models)
         size = number * run.load.payload_bytes
@@ -480,22 +462,22 @@ class RemoteClient:
         self._asked_s = run.clock.now
         number, version, turn = self.last
         attacks = run.attacks(number, self.number)
-        judge = Judge(request.request, self._requests, number, version, turn, attacks=attacks)
+        judge = vocabulary.Judge(request.request, self._requests, number, version, turn, attacks=attacks)
         self.say(judge, np.asarray(request.models))
         self._requests += 1
         if not run.shape:
             run.traffic.count(request.models.nbytes, "down")
             run.reports.count_tapped(self.number, None, SCORING_DOWN)
 
-    def _cannot_answer(self, request: RequestScores) -> Handling:
+    def _cannot_answer(self, request: messages.RequestScores) -> Handling:
         if self.request is request:
             yield self._unanswered()
 
-    def _unanswered(self) -> list[Action]:
+    def _unanswered(self) -> list[messages.Action]:
         """Handle that the client will not answer its request, if it has one."""
         return [] if self.request is None else self._score(self.request, None)
 
-    def _scored(self, message: Scores) -> list[Action]:
+    def _scored(self, message: vocabulary.Scores) -> list[messages.Action]:
         run, request = self._run, self.request
         self._place(-1, message.report)
         scores = None if message.scores is None else np.array(message.scores, dtype=np.float64)
@@ -508,10 +490,10 @@ class RemoteClient:
             run.event_log.record(Kind.SCORED, client=self.number, detail=f"{len(scores)} models, {TOO_LATE}")
         return []
 
-    def _score(self, request: RequestScores, scores: NDArray[np.float64] | None) -> list[Action]:
+    def _score(self, request: messages.RequestScores, scores: NDArray[np.float64] | None) -> list[messages.Action]:
         run = self._run
-        run.server.validator.check(ScoresArrived(run.clock.now, request.request, scores))
+        run.server.validator.check(messages.ScoresArrived(run.clock.now, request.request, scores))
         detail = f"{len(request.models)} models" if scores is not None else NO_ANSWER
         run.event_log.record(Kind.SCORED, client=self.number, detail=detail)
         self.request = None
-        return run.tell(ScoresArrived, request.request, scores)
+        return run.tell(messages.ScoresArrived, request.request, scores)

@@ -208,12 +208,6 @@ class Judge(Message, frozen=True):
     """Whether that task was an attacker's."""
 
 
-class TaskGone(Message, frozen=True):
-    """Nobody waits for this task any more."""
-
-    task: Annotated[Count, _TIME]
-
-
 class Ping(Message, frozen=True):
     """Are you there?"""
 
@@ -233,4 +227,4 @@ class Over(Message, frozen=True):
 
 
 FromClient: TypeAlias = Hello | Ready | Update | Gone | Scores | Spent | Trace | Leaving | Pong
-FromServer: TypeAlias = Welcome | Begin | Task | Judge | TaskGone | Ping | Refused | Over
+FromServer: TypeAlias = Welcome | Begin | Task | Judge | Ping | Refused | Over
