@@ -19,12 +19,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -36,18 +36,36 @@ from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live import vocabulary
 from asyncfl.live.clock import Terms
 from asyncfl.live.faults import flower_faults
-from asyncfl.live.flower import records
+from asyncfl.live.flower.records import (
+    EXAMPLES,
+    LOSS,
+    QUERY,
+    READY,
+    SCORES,
+    SECONDS,
+    TRAIN,
+    Failure,
+    FlowerError,
+    FlowerMessage,
+    GridTransport,
+    Reply,
+    Value,
+)
 from asyncfl.live.host import Host
 from asyncfl.live.interrupts import INTERRUPTED, Interrupts
 from asyncfl.live.live_federation import RefusedError
 from asyncfl.live.remote_client import RemoteClient
 from asyncfl.live.run import Progress, Round, run_live
+from asyncfl.live.vocabulary import Noted
 from asyncfl.live.wire import WireError, encode, server_decoder
 from asyncfl.trace import Kind
 
 log = logging.getLogger("asyncfl.live")
 
 T = TypeVar("T")
+
+Answer: TypeAlias = tuple[vocabulary.Message, Vector | None]
+"""A message to the server, and the model (1, length) that comes with it."""
 
 POLL_S, NODES_S = 0.2, 2.0
 GRID_ENDED = "Flower's grid answers no more"
@@ -65,14 +83,13 @@ class GridSettings:
     ours: bool = True
     """Whether the nodes run asyncfl's ClientApp, which gets the scenario, clips and adds noise itself; otherwise the
     user's own, which answers `train` at least."""
-    asks: Mapping[str, records.Value] | None = None
+    asks: Mapping[str, Value] | None = None
     """Configuration of the query for a node's number of samples; None: each node counts as one sample."""
     clip: Callable[[Vector, Vector], Vector] | None = None
     """Clips the model of the user's own ClientApp, given the model that it was sent; None: nothing is clipped."""
 
 
-@dataclass(frozen=True)
-class SentMessage:
+class SentMessage(NamedTuple):
     """A message that has not been answered."""
 
     of: int
@@ -80,7 +97,7 @@ class SentMessage:
     kind: str
     bytes_down: int
     sent_s: float
-    """Time at which it was sent, by the clock of the event loop."""
+    """Time of the event loop."""
 
 
 @dataclass(eq=False)
@@ -104,9 +121,9 @@ class Node:
     """The client while the node is connected."""
     is_prepared: bool = False
     """Whether it was asked to prepare itself."""
-    config: Mapping[str, records.Value] = field(default_factory=dict)
+    config: Mapping[str, Value] = field(default_factory=dict)
     """Configuration sent with each message: the client's process starts anew for each."""
-    outgoing: list[tuple[records.FlowerMessage, int]] = field(default_factory=list)
+    outgoing: list[tuple[FlowerMessage, int]] = field(default_factory=list)
     """Messages to be sent, each with the number of its task or request."""
     sent: dict[str, SentMessage] = field(default_factory=dict)
     """Identifier -> message without an answer."""
@@ -121,12 +138,12 @@ class Node:
     @property
     def tasks(self) -> tuple[int, ...]:
         """Tasks whose update has not arrived, in ascending order."""
-        waiting = [of for message, of in self.outgoing if message.kind == records.TRAIN]
-        return tuple(sorted([*waiting, *(one.of for one in self.sent.values() if one.kind == records.TRAIN)]))
+        waiting = [of for message, of in self.outgoing if message.kind == TRAIN]
+        return tuple(sorted([*waiting, *(one.of for one in self.sent.values() if one.kind == TRAIN)]))
 
-    def queue(self, kind: str, of: int, config: Mapping[str, records.Value], models: Vector | None = None) -> None:
+    def queue(self, kind: str, of: int, config: Mapping[str, Value], models: Vector | None = None) -> None:
         """Queue a message for the node."""
-        self.outgoing.append((records.FlowerMessage(self.number, kind, {**config, **self.config}, models), of))
+        self.outgoing.append((FlowerMessage(self.number, kind, {**config, **self.config}, models), of))
 
     def write(self, message: vocabulary.Message, models: Vector | Download | None = None) -> None:
         """See `ClientLink`."""
@@ -141,21 +158,21 @@ class Node:
                 model = np.array(models.model[None], dtype=np.float32)
                 if self.settings.clip is not None:
                     self.bases[message.task] = model[0]
-                config: dict[str, records.Value] = {"server-round": message.version}
+                config: dict[str, Value] = {"server-round": message.version}
                 if self.settings.ours:
                     config |= {"task": message.task, "turn": message.turn, "attacks": message.attacks}
-                self.queue(records.TRAIN, message.task, config, model)
+                self.queue(TRAIN, message.task, config, model)
             case vocabulary.Judge():
-                judge: dict[str, records.Value] = {"turn": message.turn, "attacks": message.attacks}
+                judge: dict[str, Value] = {"turn": message.turn, "attacks": message.attacks}
                 judge |= {"last-version": message.last_version, "last-turn": message.last_turn}
                 models = np.array(models, dtype=np.float32)
-                self.queue(records.SCORES, message.request, judge if self.settings.ours else {}, models)
+                self.queue(SCORES, message.request, judge if self.settings.ours else {}, models)
 
     def _forget(self, task: int) -> None:
         """Ignore the answer to a task."""
         self.bases.pop(task, None)
-        self.outgoing = [(message, of) for message, of in self.outgoing if (message.kind, of) != (records.TRAIN, task)]
-        self.sent = {name: one for name, one in self.sent.items() if (one.kind, one.of) != (records.TRAIN, task)}
+        self.outgoing = [(message, of) for message, of in self.outgoing if (message.kind, of) != (TRAIN, task)]
+        self.sent = {name: one for name, one in self.sent.items() if (one.kind, one.of) != (TRAIN, task)}
 
     def end(self, reason: str) -> None:
         """See `ClientLink`."""
@@ -163,105 +180,64 @@ class Node:
 
     # --- answers ---------------------------------------------------------------------------------------------------
 
-    def messages_of(
-        self, sent: SentMessage, reply: records.Reply, now_s: float
-    ) -> list[tuple[vocabulary.Message, Vector | None]]:
+    def messages_of(self, sent: SentMessage, reply: Reply, now_s: float) -> Iterator[Answer]:
         """Translate a reply to the client's messages. `now_s`: time of the event loop."""
-        if reply.failure is not None and not is_lost(reply):
-            log.warning("%s: its ClientApp failed (%s)", self.peer, reason_of(reply, 300))
-        if sent.kind == records.SCORES:
-            return [(vocabulary.Scores(sent.of, scores_of(reply), ()), None)]
+        if reply.failure is not None and not reply.is_lost:
+            log.warning("%s: its ClientApp failed (%s)", self.peer, shortened(" ".join(reply.reason.split()), 300))
+        if sent.kind == SCORES:
+            scores = reply.metrics.get("scores") if reply.failure is None else None
+            told = None if scores is None else tuple(map(float, scores if isinstance(scores, list) else [scores]))
+            yield vocabulary.Scores(sent.of, told, ()), None
+            return
         base, took_s = self.bases.pop(sent.of, None), max(0.0, now_s - sent.sent_s)
-        if reply.failure in (records.Failure.EXPIRED, records.Failure.LATE):
-            return [
-                (
-                    vocabulary.Gone(sent.of, Fate.LOST_UP.value, (vocabulary.Noted(took_s, Kind.LOST, detail="up"),)),
-                    None,
-                )
-            ]
-        model, metrics = reply.model, reply.metrics
         # Metrics of another ClientApp may have these names and mean something else.
-        ours: Mapping[str, records.Metric] = metrics if self.settings.ours else {}
-        spent, stopped = text_of(reply, "spent"), text_of(reply, "stopped") if self.settings.ours else ""
-        said: list[tuple[vocabulary.Message, Vector | None]] = [(vocabulary.Spent(spent), None)] if spent else []
-        done = whole_number_of(ours, "epochs")
-        why = None
-        if reply.failure is not None:
-            why = "app"
+        ours, model = reply if self.settings.ours else Reply(), reply.model
+        spent, stopped, done = reply.text("spent"), ours.text("stopped"), ours.whole_number("epochs")
+        ended: tuple[Fate, Kind, str] | None = None
+        if reply.is_lost:
+            ended = Fate.LOST_UP, Kind.LOST, "up"
+        elif reply.failure is not None:
+            ended = Fate.DROPPED_OUT, Kind.DROPPED_OUT, "app"
         elif model is None and (spent or stopped):
-            why = stopped or "budget"
-        elif "epochs" in ours and not done:
-            log.warning("%s: its epochs must be a whole number >= 1, got %s", self.peer, shortened(ours["epochs"], 100))
-            why = "app"
-        if why is not None:
-            ended = vocabulary.Noted(took_s, Kind.DROPPED_OUT, detail=why)
-            return [*said, (vocabulary.Gone(sent.of, Fate.DROPPED_OUT.value, (ended,)), None)]
+            ended = Fate.DROPPED_OUT, Kind.DROPPED_OUT, stopped or "budget"
+        elif "epochs" in ours.metrics and not done:
+            told_epochs = shortened(ours.metrics["epochs"], 100)
+            log.warning("%s: its epochs must be a whole number >= 1, got %s", self.peer, told_epochs)
+            ended = Fate.DROPPED_OUT, Kind.DROPPED_OUT, "app"
+        if spent:
+            yield vocabulary.Spent(spent), None
+        if ended is not None:
+            fate, kind, detail = ended
+            yield vocabulary.Gone(sent.of, fate.value, (Noted(took_s, kind, detail=detail),)), None
+            return
         if model is None:
             log.warning("%s: its reply holds no model", self.peer)
             # The server rejects a model of the wrong length.
             model = np.zeros(sent.bytes_down // 4 + 1, dtype=np.float32)
         elif self.settings.clip is not None and base is not None and len(model) == len(base):
             model = self.settings.clip(base, model)
-        loss, epsilon = number_of(metrics, records.LOSS), number_of(ours, "epsilon")
+        added_std, epsilon = ours.number("added-std") or 0.0, ours.number("epsilon")
         report = report_of(reply, sent, model.nbytes, took_s, stopped)
-        update = vocabulary.Update(sent.of, loss, number_of(ours, "added-std") or 0.0, epsilon, report, done)
-        return [*said, (update, model[None])]
+        yield vocabulary.Update(sent.of, reply.number(LOSS), added_std, epsilon, report, done), model[None]
 
 
-def text_of(reply: records.Reply, name: str) -> str:
-    """Return a text in a reply's configuration, at most 1000 characters; empty where there is none."""
-    return str(reply.config.get(name, ""))[:1000]
-
-
-def is_lost(reply: records.Reply) -> bool:
-    """Whether Flower lost the message or its answer; other failures are the app's."""
-    return reply.failure in list(records.Failure)
-
-
-def reason_of(reply: records.Reply, length: int) -> str:
-    """Return the reason of a failure on one line."""
-    return shortened(" ".join(reply.reason.split()), length)
-
-
-def number_of(metrics: Mapping[str, records.Metric], name: str) -> float | None:
-    """Return a metric that is a number; None where it is missing or no number."""
-    value = metrics.get(name)
-    return float(value) if isinstance(value, int | float) else None
-
-
-def whole_number_of(metrics: Mapping[str, records.Metric], name: str) -> int | None:
-    """Return a metric that is a whole number, 0..2**53; None where it is missing or no such number."""
-    value = number_of(metrics, name)
-    return int(value) if value is not None and 0 <= value <= 2**53 and value.is_integer() else None
-
-
-def scores_of(reply: records.Reply) -> tuple[float, ...] | None:
-    """Return the scores in a reply; None where there are none."""
-    scores = reply.metrics.get("scores")
-    if reply.failure is not None or scores is None:
-        return None
-    return tuple(float(one) for one in (scores if isinstance(scores, list) else [scores]))
-
-
-def report_of(
-    reply: records.Reply, sent: SentMessage, bytes_up: int, took_s: float, stopped: str = ""
-) -> vocabulary.Report:
+def report_of(reply: Reply, sent: SentMessage, bytes_up: int, took_s: float, stopped: str = "") -> vocabulary.Report:
     """Return the events of a task at a client, from the metrics of its reply.
 
     `took_s`: seconds from the message to its answer; `stopped`: epochs after which the client stopped, as text. Without
     a metric for the seconds of training, training is assumed to have taken all of them.
     """
-    began_s = max(0.0, number_of(reply.metrics, "began-s") or 0.0)
-    seconds = number_of(reply.metrics, records.SECONDS)
+    began_s = max(0.0, reply.number("began-s") or 0.0)
+    seconds = reply.number(SECONDS)
     ended_s = max(began_s, took_s) if seconds is None else began_s + max(0.0, seconds)
-    spent = text_of(reply, "spent")
+    spent = reply.text("spent")
     return (
-        vocabulary.Noted(0.0, Kind.DOWNLOADED, sent.bytes_down, 1, "down"),
-        vocabulary.Noted(began_s, Kind.TRAINING_STARTED),
-        vocabulary.Noted(ended_s, Kind.TRAINED, detail=stopped),
-        vocabulary.Noted(ended_s, Kind.UPLOAD_STARTED, bytes_up),
-        *((vocabulary.Noted(ended_s, Kind.BUDGET_SPENT, detail=spent),) if spent else ()),
-        vocabulary.Noted(ended_s, Kind.UPLOADED, bytes_up, 1, "up"),
+        Noted(0.0, Kind.DOWNLOADED, sent.bytes_down, 1, "down"),
+        Noted(began_s, Kind.TRAINING_STARTED),
+        Noted(ended_s, Kind.TRAINED, detail=stopped),
+        Noted(ended_s, Kind.UPLOAD_STARTED, bytes_up),
+        *((Noted(ended_s, Kind.BUDGET_SPENT, detail=spent),) if spent else ()),
+        Noted(ended_s, Kind.UPLOADED, bytes_up, 1, "up"),
     )
 
 
@@ -271,7 +247,7 @@ class NodeManager:
     def __init__(
         self,
         host: Host,
-        grid: records.GridTransport,
+        grid: GridTransport,
         tokens: Mapping[str, str],
         n_parameters: int,
         settings: GridSettings,
@@ -302,7 +278,7 @@ class NodeManager:
     async def _call(self, do: Callable[[], T]) -> T:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._executor, do)
-        except records.FlowerError:
+        except FlowerError:
             raise
         except Exception as error:
             # Any other exception of a grid means that it is gone, or that the run was stopped there.
@@ -323,7 +299,7 @@ class NodeManager:
             if number not in self._nodes:
                 self._nodes[number] = Node(number, self._settings, 1 if self._settings.asks is None else None)
         if asked := [one for one in self._nodes.values() if one.samples is None and one.asked is None]:
-            queries = [records.FlowerMessage(one.number, records.QUERY, self._settings.asks or {}) for one in asked]
+            queries = [FlowerMessage(one.number, QUERY, self._settings.asks or {}) for one in asked]
             names = await self._call(partial(self._grid.send, queries))
             for one, name in zip(asked, names, strict=True):
                 one.asked = name
@@ -372,7 +348,7 @@ class NodeManager:
         if not node.is_prepared:
             node.is_prepared = True
             if self._settings.ours:
-                node.queue(records.READY, -1, {})
+                node.queue(READY, -1, {})
             else:
                 await self._say(node, vocabulary.Ready(True, None))
 
@@ -399,7 +375,7 @@ class NodeManager:
             if name is not None:
                 node.sent[name] = sent
             else:
-                await self._answered(node, sent, records.Reply("", records.Failure.EXPIRED, "it was not taken"))
+                await self._answered(node, sent, Reply("", Failure.EXPIRED, "it was not taken"))
 
     async def _fetch(self) -> None:
         # Replies of disconnected nodes cannot be fetched; they may follow once the node is connected again.
@@ -414,44 +390,46 @@ class NodeManager:
             node = waiting[reply.message]
             if node.client is None:
                 continue
-            if reply.failure == records.Failure.AWAY:
+            if reply.failure == Failure.AWAY:
                 self._disconnect(node, "is away")
             elif (sent := node.sent.pop(reply.message, None)) is not None:
                 await self._answered(node, sent, reply)
         await self._admit()
 
-    async def _answered(self, node: Node, sent: SentMessage, reply: records.Reply) -> None:
-        if sent.kind != records.READY:
+    async def _answered(self, node: Node, sent: SentMessage, reply: Reply) -> None:
+        if sent.kind != READY:
             for message, model in node.messages_of(sent, reply, asyncio.get_running_loop().time()):
                 await self._say(node, message, model)
         elif reply.failure is None:
-            await self._say(node, vocabulary.Ready(True, text_of(reply, "spent") or None))
-        elif is_lost(reply):
+            await self._say(node, vocabulary.Ready(True, reply.text("spent") or None))
+        elif reply.is_lost:
             # Ask again.
-            node.queue(records.READY, -1, {})
+            node.queue(READY, -1, {})
         else:
-            raise records.FlowerError(f"node {node.number} cannot take part: {reason_of(reply, 500)}")
+            raise FlowerError(f"node {node.number} cannot take part: {shortened(' '.join(reply.reason.split()), 500)}")
 
 
-def _introduce(node: Node, reply: records.Reply) -> None:
+def _introduce(node: Node, reply: Reply) -> None:
     """Record a node's answer to the query: its samples and the client name it asks for."""
     node.asked = None
     if reply.failure is not None:
-        if not is_lost(reply):
-            raise records.FlowerError(f"node {node.number} cannot say who it is: {reason_of(reply, 500)}")
+        if not reply.is_lost:
+            raise FlowerError(
+                f"node {node.number} cannot say who it is: {shortened(' '.join(reply.reason.split()), 500)}"
+            )
         return
-    samples = whole_number_of(reply.metrics, records.EXAMPLES)
+    samples = reply.whole_number(EXAMPLES)
     if not samples:
-        told = shortened(reply.metrics.get(records.EXAMPLES), 100)
-        raise records.FlowerError(
-            f"node {node.number} must answer a query with metric {records.EXAMPLES}, a whole number >= 1, got {told}"
+        told = shortened(reply.metrics.get(EXAMPLES), 100)
+        raise FlowerError(
+            f"node {node.number} must answer a query with metric {EXAMPLES}, a whole number >= 1, got {told}"
         )
     node.samples, node.wants = samples, str(reply.config.get("name", ""))
 
 
 async def serve_nodes(
     resolved: ResolvedSeed,
-    grid: records.GridTransport,
+    grid: GridTransport,
     settings: GridSettings,
     interrupts: Interrupts | None = None,
     **options: Any,
@@ -473,7 +451,7 @@ async def serve_nodes(
 
 async def run_on_grid(
     resolved: ResolvedSeed,
-    grid: records.GridTransport,
+    grid: GridTransport,
     *,
     progress: Progress | None = None,
     interrupts: Interrupts | None = None,

@@ -77,6 +77,25 @@ class Reply:
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     config: Mapping[str, Value] = field(default_factory=dict)
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether Flower lost the message or its answer; other failures are the app's."""
+        return self.failure in list(Failure)
+
+    def text(self, name: str) -> str:
+        """Return a text of the configuration, at most 1000 characters; empty where there is none."""
+        return str(self.config.get(name, ""))[:1000]
+
+    def number(self, name: str) -> float | None:
+        """Return a metric that is a number; None where it is missing or no number."""
+        value = self.metrics.get(name)
+        return float(value) if isinstance(value, int | float) else None
+
+    def whole_number(self, name: str) -> int | None:
+        """Return a metric that is a whole number, 0..2**53; None where it is missing or no such number."""
+        value = self.number(name)
+        return int(value) if value is not None and 0 <= value <= 2**53 and value.is_integer() else None
+
 
 ARRAYS, METRICS, CONFIG = "arrays", "metrics", "config"
 
