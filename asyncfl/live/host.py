@@ -96,7 +96,6 @@ class Host(LiveFederation):
         await self.sessions.end()
         hearing.cancel()
         await asyncio.gather(hearing, return_exceptions=True)
-        self.event_log.flush(math.inf)
         self.over.set()
         while not self._messages.empty():
             self._hear_one(self._messages.get_nowait())

@@ -180,9 +180,6 @@ class LiveFederation(ActionExecutor):
                     client.send_task(one)
                 else:
                     client.ask(one)
-            if self.event_log.is_full:
-                since_s = [client.unreported_since_s for client in self.clients.by_number.values()]
-                self.event_log.flush(min([self.clock.now, *since_s]))
 
     # --- actions of the server -------------------------------------------------------------------------------------
 

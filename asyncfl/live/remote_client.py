@@ -164,12 +164,6 @@ class RemoteClient:
         """Whether it can be given tasks as soon as it is online."""
         return self.state in (ClientState.READY, ClientState.AWAY)
 
-    @property
-    def unreported_since_s(self) -> float:
-        """Time from which on it may still report events; inf: it is at nothing."""
-        since_s = self._sent_s if self.task is not None else math.inf
-        return since_s if self.request is None else min(since_s, self._asked_s)
-
     def say(self, message: vocabulary.Message, models: messages.Vector | messages.Download | None = None) -> None:
         """Send a message after those before it. Without a connection it is dropped."""
         if self.link is not None:

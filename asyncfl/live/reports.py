@@ -1,7 +1,6 @@
 """The trace of a live run: events of the server, and what clients report of their own.
 
 Clients report seconds since they had what they were sent; `Reports` finds out when that was on the server's clock.
-Events go to the recorder in order of time, as soon as no client can report anything earlier.
 """
 
 from __future__ import annotations
@@ -9,7 +8,9 @@ from __future__ import annotations
 import logging
 from array import array
 from bisect import bisect_right
-from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from asyncfl.federation.action_executor import EventLog, Traffic
 from asyncfl.live.clock import LiveClock, Terms
@@ -24,8 +25,6 @@ log = logging.getLogger("asyncfl.live")
 
 AHEAD_S = 0.01
 """Seconds by which clocks of two machines may differ over a task, besides one in a hundred."""
-FLUSH_EVERY = 8192
-"""Events that are held before those are written that nothing can precede."""
 
 COUNTED = (Kind.DOWNLOADED, Kind.UPLOADED, Kind.LOST, Kind.WENT_OFFLINE, Kind.DROPPED_OUT)
 """Kinds of events that say how many bytes were sent."""
@@ -38,20 +37,13 @@ REPORTED = frozenset(
 
 
 class LiveEventLog(EventLog):
-    """Records the events of one live run."""
+    """Records the events of one live run as the server learns of them."""
 
     def __init__(self, recorder: Recorder, clock: LiveClock) -> None:
-        self.recorder, self.clock = recorder, clock
+        self.recorder = recorder
         self._version = 0
         self._published = array("d")
-        self._held: list[tuple[Any, ...]] = []
-        self._flush_at = FLUSH_EVERY
-        super().__init__(lambda *event: self._held.append(event), clock)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether it is time to `flush`."""
-        return len(self._held) >= self._flush_at
+        super().__init__(recorder.add, clock)
 
     @property
     def version(self) -> int:
@@ -79,14 +71,14 @@ class LiveEventLog(EventLog):
         client = client if task is None else task.client
         self._add(time_s, kind, number, client, version, base, -1, size, attempt, float("nan"), detail)
 
-    def flush(self, before_s: float) -> None:
-        """Hand the events before that time, which nothing can precede any more, to the recorder."""
-        self._held.sort(key=lambda event: event[0])
-        ready = bisect_right(self._held, before_s, key=lambda event: event[0])
-        for event in self._held[:ready]:
-            self.recorder.add(*event)
-        del self._held[:ready]
-        self._flush_at = 2 * len(self._held) + FLUSH_EVERY
+    def table(self) -> pa.Table:
+        """Return all events by time; those of one time in the order in which they were recorded."""
+        table = self.recorder.table()
+        times = table["time_s"].to_numpy()
+        if (np.diff(times) >= 0).all():
+            return table
+        in_order = table.take(np.argsort(times, kind="stable"))
+        return in_order.set_column(table.schema.names.index("seq"), table.schema.field("seq"), table["seq"])
 
 
 class Reports:

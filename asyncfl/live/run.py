@@ -188,7 +188,7 @@ async def run_live(
                 await together
         await watcher.run(forever=False)
     spent = None if federation.path.scheme.stop_at is None else host.context.spent
-    events = host.event_log.recorder.table()
+    events = host.event_log.table()
     run = seed_run(host, rounds, stopped, events, host.context.trained, server.samples, spent, federation.attackers)
     conclude(run, federation, server, recording)
     run.notes.extend(_notes(terms, host, strangers=strangers, apart=apart))
