@@ -51,7 +51,7 @@ Handling: TypeAlias = Iterator[list[messages.Action]]
 
 
 class ClientState(Enum):
-    """ClientState of a client, see above."""
+    """State of a client, see above."""
 
     JOINING = "joining"
     READY = "ready"
