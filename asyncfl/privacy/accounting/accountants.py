@@ -46,19 +46,18 @@ def epsilons_of(events: Iterable[MechanismEvent], delta: float, neighbours: Neig
 
     Multipliers are relative to the contribution of one record, see `events.for_neighbours`; `delta` 0..1, exclusive.
     """
-    whole = tuple(events), delta, neighbours
-    return Epsilons(*basic_and_advanced(*whole), renyi_epsilon(*whole), smallest_epsilon(*whole))
+    judged = for_neighbours(events, neighbours)
+    return Epsilons(*basic_and_advanced(judged, delta), renyi_epsilon(judged, delta), smallest_epsilon(judged, delta))
 
 
 def epsilon_by(
     accountant: Accountant, events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours = "add_remove"
 ) -> float | None:
     """Compute the epsilon of all `events` together by one accountant; None if it has no bound."""
+    judged = for_neighbours(events, neighbours)
     if accountant in ("basic", "advanced"):
-        return basic_and_advanced(events, delta, neighbours)[accountant == "advanced"]
-    if accountant == "rdp":
-        return renyi_epsilon(events, delta, neighbours)
-    return smallest_epsilon(events, delta, neighbours)
+        return basic_and_advanced(judged, delta)[accountant == "advanced"]
+    return renyi_epsilon(judged, delta) if accountant == "rdp" else smallest_epsilon(judged, delta)
 
 
 def notes(sampled: bool, neighbours: Neighbours = "add_remove") -> list[str]:
@@ -83,7 +82,10 @@ def amplified(epsilon: float, rate: float) -> float:
     return float(np.logaddexp(math.log1p(-rate), math.log(rate) + epsilon))
 
 
-def epsilon_of_one(event: MechanismEvent, delta: float, neighbours: Neighbours = "add_remove") -> float:
+# Multipliers below are relative to the neighbours' difference, as `for_neighbours` returns them.
+
+
+def epsilon_of_one(event: MechanismEvent, delta: float) -> float:
     """Return the smallest epsilon of one release of `event` at its share `delta` of the total delta."""
     if event.mechanism != "gaussian":
         return event.epsilon
@@ -91,21 +93,18 @@ def epsilon_of_one(event: MechanismEvent, delta: float, neighbours: Neighbours =
         return float(exact_epsilon(squared_mu_of(event.parameter), delta))
     if delta >= event.rate:
         return 0.0  # the record is sampled with at most this probability
-    moved = 2.0 if neighbours == "replace" else 1.0
-    return amplified(exact_epsilon(squared_mu_of(event.parameter / moved), delta / event.rate), event.rate)
+    z = event.parameter / 2 if event.replaced else event.parameter
+    return amplified(exact_epsilon(squared_mu_of(z), delta / event.rate), event.rate)
 
 
-def basic_and_advanced(
-    events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours = "add_remove"
-) -> tuple[float, float]:
+def basic_and_advanced(events: Iterable[MechanismEvent], delta: float) -> tuple[float, float]:
     """Return the epsilon of all `events` together by basic and by advanced composition."""
-    judged = [event for event in for_neighbours(events, neighbours) if not event.silent]
+    judged = [event for event in events if not event.silent]
     if not judged:
         return 0.0, 0.0
     sharing = sum(event.count for event in judged if event.mechanism == "gaussian")
     whole, own = (
-        np.array([epsilon_of_one(event, delta / (parts * max(sharing, 1)), neighbours) for event in judged])
-        for parts in (1, 2)
+        np.array([epsilon_of_one(event, delta / (parts * max(sharing, 1))) for event in judged]) for parts in (1, 2)
     )
     counts = np.array([event.count for event in judged])
     slack = delta / 2 if sharing else delta
@@ -197,18 +196,14 @@ def epsilon_of_multiples(times: ArrayLike, unit: Floats, delta: float) -> Floats
     return np.concatenate(found)[where] if found else np.zeros(0)
 
 
-def renyi_epsilon(
-    events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours = "add_remove"
-) -> float | None:
-    """Compute the epsilon of all `events` together; None if no curve is known (sampled releases and a replaced
-    record)."""
-    judged = [event for event in for_neighbours(events, neighbours) if not event.silent]
-    sampled = any(event.rate < 1 for event in judged)
+def renyi_epsilon(events: Iterable[MechanismEvent], delta: float) -> float | None:
+    """Compute the epsilon of all `events` together; None if no curve is known (a replaced record in a sample)."""
+    judged = [event for event in events if not event.silent]
     if any(event.unbounded for event in judged):
         return math.inf
-    if sampled and neighbours == "replace":
+    if any(event.replaced for event in judged):
         return None
-    orders = COARSE if sampled else ORDERS
+    orders = COARSE if any(event.rate < 1 for event in judged) else ORDERS
     total = sum((curve(event, orders) for event in judged), np.zeros_like(orders))
     return float(epsilon_of_curves(total, delta, orders)[0])
 
@@ -300,27 +295,25 @@ _CELLS = 2e6  # of a grid; more are too many for the losses of one release
 _MANY = 100_000  # pure releases, past which unlikely sums of their losses are left out
 
 
-def smallest_epsilon(events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours = "add_remove") -> float:
+def smallest_epsilon(events: Iterable[MechanismEvent], delta: float) -> float:
     """Compute the smallest epsilon of all `events`; 0 if delta alone is enough, infinite if a release has no noise."""
-    judged = merge_equal_events(for_neighbours(events, neighbours))
-    if any(event.unbounded for event in judged):
-        return math.inf
-    return _smallest(judged, delta, neighbours if any(event.rate < 1 for event in judged) else "add_remove")
+    judged = merge_equal_events(events)
+    return math.inf if any(event.unbounded for event in judged) else _smallest(judged, delta)
 
 
 @lru_cache(maxsize=4096)
-def _smallest(events: tuple[MechanismEvent, ...], delta: float, neighbours: Neighbours) -> float:
+def _smallest(events: tuple[MechanismEvent, ...], delta: float) -> float:
     if all(map(_is_plain, events)):
         return float(exact_epsilon(math.fsum(event.squared_mu for event in events), delta))
     alike = events[0].mechanism if len(events) == 1 else None
     if alike == "pure":
         return _binomial(events[0].parameter, events[0].count, delta)
     # A grid rounds each loss up: over very many releases another accountant may prove less.
-    bounds = [renyi_epsilon(events, delta, neighbours)]
+    bounds = [renyi_epsilon(events, delta)]
     if alike == "laplace":
         bounds.append(float(laplace_epsilons(events[0].count, events[0].parameter, delta)))
     else:
-        bounds += [*basic_and_advanced(events, delta, neighbours), _composed(events, delta, neighbours)]
+        bounds += [*basic_and_advanced(events, delta), _composed(events, delta)]
     return min(bound for bound in bounds if bound is not None)
 
 
@@ -346,13 +339,14 @@ def _binomial(epsilon: float, count: int, delta: float) -> float:
     return epsilon_of_losses((2.0 * up - count) * epsilon, np.exp(weight), delta)
 
 
-def _composed(events: tuple[MechanismEvent, ...], delta: float, neighbours: Neighbours) -> float | None:
+def _composed(events: tuple[MechanismEvent, ...], delta: float) -> float | None:
     """Return epsilon by dp-accounting; None if no grid can hold the losses of a release with hardly any noise."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     # A bound on the answer tells how coarse the grid may be.
-    bound = renyi_epsilon(events, delta) if neighbours == "add_remove" else basic_and_advanced(events, delta)[0]
-    step, others = max(_STEP, (bound or 0.0) / _STEPS), [event for event in events if not _is_plain(event)]
+    bound = renyi_epsilon(events, delta)
+    step = max(_STEP, (basic_and_advanced(events, delta)[0] if bound is None else bound) / _STEPS)
+    others = [event for event in events if not _is_plain(event)]
     largest_losses = (
         0.5 / event.parameter**2 + 15 / event.parameter if event.mechanism == "gaussian" else event.epsilon
         for event in others
@@ -368,11 +362,11 @@ def _composed(events: tuple[MechanismEvent, ...], delta: float, neighbours: Neig
         one = pld.from_gaussian_mechanism(1 / math.sqrt(squared_mu), value_discretization_interval=step)
         total = total.compose(one)
     for event in others:
-        total = total.compose(_distribution(pld, event, neighbours, step).self_compose(event.count))
+        total = total.compose(_distribution(pld, event, step).self_compose(event.count))
     return float(total.get_epsilon_for_delta(delta))
 
 
-def _distribution(pld: Any, event: MechanismEvent, neighbours: Neighbours, step: float) -> Any:
+def _distribution(pld: Any, event: MechanismEvent, step: float) -> Any:
     """Return the privacy loss distribution of one release of `event`."""
     if event.mechanism == "laplace":
         return pld.from_laplace_mechanism(event.parameter, value_discretization_interval=step)
@@ -380,12 +374,11 @@ def _distribution(pld: Any, event: MechanismEvent, neighbours: Neighbours, step:
         from dp_accounting.pld.common import DifferentialPrivacyParameters
 
         return pld.from_privacy_parameters(DifferentialPrivacyParameters(event.parameter, 0.0), step)
-    from dp_accounting import NeighboringRelation
+    from dp_accounting import NeighboringRelation as Relation
 
-    relation = {"add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE, "replace": NeighboringRelation.REPLACE_ONE}
     return pld.from_gaussian_mechanism(
         event.parameter,
         sampling_prob=event.rate,
-        neighboring_relation=relation[neighbours],
+        neighboring_relation=Relation.REPLACE_ONE if event.replaced else Relation.ADD_OR_REMOVE_ONE,
         value_discretization_interval=step,
     )

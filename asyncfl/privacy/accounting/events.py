@@ -28,7 +28,7 @@ Neighbours = Literal["add_remove", "replace"]
 as far."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class MechanismEvent:
     """Equal releases of the same data."""
 
@@ -39,6 +39,7 @@ class MechanismEvent:
     rate: float = 1.0
     """Probability with which a record enters each release by itself, 0..1, sampled in secret; Gaussian only. Cohorts of
     a fixed size are not such samples."""
+    replaced: bool = False  # whether neighbours differ by a replaced record; of sampled releases, see `for_neighbours`
 
     @property
     def unbounded(self) -> bool:
@@ -106,20 +107,21 @@ def _number(digits: str) -> float:
 
 def merge_equal_events(events: Iterable[MechanismEvent]) -> tuple[MechanismEvent, ...]:
     """Return the same releases in a canonical order, with equal ones merged and silent ones removed."""
-    counts: Counter[tuple[MechanismName, float, float]] = Counter()
+    counts: Counter[MechanismEvent] = Counter()
     for event in events:
         if not event.silent:
-            counts[event.mechanism, event.parameter, event.rate] += event.count
-    return tuple(MechanismEvent(name, parameter, n, rate) for (name, parameter, rate), n in sorted(counts.items()))
+            counts[replace(event, count=0)] += event.count
+    return tuple(replace(one, count=counts[one]) for one in sorted(counts))
 
 
 def for_neighbours(events: Iterable[MechanismEvent], neighbours: Neighbours) -> tuple[MechanismEvent, ...]:
     """Convert multipliers relative to one record's contribution into ones relative to the neighbours' difference: a
-    replaced record moves the result twice as far. Sampled releases keep theirs, because their accountants take the
-    relation as an argument, and a `pure` release is stated for the given relation."""
-    if neighbours == "add_remove":
-        return tuple(events)
-    return tuple(
-        replace(event, parameter=event.parameter / 2) if event.mechanism != "pure" and event.rate == 1 else event
-        for event in events
-    )
+    replaced record moves the result twice as far. Sampled releases keep theirs, because their accountants know the
+    relation, and a `pure` release is stated for the given relation."""
+
+    def moved(event: MechanismEvent) -> MechanismEvent:
+        if neighbours == "add_remove" or event.mechanism == "pure":
+            return event
+        return replace(event, parameter=event.parameter / 2) if event.rate == 1 else replace(event, replaced=True)
+
+    return tuple(map(moved, events))
