@@ -134,9 +134,7 @@ class AdaptiveBudgets(Scheme):
         "rounds.sigma_u_mean",
     )
     budgets: Annotated[
-        tuple[Budget, ...],
-        Field(min_length=1, examples=[[4.0, 4.0, 8.0, 8.0, 12.0]]),
-        MeasuredIn("epsilon"),
+        tuple[Budget, ...], Field(min_length=1, examples=[[4.0, 4.0, 8.0, 8.0, 12.0]]), MeasuredIn("epsilon")
     ]
     """epsilon_i: initial budget of each client, one per client; .inf: no noise. All .inf: no clipping either. Source:
     Xu, Tong, Dai 2025, algorithm 2."""

@@ -35,11 +35,7 @@ from pydantic import Field, model_validator
 from asyncfl.base.component import Described
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, exact_epsilon, squared_mu_of
-from asyncfl.privacy.client_weights import (
-    UNEVEN_WEIGHTS,
-    client_sensitivities,
-    max_client_weight,
-)
+from asyncfl.privacy.client_weights import UNEVEN_WEIGHTS, client_sensitivities, max_client_weight
 from asyncfl.privacy.ranges import LEAST, MOST, Delta, Factor, within
 from asyncfl.privacy.release import BitNoise, Contribution, PrivacyContext, Status
 from asyncfl.privacy.scheme import (

@@ -47,12 +47,7 @@ from asyncfl.privacy.accounting.calibrate import (
     classical_share,
     noise_multiplier,
 )
-from asyncfl.privacy.client_weights import (
-    UNEVEN_WEIGHTS,
-    client_sensitivities,
-    max_client_weight,
-    noise_scale,
-)
+from asyncfl.privacy.client_weights import UNEVEN_WEIGHTS, client_sensitivities, max_client_weight, noise_scale
 from asyncfl.privacy.exposures import AnyExposures, MeasuredExposures, assumed_exposures
 from asyncfl.privacy.flags import AMPLIFICATION, CLIP_NORM
 from asyncfl.privacy.ranges import Budget, Delta, Factor

@@ -18,12 +18,7 @@ from asyncfl.privacy.flags import BUDGETS, CLASSICAL, HEURISTIC
 from asyncfl.privacy.ledger.releases import releases_of, upload_release
 from asyncfl.privacy.ledger.rows import ledger
 from asyncfl.privacy.release import Contribution, Upload
-from asyncfl.privacy.schemes.adaptive_budgets import (
-    LossHistory,
-    Shuffler,
-    constant_budget,
-    swapped_order,
-)
+from asyncfl.privacy.schemes.adaptive_budgets import LossHistory, Shuffler, constant_budget, swapped_order
 from asyncfl.scenario import Scenario
 from tests.privacy.planned import model_accounts, published_models, upload_accounts, uploads_of
 
