@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from asyncfl.audit.neighbours import Audited, TwinsObserver, audited
+from asyncfl.audit.neighbours import TwinsObserver, audited
 from asyncfl.base.errors import AsyncflError, OutputError, RunError, system_says
 from asyncfl.base.files.own_folder import FORMAT, fill
 from asyncfl.base.progress import Stage, ignore_progress
@@ -56,7 +56,7 @@ def simulate(
     digest, parts = scenario.digest(), []
     for seed in scenario.seeds:
         parts.append(one_seed(scenario, seed, progress))
-        _check_unchanged(scenario, digest, seed, 0)
+        _check_unchanged(scenario, digest, seed)
     return gather(scenario, parts, digest)
 
 
@@ -123,7 +123,7 @@ def execute(
                 part = one_seed(scenario, seed, progress, prior, snapshots, stage)
                 # On a nearly full disk the finished seed is worth more than the snapshots.
                 snapshots.clear()
-                if not _check_unchanged(scenario, own.scenario, seed, len(parts)):
+                if not _check_unchanged(scenario, own.scenario, seed, scenario.seeds[: len(parts)]):
                     kept = None
                 own.keep(place, part.write_to)
             if kept is not None and cached is None:
@@ -134,25 +134,21 @@ def execute(
     return own.folder
 
 
-def _check_unchanged(scenario: Scenario, digest: str, seed: int, kept: int) -> bool:
+def _check_unchanged(scenario: Scenario, digest: str, seed: int, kept: Sequence[int] = ()) -> bool:
     """Whether the data and code that `scenario` names are verified to be unchanged since `digest` was computed.
 
-    Returns False, and logs why, where they cannot be read now. `kept`: number of seeds already finished on disk.
-    Raises RunError where they have changed.
+    Returns False, and logs why, where they cannot be read now. `kept`: seeds already finished on disk. Raises RunError
+    where they have changed.
     """
     try:
         if scenario.digest() == digest:
             return True
     except (AsyncflError, OSError) as error:
         # The samples were read before training: a disk that fails now must not cost hours of work.
-        log.warning(
-            "seed %d is kept, but the data and code of the scenario cannot be read to check them for changes: %s",
-            seed,
-            error,
-        )
+        unread = "the data and code of the scenario cannot be read to check them for changes"
+        log.warning("seed %d is kept, but %s: %s", seed, unread, error)
         return False
-    before = [str(one) for one in scenario.seeds[:kept]]
-    kept_seeds = f"; seed {', '.join(before)} {'is' if kept == 1 else 'are'} kept" if kept else ""
+    kept_seeds = f"; seed {', '.join(map(str, kept))} {'is' if len(kept) == 1 else 'are'} kept" if kept else ""
     raise RunError(
         f"samples, a component of your own or a file that the scenario names changed while seed {seed} was computed: "
         f"that seed is discarded{kept_seeds}; run the scenario again, or undo the change first"
@@ -189,10 +185,8 @@ def _conditions(scenario: Scenario) -> str:
     import torch
 
     one = scenario.model_copy(update={"seeds": (0,)})
-    text = json.dumps(
-        [one.digest(), _versions(), torch.get_num_threads(), resolve(scenario.training.gemm)], sort_keys=True
-    )
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    computed_by = [one.digest(), _versions(), torch.get_num_threads(), resolve(scenario.training.gemm)]
+    return hashlib.sha256(json.dumps(computed_by, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def one_seed(
@@ -220,23 +214,23 @@ def one_seed(
         result = simulate_seed(scenario, seed, progress, prior, watched, watch)
         run = run_of(scenario, result, stage)
         for observer in observers:
-            with_audit(run, audited(observer, result, run.tables["ledger"]), seed)
+            results = audited(observer, result, run.tables["ledger"])
+            run.tables |= {"audit": results.table, "ledger": results.ledger}
+            run.files |= results.files
+            run.summary["seeds"][str(seed)]["notes"] += results.notes
     return run
 
 
 def run_of(scenario: Scenario, result: SeedRun, stage: Stage = ignore_progress) -> Run:
     """Return the run of one seed from its result: tables, ledger, summary, kept models. `stage`: as in `execute`."""
     ledger, seed = SeedLedger(result, stage), result.seed
+    tables = {"rounds": ledger.with_epsilons(rounds_table(result)), "events": result.events}
+    tables |= {"clients": clients_table(result), "ledger": ledger.ledger, "spending": ledger.spending}
+    if (by_client := per_client_table(result)) is not None:
+        tables[PER_CLIENT] = by_client
     return Run(
         scenario=scenario,
-        tables={
-            "rounds": ledger.with_epsilons(rounds_table(result)),
-            "events": result.events,
-            "clients": clients_table(result),
-            "ledger": ledger.ledger,
-            "spending": ledger.spending,
-            **({} if (by_client := per_client_table(result)) is None else {PER_CLIENT: by_client}),
-        },
+        tables=tables,
         summary={"seeds": {str(seed): seed_summary(result)}},
         timing={str(seed): {"gemm": result.gemm, **result.seconds}},
         messages=[] if result.recording is None else [result.recording.text()],
@@ -253,19 +247,16 @@ def _kept_models(scenario: Scenario, result: SeedRun) -> dict[int, bytes]:
     return {at: as_safetensors(parameter_split.shared, one, own.get(at)) for at, one in result.kept.items()}
 
 
-def with_audit(run: Run, results: Audited, seed: int) -> None:
-    """Add an audit's table, ledger, examples and notes to the run of the audited seed, in place."""
-    run.tables |= {"audit": results.table, "ledger": results.ledger}
-    run.files |= results.files
-    run.summary["seeds"][str(seed)]["notes"] += results.notes
-
-
 def gather(scenario: Scenario, parts: Sequence[Run], digest: str | None = None) -> Run:
     """Return one run that joins the runs of single seeds.
 
     `digest`: digest of the scenario at the start of the run; None: compute it now.
     """
-    tables = {name: _joined(name, [part.tables[name] for part in parts]) for name in parts[0].tables}
+    tables = {}
+    for name in parts[0].tables:
+        # A detector may report a column in some seeds only.
+        promote = "default" if name == "rounds" else "none"
+        tables[name] = pa.concat_tables([part.tables[name] for part in parts], promote_options=promote)
     seeds = {seed: summary for part in parts for seed, summary in part.summary["seeds"].items()}
     first = next(iter(seeds.values()))
     return Run(
@@ -289,11 +280,6 @@ def gather(scenario: Scenario, parts: Sequence[Run], digest: str | None = None) 
         files={name: content for part in parts for name, content in part.files.items()},
         models={key: model for part in parts for key, model in part.models.items()},
     )
-
-
-def _joined(name: str, tables: Sequence[pa.Table]) -> pa.Table:
-    # A detector may report a column in some seeds only.
-    return pa.concat_tables(tables, promote_options="default" if name == "rounds" else "none")
 
 
 def _notes(seeds: Sequence[dict[str, Any]]) -> list[str]:

@@ -46,14 +46,16 @@ SERVER_MARKS = (Kind.SHORT_BUFFER, Kind.COHORT_REPEATED, Kind.SHUFFLED, Kind.STO
 
 @dataclass(frozen=True)
 class EpsilonCurve:
-    """Largest epsilon of a client towards one adversary over time. It never falls."""
+    """Largest exact epsilon of a client towards one adversary over time, for the delta of the ledger. It never falls.
+
+    `time_s`: (n,) times at which it rose, starting with the publication of the initial model. `epsilon`: (n,) from
+    these times on.
+    """
 
     seed: int
     adversary: str
     time_s: Floats
-    """(n,) times at which epsilon rose, starting with the publication of the initial model."""
     epsilon: Floats
-    """(n,) exact epsilon from these times on, for the delta of the ledger."""
 
 
 def epsilon_curves(table: pa.Table) -> tuple[list[EpsilonCurve], list[str]]:
@@ -62,12 +64,10 @@ def epsilon_curves(table: pa.Table) -> tuple[list[EpsilonCurve], list[str]]:
     table: table `spending` of a run, with a row per version: releases between two versions show at the second one.
     """
     found, missing = [], []
-    largest = table.filter(pc.equal(table["holder"], "largest"))
+    largest = table.filter(pc.field("holder") == "largest").to_pandas()
     if not len(largest):
         return [], ["the run has no rows of clients"]
-    pairs = largest.group_by(["seed", "adversary"]).aggregate([]).to_pylist()
-    for seed, adversary in sorted((pair["seed"], pair["adversary"]) for pair in pairs):
-        rows = largest.filter((pc.field("seed") == seed) & (pc.field("adversary") == adversary))
+    for (seed, adversary), rows in largest.groupby(["seed", "adversary"], observed=True):
         times, epsilon = rows["time_s"].to_numpy(), rows["exact_epsilon"].to_numpy()
         if not np.isfinite(epsilon).all():
             missing.append(f"seed {seed}, {adversary}: unbounded, uploads carry no noise that hides anything")
