@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import textwrap
-from collections.abc import Iterator
 from typing import Any, get_origin
 
 import yaml
@@ -16,72 +15,43 @@ from asyncfl.base.files.yaml_text import read_text
 from asyncfl.manual.lookup import Entry, way_to
 from asyncfl.manual.parts import FieldEntry, Part, first_sentence, joined
 
-LABELS = 10
-"""Width of the labels on the left: `default   `."""
+LABELS = ("type", "unit", "range", "default", "source", "class", "logged", "own")
+"""Facts with a label on the left, in order."""
+INDENT = 10
+"""Width of the labels: `default   `."""
 SHOWN = 3
 """Fields that the example of a section without required fields sets."""
 
 
 def explained(entry: Entry, width: int) -> str:
     """Return the explanation in lines of at most `width` characters, except for longer words and examples."""
-    lines = _of_part(entry, width) if isinstance(entry, Part) else _of_field(entry, width)
-    return "\n".join(line.rstrip() for line in (*lines, *_example(entry)))
-
-
-def _of_part(part: Part, width: int) -> Iterator[str]:
-    yield from (part.path or "scenario", "")
-    for paragraph in (part.prose.summary, *part.prose.body):
-        yield from _paragraph(paragraph, width)
-        yield ""
-    about = {"source": part.source, "class": part.import_path, "logged": ", ".join(part.logged)}
-    yield from _labelled(about, width)
-    for paragraph in filter(None, re.split(r"\n\s*\n", part.theory if part.kind else "")):
-        yield ""
-        yield from _paragraph(joined(paragraph), width)
-    yield from _fields(part, width)
-
-
-def _of_field(field: FieldEntry, width: int) -> Iterator[str]:
-    yield from (field.path, "")
-    yield from _paragraph(field.text, width)
-    yield ""
-    base = field.base
-    about = {
-        "type": field.type_words,
-        "unit": "none" if field.unit == "1" else field.unit,
-        "range": field.range,
-        "default": field.default or "none, must be given",
-        "source": field.source,
-        "own": base and f"kind: my_module:MyClass, derived from {base.__module__}.{base.__qualname__}",
-    }
-    yield from _labelled(about, width)
-    for part in field.parts:
-        if part.kind:
-            yield from ("", f"  {part.kind}")
-            yield from _paragraph(part.prose.summary, width, "      ")
-        else:
-            yield from _fields(part, width)
-
-
-def _fields(part: Part, width: int) -> Iterator[str]:
-    for field in part.fields:
-        unit = "" if field.unit == "1" else field.unit
-        default = "must be given" if field.required else f"default {field.default}"
-        yield from ("", f"  {field.name}")
-        yield from _paragraph("; ".join(filter(None, [field.type_words, field.range, unit, default])), width, "      ")
-        yield from _paragraph(first_sentence(field.text), width, "      ")
-
-
-def _example(entry: Entry) -> Iterator[str]:
-    yield from ("", "Example", "")
-    yield from textwrap.indent(example_text(entry), "  ").splitlines()
+    about = facts(entry)
+    lines = [about["name"]]
+    for paragraph in about["says"].split("\n\n"):
+        lines += ["", *_paragraph(paragraph, width)]
+    lines.append("")
+    shown = {"unit": {"1": "none"}, "default": {"": "none, must be given"}}
+    for label in LABELS:
+        text = about.get(label)
+        text = ", ".join(text) if isinstance(text, list) else shown.get(label, {}).get(text, text)
+        lines += _wrapped(text, width, label.ljust(INDENT), " " * INDENT) if text else []
+    theory = about["theory"] if isinstance(entry, Part) and entry.kind else ""
+    for paragraph in filter(None, re.split(r"\n\s*\n", theory)):
+        lines += ["", *_paragraph(joined(paragraph), width)]
+    for part in [entry] if isinstance(entry, Part) else entry.parts:
+        if part.kind and part is not entry:
+            lines += ["", f"  {part.kind}", *_paragraph(part.prose.summary, width, "      ")]
+            continue
+        for field in part.fields:
+            unit = "" if field.unit == "1" else field.unit
+            default = "must be given" if field.required else f"default {field.default}"
+            limits = "; ".join(filter(None, [field.type_words, field.range, unit, default]))
+            lines += ["", f"  {field.name}", *_paragraph(limits, width, "      ")]
+            lines += _paragraph(first_sentence(field.text), width, "      ")
+    lines += ["", "Example", "", *textwrap.indent(about["example"], "  ").splitlines()]
     if (changes := setting(entry)) is not None:
-        yield from ("", *(f"  {line}" for line in changes))
-
-
-def _labelled(facts: dict[str, Any], width: int) -> Iterator[str]:
-    for label, text in facts.items():
-        yield from _wrapped(text, width, label.ljust(LABELS), " " * LABELS) if text else ()
+        lines += ["", *(f"  {line}" for line in changes)]
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _paragraph(text: str, width: int, indent: str = "") -> list[str]:
@@ -97,26 +67,28 @@ def _wrapped(text: str, width: int, first: str, further: str) -> list[str]:
 
 def facts(entry: Entry) -> dict[str, Any]:
     """Return the explanation as plain values."""
-    if isinstance(entry, FieldEntry):
+    if isinstance(entry, Part):
         return {
-            "name": entry.path,
-            "says": entry.text,
-            "type": entry.type_words,
-            "unit": entry.unit,
-            "range": entry.range,
-            "default": entry.default,
+            "name": entry.path or "scenario",
+            "says": entry.prose.text,
             "source": entry.source,
-            "kinds": [part.kind for part in entry.choices],
+            "class": entry.import_path,
+            "logged": entry.logged,
+            "theory": entry.theory,
+            "fields": [facts(field) for field in entry.fields],
             "example": example_text(entry),
         }
+    base = entry.base
     return {
-        "name": entry.path or "scenario",
-        "says": entry.prose.text,
+        "name": entry.path,
+        "says": entry.text,
+        "type": entry.type_words,
+        "unit": entry.unit,
+        "range": entry.range,
+        "default": entry.default,
         "source": entry.source,
-        "class": entry.import_path,
-        "logged": entry.logged,
-        "theory": entry.theory,
-        "fields": [facts(field) for field in entry.fields],
+        "kinds": [part.kind for part in entry.choices],
+        "own": base and f"kind: my_module:MyClass, derived from {base.__module__}.{base.__qualname__}",
         "example": example_text(entry),
     }
 
