@@ -30,7 +30,7 @@ def explained(entry: Entry, width: int) -> str:
     for paragraph in about["says"].split("\n\n"):
         lines += ["", *_paragraph(paragraph, width)]
     lines.append("")
-    shown = {"unit": {"1": "none"}, "default": {"": "none, must be given"}}
+    shown: dict[str, dict[Any, str]] = {"unit": {"1": "none"}, "default": {"": "none, must be given"}}
     for label in LABELS:
         text = about.get(label)
         text = ", ".join(text) if isinstance(text, list) else shown.get(label, {}).get(text, text)
