@@ -24,8 +24,7 @@ from threadpoolctl import threadpool_limits
 from asyncfl.base.messages import Bools
 from asyncfl.defences import Detector, Rule, Strikes
 from asyncfl.privacy.estimators.intervals import interval, upper_bound
-from asyncfl.testing.digits import TESTED, Skew
-from asyncfl.testing.trials import ATTACKS, Noise, Trial, TrialResult, run_trial
+from asyncfl.testing.trials import ATTACKS, TESTED, Noise, Skew, Trial, TrialResult, run_trial
 
 MOST_BANNED = 1e-3
 """Largest share of honest clients that may be banned."""

@@ -49,7 +49,6 @@ class Device(Component):
 
         Raises DataError for a damaged file.
         """
-        raise NotImplementedError
 
 
 class FixedDevice(Device):

@@ -46,17 +46,14 @@ class Distribution(Component):
     @abstractmethod
     def draw(self, rng: np.random.Generator, size: int) -> Floats:
         """Draw independent values, (size,) float64, each >= 0."""
-        raise NotImplementedError
 
     @abstractmethod
     def expected(self) -> float:
         """Return the expected value, which may be infinite."""
-        raise NotImplementedError
 
     @abstractmethod
     def length_biased(self, rng: np.random.Generator, size: int) -> Floats:
         """Draw values with density proportional to x f(x), (size,) float64. The mean must be finite and positive."""
-        raise NotImplementedError
 
     def draw_one(self, rng: np.random.Generator) -> float:
         """Draw a single value."""

@@ -32,7 +32,6 @@ class FailureDetection(Component):
         `gone_s`: time at which the client went offline, during a task or during scoring. `back_s` > `gone_s`: time at
         which it comes online and asks for work, which reveals that its task is lost; inf: never.
         """
-        raise NotImplementedError
 
 
 class LeaseDetection(FailureDetection):

@@ -45,7 +45,6 @@ class Loss(Component):
     @abstractmethod
     def mean_loss(self) -> float:
         """Return the long-run share of lost packets, 0..1."""
-        raise NotImplementedError
 
     def start(self, rng: np.random.Generator) -> Any:
         """Draw and return the state of the channel when a message begins; None for a channel without a state."""
@@ -58,7 +57,6 @@ class Loss(Component):
         `idle_slots`: packets that would have fitted into the wait before the run. 0 before the first run, inf on a link
         of infinite bandwidth.
         """
-        raise NotImplementedError
 
 
 class NoLoss(Loss):

@@ -12,7 +12,7 @@ from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
-from asyncfl.world.availability.pattern import AlwaysPresent
+from asyncfl.world.availability import AlwaysPresent
 
 Z = 5.0
 BUFFERED = {"kind": "buffered", "rounds": 40, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}}

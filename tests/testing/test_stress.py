@@ -10,7 +10,8 @@ import pytest
 
 from asyncfl.base.streams import Streams
 from asyncfl.defences import Detector, Evidence, Spectral, Verdict, accept_all
-from asyncfl.testing import check_detector, digits, stress, stress_grid
+from asyncfl.testing import check_detector, stress, stress_grid
+from asyncfl.testing import trials as lab
 from asyncfl.testing.stress import BUFFERS, MOST_LOST, NOISES, SHARES, SKEWS, StressCase, StressReport
 from asyncfl.testing.trials import ATTACKS, Trial, TrialClients, TrialResult, run_trial
 
@@ -46,8 +47,8 @@ def made(gains, trial=None, differ=40, banned=0, honest=36):
 
 
 def test_one_point_of_accuracy_and_one_client_in_a_thousand_are_allowed() -> None:
-    point = digits.TESTED // 100
-    assert point == digits.TESTED * MOST_LOST
+    point = lab.TESTED // 100
+    assert point == lab.TESTED * MOST_LOST
     attacked = Trial("IID", "IPM", 0.4)
 
     def report(*gains, banned=0, trial=attacked):
@@ -67,16 +68,16 @@ def test_one_point_of_accuracy_and_one_client_in_a_thousand_are_allowed() -> Non
 
 def test_gradients_are_those_of_the_loss():
     random = np.random.default_rng(0)
-    model = digits.initial_model(Streams(0)).astype(np.float64)
-    images, labels = random.random((1, 7, digits.PIXELS)) - 0.5, random.integers(0, 10, (1, 7))
+    model = lab.initial_model(Streams(0)).astype(np.float64)
+    images, labels = random.random((1, 7, lab.PIXELS)) - 0.5, random.integers(0, 10, (1, 7))
 
     def loss(weights):
-        one, first, two, second = digits._layers(weights[None])
+        one, first, two, second = lab._layers(weights[None])
         scores = np.maximum(images @ one + first, 0) @ two + second
         norms = np.log(np.exp(scores).sum(axis=2))
         return float((norms - np.take_along_axis(scores, labels[:, :, None], axis=2)[:, :, 0]).mean())
 
-    found = digits.gradients(model[None], images, labels)[0]
+    found = lab.gradients(model[None], images, labels)[0]
     for place in (3, 700, 1030, 1100, 1205):
         step = np.zeros_like(model)
         step[place] = 1e-5
@@ -85,10 +86,10 @@ def test_gradients_are_those_of_the_loss():
 
 @pytest.mark.parametrize("skew", SKEWS)
 def test_each_client_holds_samples_skewed_as_named(skew):
-    held = digits.partition_digits(skew, 40, 1)
+    held = lab.partition_digits(skew, 40, 1)
     assert held.sizes.min() >= 1
-    assert held.sizes.sum() == 40 * digits.SAMPLES
-    assert len(held.root[1]) == digits.ROOT
+    assert held.sizes.sum() == 40 * lab.SAMPLES
+    assert len(held.root[1]) == lab.ROOT
     classes = np.mean([len(set(labels.tolist())) for labels in held.labels])
     assert classes <= {"shards": 4, "Dirichlet .1": 5}.get(skew, 10)
     assert classes >= {"IID": 9.5, "domains": 9.5}.get(skew, 0)
@@ -104,7 +105,7 @@ def test_trials_are_reproducible_and_attackers_attack():
 
 def test_a_ban_leaves_the_random_draws_of_other_clients_unchanged():
     """So that what a detector gains is a difference of pairs: batches and noise are those of a client's turn."""
-    models = [digits.initial_model(Streams(0))]
+    models = [lab.initial_model(Streams(0))]
     one, other = TrialClients(Trial()), TrialClients(Trial())
     one.buffer(np.array([0, 1, 2, 1]), models)
     other.buffer(np.array([5, 1, 1]), models)

@@ -65,7 +65,7 @@ def test_fixed_periods_alternate_from_somewhere_within_the_first() -> None:
 )
 def test_the_share_online_is_stationary_from_the_first_moment(pattern) -> None:
     presence = pattern.start(traits(3000), Streams(2))
-    share = pattern.online_share
+    share = pattern.on_s.expected() / (pattern.on_s.expected() + pattern.off_s.expected())
     for time_s in (0.0, 0.5, 1.7, 6.0, 20.0):
         online = presence.all_online(time_s).mean()
         assert abs(online - share) < 4 * math.sqrt(share * (1 - share) / 3000), time_s
