@@ -113,7 +113,7 @@ class Stack:
         self.mu = training.proximal_mu
         self.pull = training.lr * training.proximal_mu
         self._owed = 0.0
-        self.example_clip = training.example_clip or 0.0
+        self.gradient_clip, self.example_clip = training.gradient_clip, training.example_clip or 0.0
         self.noise_std = training.example_noise * self.example_clip
         self.weights = Weights(widths)
         self.velocity = Weights(widths)
@@ -168,39 +168,43 @@ class Stack:
             self._relu_backward(batch.error_in, activation, 0, grad_input=batch.error_in)
         return batch.error_in
 
-    def squared_norm(self, batch: BatchBuffers, x: torch.Tensor) -> float:
-        """Compute the squared L2 norm of the gradient of the batch's summed loss over all layers of the stack."""
-        total = 0.0
-        for layer, error in enumerate(batch.errors):
-            inputs = batch.inputs[layer] if layer else x
-            total += float((error @ batch.errors_t[layer]).mul_(inputs @ inputs.T).sum())
-        return total
+    def _clip(
+        self, batch: BatchBuffers, x: torch.Tensor, error: torch.Tensor | None, gram: torch.Tensor | None
+    ) -> float:
+        """Clip the batch's gradient, or each example's by scaling its errors; return the factor on the errors.
 
-    def example_norms(self, batch: BatchBuffers, x: torch.Tensor) -> torch.Tensor:
-        """Compute the squared L2 norm (n,) of each example's gradient over all layers; the last used column of x is
-        ones."""
-        total: torch.Tensor = self._norm(batch.errors[0], dim=1).mul_(self._norm(x, dim=1)).square_()
-        for error, inputs in zip(batch.errors[1:], batch.inputs[1:], strict=True):
-            total.add_(self._norm(error, dim=1).mul_(self._norm(inputs, dim=1)).square_())
-        return total
-
-    def clip_examples(
-        self, squared_norms: torch.Tensor, batch: BatchBuffers, x: torch.Tensor, *errors: torch.Tensor
-    ) -> None:
-        """Scale each example's rows of the errors so that its gradient is at most as long as the clip.
-
-        A gradient whose squared norm is not finite counts as zero. `errors`: those of layers below the stack.
+        A gradient whose norm is not finite counts as zero.
         """
-        norms = squared_norms.sqrt_()
-        factors = (self.example_clip / norms).clamp_max_(1).unsqueeze(1)  # a gradient of 0 gives infinity, becomes 1
-        for error in (*batch.errors, *errors):
-            error.mul_(factors)
-        if not math.isfinite(norms.sum()):
-            self.drop(~norms.isfinite(), batch, x, *errors)
+        share, inputs = 1 / batch.n, (x, *batch.inputs[1:])
+        if self.gradient_clip is not None:
+            squared = 0.0
+            for one, transposed, entered in zip(batch.errors, batch.errors_t, inputs, strict=True):
+                squared += float((one @ transposed).mul_(entered @ entered.T).sum())
+            if error is not None and gram is not None:
+                squared += float((error @ error.T).mul_(gram).sum())
+            if not math.isfinite(squared):
+                self._drop(slice(None), batch, x, error)
+                return 0.0
+            norm = share * squared**0.5 if squared > 0 else 0.0
+            return share * self.gradient_clip / norm if norm > self.gradient_clip else share
+        if self.example_clip:
+            norms = self._norm(batch.errors[0], dim=1).mul_(self._norm(x, dim=1)).square_()
+            for one, entered in zip(batch.errors[1:], inputs[1:], strict=True):
+                norms.add_(self._norm(one, dim=1).mul_(self._norm(entered, dim=1)).square_())
+            if error is not None and gram is not None:
+                norms.add_(self._norm(error, dim=1).square_().mul_(gram.diagonal()))
+            factors = (self.example_clip / norms.sqrt_()).clamp_max_(1).unsqueeze(1)  # a gradient of 0 becomes 1
+            for one in batch.errors if error is None else (*batch.errors, error):
+                one.mul_(factors)
+            if not math.isfinite(norms.sum()):
+                self._drop(~norms.isfinite(), batch, x, error)
+        return share
 
-    def drop(self, rows: torch.Tensor | slice, batch: BatchBuffers, x: torch.Tensor, *errors: torch.Tensor) -> None:
+    def _drop(
+        self, rows: torch.Tensor | slice, batch: BatchBuffers, x: torch.Tensor, error: torch.Tensor | None
+    ) -> None:
         """Make the gradients of these examples zero: their errors and, as 0 times infinity is NaN, their inputs."""
-        for part in (x[:, : self.widths[0]], *batch.inner[1:], *batch.errors, *errors):
+        for part in (x[:, : self.widths[0]], *batch.inner[1:], *batch.errors, *([] if error is None else [error])):
             part[rows] = 0
 
     def add_noise(self, noise: torch.Tensor, share: float) -> None:
@@ -210,8 +214,15 @@ class Stack:
         if self.momentum:
             self.velocity.add(noise, self.noise_std * share)
 
-    def step(self, batch: BatchBuffers, x: torch.Tensor, share: float) -> None:
-        """Take one SGD step in all layers; `share` times the errors gives the mean (clipped) gradient."""
+    def step(
+        self, batch: BatchBuffers, x: torch.Tensor, error: torch.Tensor | None = None, gram: torch.Tensor | None = None
+    ) -> float:
+        """Clip the batch's gradient and take one SGD step in all layers; return the factor that makes its errors the
+        mean clipped gradient.
+
+        Clipping includes a layer below the stack with errors `error` (n, units) and inner products of inputs `gram`.
+        """
+        share = self._clip(batch, x, error, gram)
         if self.momentum:
             moved, keep, alpha = self.velocity, self.momentum, share
         else:
@@ -227,22 +238,12 @@ class Stack:
         if not self.momentum:
             if self.mu:
                 self.weights.flat.add_(self._base, alpha=1 - keep)
-            return
+            return share
         if self.mu:
             self._subtract(self.weights.flat, self._base, out=self._away)
             self.velocity.flat.add_(self._away, alpha=self.mu)
         self.weights.flat.add_(self.velocity.flat, alpha=-self.lr)
-
-
-def clipped(share: float, clip: float, squared_norm: float) -> float:
-    """Return the factor on the errors after clipping, given that the mean gradient is `share` times their sum.
-
-    0 if the norm is not finite: such a gradient counts as zero.
-    """
-    if not math.isfinite(squared_norm):
-        return 0.0
-    norm = share * squared_norm**0.5 if squared_norm > 0 else 0.0
-    return share * clip / norm if norm > clip else share
+        return share
 
 
 def mean_loss(outputs: torch.Tensor, wanted: torch.Tensor, squared: bool) -> float:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from asyncfl.learning.dense import PLANS, BatchBuffers, Stack, clipped, mean_loss
+from asyncfl.learning.dense import PLANS, BatchBuffers, Stack, mean_loss
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 PASS = 11
 """Operations of a product that take as long as reading and writing one number in a pass over memory (measured)."""
-FEW = 2_500_000
-"""Largest number of multiplications of a batch with the samples for which oneDNN's overhead per call exceeds its gain
-(measured)."""
 TINY = 1e-12
 """Scale of the coefficients below which they are multiplied out and the scale is reset to 1."""
 
@@ -122,10 +119,6 @@ class GramTrainer:
         # Usually all clients have one size; under quantity skew there are many sizes, and plans take memory.
         self._plan = lru_cache(PLANS)(lambda samples: _Plan(self._stack, samples, training))
 
-    def multiplies_little(self, samples: int) -> bool:
-        """Whether a client's products are so small that torch's default library is faster; see `learning.gemm`."""
-        return self._training.batch_of(samples) * samples * self._widths[1] <= FEW
-
     def train(
         self,
         row: torch.Tensor,
@@ -135,11 +128,7 @@ class GramTrainer:
         order: torch.Tensor,
         squared: bool = False,
     ) -> float:
-        """Train one client, write the model into `row` and return the mean loss of the last epoch.
-
-        row, base: (n_parameters,); images (m, inputs); wanted (m, outputs): one-hot labels, or numbers to predict if
-        the loss is `squared`; order (epochs, m) int64.
-        """
+        """Train one client, see `DirectTrainer.train`."""
         import torch
 
         t, stack = self._training, self._stack
@@ -154,7 +143,7 @@ class GramTrainer:
 
         # Without momentum the coefficients C, with momentum their velocity V, are stored divided by `scale`, which
         # collects the factors 1 - lr mu or momentum: so a step only adds to a batch's rows and never multiplies all.
-        addmm, clip, momentum, mu = torch.addmm, t.gradient_clip, t.momentum, t.proximal_mu
+        addmm, momentum, mu = torch.addmm, t.momentum, t.proximal_mu
         keep, scale = momentum or 1 - t.lr * mu, 1.0
         scaled = 1 if momentum else 0
         bank = plan.banks[0]
@@ -183,16 +172,7 @@ class GramTrainer:
                 else:
                     torch.clamp(step.pre, 0, out=activation)
                 error = stack.differentiate(batch, x, logits, step.targets, activation)
-                share = 1 / batch.n
-                if clip is not None:
-                    squared_norm = float((error @ error.T).mul_(step.gram).sum()) + stack.squared_norm(batch, x)
-                    share = clipped(share, clip, squared_norm)
-                    if not share:
-                        stack.drop(slice(None), batch, x, error)
-                elif stack.example_clip:
-                    of_first = torch.linalg.vector_norm(error, dim=1).square_().mul_(step.gram.diagonal())
-                    stack.clip_examples(of_first.add_(stack.example_norms(batch, x)), batch, x, error)
-                stack.step(batch, x, share)
+                share = stack.step(batch, x, error, step.gram)
                 scale *= keep
                 if abs(scale) < TINY:
                     bank.full[scaled].mul_(scale)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.learning.architecture import Shape
-from asyncfl.learning.dense import PLANS, BatchBuffers, Stack, clipped, mean_loss, padded
+from asyncfl.learning.dense import PLANS, BatchBuffers, Stack, mean_loss, padded
 from asyncfl.learning.gemm import products
 from asyncfl.learning.gram import GramTrainer, cost
 from asyncfl.learning.job import Deadline, Job
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     import torch
 
 Way = Literal["auto", "direct", "gram"]
-
-
-_FEW = 4_000_000
-"""Largest number of multiplications of a batch with the first layer for which oneDNN's overhead per call exceeds its
-gain."""
 
 
 class _Plan:
@@ -59,15 +54,9 @@ class DirectTrainer:
     """
 
     def __init__(self, widths: tuple[int, ...], training: Training) -> None:
-        self._training = training
         self._stack = Stack(widths, training, own_input=False)
         # Usually all clients have one size; under quantity skew there are many sizes, and plans take memory.
         self._plan = lru_cache(PLANS)(lambda samples: _Plan(self._stack, samples, training))
-
-    def multiplies_little(self, samples: int) -> bool:
-        """Whether a client's products are so small that torch's default library is faster; see `learning.gemm`."""
-        widths = self._stack.widths
-        return self._training.batch_of(samples) * widths[0] * widths[1] <= _FEW
 
     def train(
         self,
@@ -88,8 +77,7 @@ class DirectTrainer:
         """
         import torch
 
-        stack, clip = self._stack, self._training.gradient_clip
-        plan = self._plan(len(images))
+        stack, plan = self._stack, self._plan(len(images))
         inner = plan.images[:, : stack.widths[0]]
         stack.start(base, squared)
         loss = math.nan
@@ -98,14 +86,7 @@ class DirectTrainer:
             torch.index_select(wanted, 0, indices, out=plan.targets)
             for batch, x, logits, targets in plan.steps:
                 stack.differentiate(batch, x, logits, targets)
-                share = 1 / batch.n
-                if clip is not None:
-                    share = clipped(share, clip, stack.squared_norm(batch, x))
-                    if not share:
-                        stack.drop(slice(None), batch, x)
-                elif stack.example_clip:
-                    stack.clip_examples(stack.example_norms(batch, x), batch, x)
-                stack.step(batch, x, share)
+                share = stack.step(batch, x)
                 if noise is not None:
                     stack.add_noise(torch.from_numpy(noise.draw()), share)
                 if deadline is not None and deadline.passed():
@@ -157,18 +138,16 @@ class MlpLearner(Learner):
                 order = np.ascontiguousarray(job.order, np.int64)
                 given = job.base, job.images.reshape(samples, -1), job.labels, order
                 base, images, wanted, indices = tensors_of(*given)
-                arrays = (
-                    torch.from_numpy(rows[number]),
-                    base,
-                    images,
-                    wanted if squared else self._one_hot(wanted),
-                    indices,
-                )
+                wanted = wanted if squared else self._one_hot(wanted)
+                arrays = torch.from_numpy(rows[number]), base, images, wanted, indices
                 # Only the direct implementation has a complete model at the end of each epoch, and only there does a
                 # sample whose products overflow leave the others alone.
                 alone = job.deadline is not None or (self._clips and not math.isfinite(np.vdot(job.images, job.images)))
                 trainer = self._direct if alone else self.trainer(samples)
-                with products(self.gemm, trainer.multiplies_little(samples)):
+                few = 2_500_000 if trainer is self._gram else 4_000_000  # below, oneDNN's overhead exceeds its gain
+                depth = samples if trainer is self._gram else self._widths[0]
+                little = self.training.batch_of(samples) * depth * self._widths[1] <= few
+                with products(self.gemm, little):
                     if isinstance(trainer, DirectTrainer):
                         losses[number] = trainer.train(*arrays, self._step_noise(job), squared, job.deadline)
                     else:
