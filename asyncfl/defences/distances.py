@@ -107,10 +107,11 @@ def _fill(distances: Floats, updates: Vector, rows: Ints) -> bool:
     near = found < NEAR * sums
     np.fill_diagonal(near, False)
     if near.any():
-        from scipy.sparse.csgraph import connected_components
-
-        number, labels = connected_components(near, directed=False)
-        for group in (np.flatnonzero(labels == label) for label in range(number)):
+        # The label of a group of connected rows is its first row.
+        linked, labels, before = near | np.eye(len(rows), dtype=bool), np.arange(len(rows)), rows[:0]
+        while not np.array_equal(labels, before):
+            before, labels = labels, np.where(linked, labels, len(rows)).min(axis=1)
+        for group in (np.flatnonzero(labels == label) for label in np.unique(labels)):
             # A group of all rows cannot be centred any better.
             if 1 < len(group) < len(rows):
                 _fill(distances, updates, rows[group])

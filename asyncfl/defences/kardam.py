@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from asyncfl.base.messages import Floats, Vector
+from asyncfl.base.messages import Floats
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.detector import Detector, Verdict
 from asyncfl.defences.distances import squared_norm
-from asyncfl.defences.gradients import Gradient, gradient_of, upper_quantile, without
+from asyncfl.defences.gradients import Gradient, gradient_scale, upper_quantile, without
 from asyncfl.defences.update_filters import filter_verdict
 
 
@@ -22,7 +22,7 @@ class KardamState:
 
     context: DefenceContext
     gradients: dict[int, Gradient] = field(default_factory=dict)
-    """Client -> its last gradient."""
+    """Client -> its last gradient, in float32 with infinities where it overflows."""
     coefficients: dict[int, float] = field(default_factory=dict)
     """Client -> its last Lipschitz coefficient."""
     accepted: tuple[int, ...] = ()
@@ -60,12 +60,14 @@ class Kardam(Detector):
         gradients, coefficients, accepted = dict(state.gradients), dict(state.coefficients), list(state.accepted)
         flagged, details = np.zeros(len(buffer), dtype=bool), [""] * len(buffer)
         for row, client in enumerate(buffer.clients.tolist()):
-            last, new = gradients.get(client), gradient_of(state.context, buffer, row)
+            with np.errstate(over="ignore"):
+                values = buffer.deltas[row] * np.float32(gradient_scale(state.context, buffer, row))
+            last, new = gradients.get(client), Gradient(values, 1.0, int(buffer.base_versions[row]), buffer.base(row))
             gradients[client] = new
             if last is not None and last.version != new.version:
                 apart = squared_norm(new.model - last.model)
                 with np.errstate(over="ignore", invalid="ignore"):
-                    changed = squared_norm(_narrow(new) - _narrow(last))
+                    changed = squared_norm(new.delta - last.delta)
                 # A change that overflows counts as infinite.
                 comparable = math.isfinite(changed)
                 coefficients[client] = math.sqrt(changed / apart) if apart and comparable else math.inf
@@ -88,8 +90,3 @@ class Kardam(Detector):
 
     def forget_client(self, state: KardamState, client: int) -> KardamState:
         return without(state, client, "gradients", "coefficients")
-
-
-def _narrow(gradient: Gradient) -> Vector:
-    """Return the gradient in float32, infinite where it overflows."""
-    return gradient.delta * np.float32(gradient.scale)

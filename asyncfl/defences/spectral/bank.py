@@ -42,25 +42,21 @@ class Bank(ClientMeans):
         first `most` updates of a client are averaged; from then on a new update has weight 1 / `most` in the mean, and
         older ones fade. `products`: (n, clients) inner products of the new rows with every row of the new bank; None:
         they are computed. The other arguments are (n,)."""
-        shares = 1 / np.minimum(self.counts[clients] + 1, self.most)
-        means, averaged = updates.astype(np.float32, copy=True), shares < 1
-        for row in np.flatnonzero(averaged).tolist():
-            before = self.rows[clients[row]]
-            assert before is not None
-            means[row] = before + np.float32(shares[row]) * (means[row] - before)
+        shares, rows = 1 / np.minimum(self.counts[clients] + 1, self.most), list(self.rows)
+        for client, update, share in zip(clients, updates, shares.astype(np.float32), strict=True):
+            before = rows[client]
+            rows[client] = update.copy() if before is None or share == 1 else before + share * (update - before)
         if products is None:
+            means = np.array([rows[client] for client in clients])
             products = self.products(means)
             products[:, clients] = inner_products(means, means)
-        rows = list(self.rows)
-        for client, mean in zip(clients, means, strict=True):
-            rows[client] = mean.copy()
         gram, noise, counts = self.gram.copy(), self.noise_std.copy(), self.counts.copy()
         bases, along, arrived = self.bases.copy(), self.projections.copy(), self.arrived.copy()
         gram[clients], gram[:, clients] = products, products.T
         noise[clients] = np.hypot((1 - shares) * noise[clients], shares * noise_std)
         bases[clients] += shares * (base_versions - bases[clients])
         mixed = along[clients] + shares * (projections - along[clients])
-        along[clients] = np.where(averaged, mixed, projections)
+        along[clients] = np.where(shares < 1, mixed, projections)
         counts[clients] += 1
         arrived[clients] = arrived.max() + 1 + np.arange(len(clients))
         return Bank(tuple(rows), gram, counts, noise, self.most, bases, arrived, along)
