@@ -210,7 +210,7 @@ class LiveFederation(ActionExecutor):
 
     def _updates(self, action: messages.Collect) -> messages.Collected:
         for task in (tasks := self.tasks.collect(action.tasks)):
-            self.clients.by_number[task.client].last = (task.number, task.base_version, task.turn)
+            self.clients.by_number[task.client].collected(task)
         return self.context.updates.collect(tasks, self.clock.now)
 
     def _forget(self, task: TaskRecord) -> None:

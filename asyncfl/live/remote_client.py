@@ -146,7 +146,7 @@ class RemoteClient:
         """The task that it is at, as far as is known."""
         self.request: messages.RequestScores | None = None
         """What it is to score."""
-        self.last: tuple[int, int, int] = (-1, 0, 0)
+        self._last: tuple[int, int, int] = (-1, 0, 0)
         """Number, base version and turn of its task that was collected last."""
         self._sent_s = self._asked_s = 0.0
         self._held: messages.RequestScores | None = None
@@ -422,6 +422,10 @@ class RemoteClient:
         self.task, self._sent_s = task, self._run.clock.now
         return True
 
+    def collected(self, task: TaskRecord) -> None:
+        """Record that an update of the client is collected."""
+        self._last = task.number, task.base_version, task.turn
+
     def send_task(self, task: TaskRecord) -> None:
         """Send the model of a task that has begun."""
         run, size = self._run, self._run.load.download_bytes
@@ -454,7 +458,7 @@ class RemoteClient:
             run.later.append(self._cannot_answer(request))
             return
         self._asked_s = run.clock.now
-        number, version, turn = self.last
+        number, version, turn = self._last
         attacks = run.attacks(number, self.number)
         judge = vocabulary.Judge(request.request, self._requests, number, version, turn, attacks=attacks)
         self.say(judge, np.asarray(request.models))

@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -89,17 +89,6 @@ class GridSettings:
     """Clips the model of the user's own ClientApp, given the model that it was sent; None: nothing is clipped."""
 
 
-class SentMessage(NamedTuple):
-    """A message that has not been answered."""
-
-    of: int
-    """Number of the task, or of the request for scores."""
-    kind: str
-    bytes_down: int
-    sent_s: float
-    """Time of the event loop."""
-
-
 @dataclass(eq=False)
 class Node:
     """One node of the grid: the link of its client while it is connected."""
@@ -109,8 +98,6 @@ class Node:
     settings: GridSettings = field(default_factory=GridSettings)
     samples: int | None = None
     """Training samples; None: not reported yet."""
-    asked: str | None = None
-    """Identifier of the query for them; None: none is on its way."""
     wants: str = ""
     """Name of the client that it asks to be; empty: any."""
     name: str = ""
@@ -123,10 +110,8 @@ class Node:
     """Whether it was asked to prepare itself."""
     config: Mapping[str, Value] = field(default_factory=dict)
     """Configuration sent with each message: the client's process starts anew for each."""
-    outgoing: list[tuple[FlowerMessage, int]] = field(default_factory=list)
-    """Messages to be sent, each with the number of its task or request."""
-    sent: dict[str, SentMessage] = field(default_factory=dict)
-    """Identifier -> message without an answer."""
+    messages: list[FlowerMessage] = field(default_factory=list)
+    """Messages without an answer, sent or to be sent."""
     bases: dict[int, Vector] = field(default_factory=dict)
     """Task -> model that was sent, where the server clips."""
 
@@ -138,12 +123,11 @@ class Node:
     @property
     def tasks(self) -> tuple[int, ...]:
         """Tasks whose update has not arrived, in ascending order."""
-        waiting = [of for message, of in self.outgoing if message.kind == TRAIN]
-        return tuple(sorted([*waiting, *(one.of for one in self.sent.values() if one.kind == TRAIN)]))
+        return tuple(sorted(one.of for one in self.messages if one.kind == TRAIN))
 
-    def queue(self, kind: str, of: int, config: Mapping[str, Value], models: Vector | None = None) -> None:
+    def queue(self, kind: str, config: Mapping[str, Value], models: Vector | None = None, of: int = -1) -> None:
         """Queue a message for the node."""
-        self.outgoing.append((FlowerMessage(self.number, kind, {**config, **self.config}, models), of))
+        self.messages.append(FlowerMessage(self.number, kind, {**config, **self.config}, models, of))
 
     def write(self, message: vocabulary.Message, models: Vector | Download | None = None) -> None:
         """See `ClientLink`."""
@@ -161,18 +145,17 @@ class Node:
                 config: dict[str, Value] = {"server-round": message.version}
                 if self.settings.ours:
                     config |= {"task": message.task, "turn": message.turn, "attacks": message.attacks}
-                self.queue(TRAIN, message.task, config, model)
+                self.queue(TRAIN, config, model, message.task)
             case vocabulary.Judge():
                 judge: dict[str, Value] = {"turn": message.turn, "attacks": message.attacks}
                 judge |= {"last-version": message.last_version, "last-turn": message.last_turn}
                 models = np.array(models, dtype=np.float32)
-                self.queue(SCORES, message.request, judge if self.settings.ours else {}, models)
+                self.queue(SCORES, judge if self.settings.ours else {}, models, message.request)
 
     def _forget(self, task: int) -> None:
         """Ignore the answer to a task."""
         self.bases.pop(task, None)
-        self.outgoing = [(message, of) for message, of in self.outgoing if (message.kind, of) != (TRAIN, task)]
-        self.sent = {name: one for name, one in self.sent.items() if (one.kind, one.of) != (TRAIN, task)}
+        self.messages = [one for one in self.messages if (one.kind, one.of) != (TRAIN, task)]
 
     def end(self, reason: str) -> None:
         """See `ClientLink`."""
@@ -180,7 +163,7 @@ class Node:
 
     # --- answers ---------------------------------------------------------------------------------------------------
 
-    def messages_of(self, sent: SentMessage, reply: Reply, now_s: float) -> Iterator[Answer]:
+    def messages_of(self, sent: FlowerMessage, reply: Reply, now_s: float) -> Iterator[Answer]:
         """Translate a reply to the client's messages. `now_s`: time of the event loop."""
         if reply.failure is not None and not reply.is_lost:
             log.warning("%s: its ClientApp failed (%s)", self.peer, shortened(" ".join(reply.reason.split()), 300))
@@ -221,7 +204,7 @@ class Node:
         yield vocabulary.Update(sent.of, reply.number(LOSS), added_std, epsilon, report, done), model[None]
 
 
-def report_of(reply: Reply, sent: SentMessage, bytes_up: int, took_s: float, stopped: str = "") -> vocabulary.Report:
+def report_of(reply: Reply, sent: FlowerMessage, bytes_up: int, took_s: float, stopped: str = "") -> vocabulary.Report:
     """Return the events of a task at a client, from the metrics of its reply.
 
     `took_s`: seconds from the message to its answer; `stopped`: epochs after which the client stopped, as text. Without
@@ -298,11 +281,9 @@ class NodeManager:
         for number in sorted(connected):
             if number not in self._nodes:
                 self._nodes[number] = Node(number, self._settings, 1 if self._settings.asks is None else None)
-        if asked := [one for one in self._nodes.values() if one.samples is None and one.asked is None]:
-            queries = [FlowerMessage(one.number, QUERY, self._settings.asks or {}) for one in asked]
-            names = await self._call(partial(self._grid.send, queries))
-            for one, name in zip(asked, names, strict=True):
-                one.asked = name
+        for node in self._nodes.values():
+            if node.samples is None and not node.messages:
+                node.queue(QUERY, self._settings.asks or {})
         await self._admit()
 
     def _disconnect(self, node: Node, why: object) -> None:
@@ -348,7 +329,7 @@ class NodeManager:
         if not node.is_prepared:
             node.is_prepared = True
             if self._settings.ours:
-                node.queue(READY, -1, {})
+                node.queue(READY, {})
             else:
                 await self._say(node, vocabulary.Ready(True, None))
 
@@ -363,68 +344,57 @@ class NodeManager:
     # --- messages --------------------------------------------------------------------------------------------------
 
     async def _send(self) -> None:
-        messages = [(node, message, of) for node in self._nodes.values() for message, of in node.outgoing]
-        if not messages:
+        new = [(node, one) for node in self._nodes.values() for one in node.messages if one.name is None]
+        if not new:
             return
-        for node in self._nodes.values():
-            node.outgoing = []
-        names = await self._call(partial(self._grid.send, [message for _, message, _ in messages]))
+        names = await self._call(partial(self._grid.send, [message for _, message in new]))
         now_s = asyncio.get_running_loop().time()
-        for (node, message, of), name in zip(messages, names, strict=True):
-            sent = SentMessage(of, message.kind, 0 if message.models is None else message.models.nbytes, now_s)
-            if name is not None:
-                node.sent[name] = sent
-            else:
-                await self._answered(node, sent, Reply("", Failure.EXPIRED, "it was not taken"))
+        for (node, message), name in zip(new, names, strict=True):
+            message.name, message.sent_s = name, now_s
+            if message.models is not None:
+                message.bytes_down, message.models = message.models.nbytes, None
+            if name is None:
+                await self._answered(node, message, Reply("", Failure.EXPIRED, "it was not taken"))
 
     async def _fetch(self) -> None:
         # Replies of disconnected nodes cannot be fetched; they may follow once the node is connected again.
-        waiting = {name: node for node in self._nodes.values() if node.client is not None for name in node.sent}
-        asked = {node.asked: node for node in self._nodes.values() if node.asked is not None}
-        if not waiting and not asked:
+        nodes = [node for node in self._nodes.values() if node.client is not None or not node.name]
+        waiting = {one.name: (node, one) for node in nodes for one in node.messages if one.name is not None}
+        if not waiting:
             return
-        for reply in await self._call(partial(self._grid.fetch, [*waiting, *asked])):
-            if (new := asked.get(reply.message)) is not None:
-                _introduce(new, reply)
+        for reply in await self._call(partial(self._grid.fetch, list(waiting))):
+            node, message = waiting[reply.message]
+            if node.client is None and node.name:
                 continue
-            node = waiting[reply.message]
-            if node.client is None:
-                continue
-            if reply.failure == Failure.AWAY:
+            if reply.failure == Failure.AWAY and node.name:
                 self._disconnect(node, "is away")
-            elif (sent := node.sent.pop(reply.message, None)) is not None:
-                await self._answered(node, sent, reply)
+            elif message in node.messages:
+                await self._answered(node, message, reply)
         await self._admit()
 
-    async def _answered(self, node: Node, sent: SentMessage, reply: Reply) -> None:
-        if sent.kind != READY:
-            for message, model in node.messages_of(sent, reply, asyncio.get_running_loop().time()):
-                await self._say(node, message, model)
-        elif reply.failure is None:
-            await self._say(node, vocabulary.Ready(True, reply.text("spent") or None))
+    async def _answered(self, node: Node, message: FlowerMessage, reply: Reply) -> None:
+        node.messages.remove(message)
+        reason = shortened(" ".join(reply.reason.split()), 500)
+        if message.kind in (TRAIN, SCORES):
+            for told, model in node.messages_of(message, reply, asyncio.get_running_loop().time()):
+                await self._say(node, told, model)
         elif reply.is_lost:
-            # Ask again.
-            node.queue(READY, -1, {})
+            if message.kind == READY:
+                # Ask again; a query is repeated when nodes are looked for.
+                node.queue(READY, {})
+        elif reply.failure is not None:
+            what = "take part" if message.kind == READY else "say who it is"
+            raise FlowerError(f"node {node.number} cannot {what}: {reason}")
+        elif message.kind == READY:
+            await self._say(node, vocabulary.Ready(True, reply.text("spent") or None))
         else:
-            raise FlowerError(f"node {node.number} cannot take part: {shortened(' '.join(reply.reason.split()), 500)}")
-
-
-def _introduce(node: Node, reply: Reply) -> None:
-    """Record a node's answer to the query: its samples and the client name it asks for."""
-    node.asked = None
-    if reply.failure is not None:
-        if not reply.is_lost:
-            raise FlowerError(
-                f"node {node.number} cannot say who it is: {shortened(' '.join(reply.reason.split()), 500)}"
-            )
-        return
-    samples = reply.whole_number(EXAMPLES)
-    if not samples:
-        told = shortened(reply.metrics.get(EXAMPLES), 100)
-        raise FlowerError(
-            f"node {node.number} must answer a query with metric {EXAMPLES}, a whole number >= 1, got {told}"
-        )
-    node.samples, node.wants = samples, str(reply.config.get("name", ""))
+            samples = reply.whole_number(EXAMPLES)
+            if not samples:
+                got = shortened(reply.metrics.get(EXAMPLES), 100)
+                raise FlowerError(
+                    f"node {node.number} must answer a query with metric {EXAMPLES}, a whole number >= 1, got {got}"
+                )
+            node.samples, node.wants = samples, reply.text("name")
 
 
 async def serve_nodes(

@@ -50,9 +50,9 @@ class Failure(IntEnum):
     """The node is not connected."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class FlowerMessage:
-    """A message to a node."""
+    """A message to a node, until it is answered."""
 
     node: int
     kind: str
@@ -60,6 +60,13 @@ class FlowerMessage:
     config: Mapping[str, Value]
     models: Vector | None = None
     """(n_models, n_parameters) float32, or None."""
+    of: int = -1
+    """Number of the task, or of the request for scores; -1 for none."""
+    name: str | None = None
+    """Identifier that the grid gave it; None: it has not been sent."""
+    bytes_down: int = 0
+    sent_s: float = 0.0
+    """Time of the event loop."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class FakeGrid:
 
     def _one(self, message: FlowerMessage) -> str | None:
         name = f"message {len(self.sent)}"
-        self.sent.append(message)
+        self.sent.append(replace(message))
         self.hook(message)
         answered = self.apps[message.node](message)
         if answered is not None:

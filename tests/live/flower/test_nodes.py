@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from asyncfl.base.messages import Fate
-from asyncfl.live.flower.nodes import GridSettings, Node, NodeManager, SentMessage, report_of
+from asyncfl.live.flower.nodes import GridSettings, Node, NodeManager, report_of
 from asyncfl.live.flower.records import (
     EXAMPLES,
     QUERY,
@@ -158,8 +158,8 @@ def test_a_lost_request_to_prepare_is_repeated(failure: Failure) -> None:
 
 def test_a_message_refused_by_the_grid_counts_as_lost() -> None:
     def says(node: Node) -> None:
-        node.queue(TRAIN, 5, {}, np.zeros((1, 3), np.float32))
-        node.queue(SCORES, 6, {}, np.zeros((2, 3), np.float32))
+        node.queue(TRAIN, {}, np.zeros((1, 3), np.float32), 5)
+        node.queue(SCORES, {}, np.zeros((2, 3), np.float32), 6)
 
     grid = Grid(lambda message: introduced() if message.kind == QUERY else Reply(""))
     grid.untaken = (TRAIN, SCORES)
@@ -197,7 +197,7 @@ def test_a_node_that_names_its_client_waits_for_that_place_alone(caplog: pytest.
 # --- replies as messages of clients ---
 
 
-SENT = SentMessage(3, "train", 80, 10.0)
+SENT = FlowerMessage(1, "train", {}, of=3, bytes_down=80, sent_s=10.0)
 
 
 def answered(reply: Reply, *, ours: bool = True) -> list[FromClient]:
