@@ -207,15 +207,6 @@ def test_a_model_trained_on_the_canary_scores_the_fall_of_its_loss(
     assert watch.scores(HeldReleases()) == {}
 
 
-@pytest.mark.parametrize(("value", "sound"), [(np.nan, True), (np.inf, True), (1.0, False)])
-def test_malformed_uploads_are_not_scored(federation: Federation, value: float, sound: bool) -> None:
-    watch = CanaryScorer()
-    watch.around(federation)
-    update = np.full_like(federation.plan.initial, value)
-    watch.carried_out(collected(federation, 3, update, sound))
-    assert watch.scores(HeldReleases(frozenset({7}))) == {}
-
-
 def test_a_canary_client_is_scored_by_the_mean_over_its_samples(scenario: Scenario) -> None:
     federation = prepared(scenario.override({"data.canaries": {"count": 2, "unit": "client"}}), 0)
     planted = federation.data.canaries

@@ -172,16 +172,6 @@ def test_the_turnaround_between_two_clients_is_recovered_exactly(known: Scenario
     assert (found.workers, found.turnaround_s) == (workers, pytest.approx(0.25))
 
 
-def test_clients_that_share_workers_are_found_to_wait(known: Scenario) -> None:
-    shared = fitted_to(known.override({"world.workers": 3, "world.turnaround_s": 0.1, "protocol.rounds": 60}))
-    assert shared.worker_slots.workers == 3
-    assert shared.world().workers == 3
-    assert shared.worker_slots.turnaround_s == pytest.approx(0.1)
-    alone = fitted_to(known.override({"protocol.rounds": 60}))
-    assert alone.worker_slots.workers is None
-    np.testing.assert_allclose(shared.speeds.s_per_sample, alone.speeds.s_per_sample, rtol=0.2)
-
-
 def test_shared_machines_have_rows_where_sharing_was_found(found: Calibration) -> None:
     def rows(**seen: object) -> dict[str, list[str]]:
         columns, lines = fit_table(replace(found, **seen))  # type: ignore[arg-type]

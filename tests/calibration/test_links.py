@@ -82,13 +82,6 @@ def test_retransmissions_are_as_many_as_a_lost_message_had() -> None:
     assert retransmissions(sent(0, 5000), sent(0, 4000, 2000, 1000, 0), sent(0, 4000, 1000, 0)) == 2
 
 
-def test_messages_of_one_size_are_all_latency() -> None:
-    found = fit_links(2, [sent(0, 5000), sent(0, 5000), sent(1, 5000, s_per_byte=2e-4)], BEFORE)
-    assert found.latency_s == pytest.approx([0.7, 1.2])
-    assert found.bandwidth_bps.tolist() == [math.inf, math.inf]
-    assert (found.bandwidth, found.separable, found.timeout_s) == (None, 0, 0.7)
-
-
 def test_a_client_with_messages_of_one_size_gets_the_median_latency_of_the_others() -> None:
     known = [sent(0, 5000), sent(0, 8000)]
     found = fit_links(3, [*known, sent(1, 5000, s_per_byte=3e-4), sent(2, 5000, s_per_byte=2e-6, latency=0.05)], BEFORE)
@@ -134,14 +127,6 @@ def test_the_law_of_losses_in_bursts_has_the_long_run_mean(packets: int, turns_b
     assert law.sum() == pytest.approx(1.0)
     mean = GilbertElliottLoss(good_to_bad=turns_bad, bad_to_good=turns_good).mean_loss()
     assert law @ np.arange(packets + 1) == pytest.approx(packets * mean)
-
-
-def test_independent_losses_are_counted() -> None:
-    # 4 packets, one lost of them, none of the one that was sent again
-    one = ObservedMessage(0, (6000, 1500), (0.0, 1.0), 2.0)
-    found = fit_loss([one] * 10, 1500)
-    assert (found.packets, found.lost) == (50, 10)
-    assert found.loss.mean_loss() == pytest.approx(0.2)
 
 
 def test_a_message_that_was_given_up_lost_at_least_one_packet_more() -> None:

@@ -10,9 +10,7 @@ import pytest
 
 from asyncfl.calibration.fit import Calibration
 from asyncfl.calibration.machine import Concurrency, MachineActivity, aggregates_alone, aggregations_of, evaluated_s
-from asyncfl.federation.seed_run import SeedRun
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import simulate_clock
 from asyncfl.trace.events import Kind
 from tests.calibration.conftest import fitted_to, observe_run
 
@@ -78,18 +76,6 @@ def test_shared_processors_and_evaluation_time_are_recovered(known: Scenario, fo
     assert ratio.mean() == pytest.approx(1, rel=0.02)
 
 
-def test_the_fitted_world_predicts_half_as_many_versions(known: Scenario, found: Calibration) -> None:
-    """With a larger buffer there is less for the server to do, which leaves more to the clients."""
-    change = {"protocol.rounds": 50, "protocol.buffer": 10, "protocol.dispatch.in_flight": 12, "seeding.clock": 0}
-
-    def round_s(run: SeedRun) -> float:
-        return float(run.rounds[-1]["time_s"]) / 50
-
-    truth = round_s(simulate_clock(known.override(change), 0))
-    world = found.world().model_dump(mode="json")
-    assert round_s(simulate_clock(known.override({**change, "world": world}), 0)) == pytest.approx(truth, rel=0.02)
-
-
 @pytest.mark.parametrize(
     "jitter",
     [1.0, {"kind": "exponential", "mean": 1.0}, {"kind": "pareto", "minimum": 1.0, "alpha": 2.5}],
@@ -101,13 +87,6 @@ def test_no_sharing_is_found_where_each_has_a_processor(known: Scenario, jitter:
     found = fitted_to(known.override({**changes, "protocol.rounds": 30}))
     assert (found.processors, found.evaluate_s) == (None, 0.0)
     assert math.isclose(found.aggregate_s.mean(), 0.3)
-
-
-def test_sharing_is_found_without_a_limit_on_workers(known: Scenario) -> None:
-    cohort = {"kind": "sync", "rounds": 40, "participants": 7}
-    found = fitted_to(known.override({"world.workers": None, "world.processors": 3, "protocol": cohort}))
-    assert found.worker_slots.workers is None
-    assert found.processors == pytest.approx(3, rel=0.05)
 
 
 One = tuple[float, Kind, dict[str, Any]]

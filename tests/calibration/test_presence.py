@@ -45,17 +45,6 @@ def followed(*story: tuple[float, int, str, float], end_s: float = 30.0) -> Pres
     return seen
 
 
-def test_a_client_that_cannot_be_reached_at_first_is_offline_until_it_returns() -> None:
-    assert followed((3.0, 0, "unreachable", 3.0)) == PresenceObservations(first_offline=1, offline_s=27.0)
-    back = followed(
-        (3.0, 0, "unreachable", 3.0),
-        (5.0, 0, "unreachable", 5.0),
-        (9.0, 1, "came online", 9.0),
-        (12.0, 2, "working", 14.0),
-    )
-    assert back == PresenceObservations(first_offline=1, offline_s=6.0, came=1, gaps_online=[3.0], online_s=2.0)
-
-
 def test_an_absence_may_be_cut_off_by_the_end_of_the_trace() -> None:
     seen = followed((0.0, 2, "working", 4.0), (4.0, 0, "went offline", 4.0))
     assert seen == PresenceObservations(first_online=1, online_s=4.0, went=1, offline_s=26.0, cut_off=[26.0])

@@ -89,12 +89,6 @@ def test_a_run_uses_each_own_component(buffered: Scenario, change: dict[str, Any
     assert sum(run.tables["clients"]["aggregated"].to_pylist()) == run.summary["fates"]["aggregated"]
 
 
-def test_the_cost_of_a_run_uses_the_architectures_own_seconds(buffered: Scenario) -> None:
-    scenario = buffered.override({"model": {"kind": "every_kind:Softmax"}})
-    # 3 versions of 3 updates, each of one epoch on 10 samples of 2 seconds.
-    assert scenario.estimated_cost() == pytest.approx(1 + 1.2 * 3 * 3 * 10 * 2)
-
-
 def test_an_own_linear_rule_gives_the_run_of_the_mean(buffered: Scenario) -> None:
     summed, mean = buffered.override({"defence.rule": {"kind": "every_kind:Summed"}}), buffered
     of_models = {"protocol": {**buffered.protocol.model_dump(mode="json"), "aggregation": "alg4_literal"}}
@@ -113,13 +107,6 @@ def test_a_coordinatewise_own_rule_may_follow_a_shuffler(scenario: Scenario) -> 
     assert simulate(scenario.override(change)).summary["fates"]["aggregated"] == 15
     with pytest.raises(ScenarioError, match=r"defence\.rule: must be mean, .*, got every_kind:Largest: "):
         scenario.override({**change, "defence.rule": {"kind": "every_kind:Largest"}})
-
-
-def test_an_own_detector_that_needs_a_root_set_is_refused_without_one(buffered: Scenario) -> None:
-    with pytest.raises(
-        ScenarioError, match=r"defence\.root_samples: must be >= 1 for detector every_kind:Downhill, got 0"
-    ):
-        buffered.override({"defence.detector": {"kind": "every_kind:Downhill"}})
 
 
 def test_an_own_protocol_with_whole_cohorts_works_with_a_shuffler(buffered: Scenario) -> None:

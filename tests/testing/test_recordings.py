@@ -79,15 +79,6 @@ def test_a_replay_draws_the_same_attackers_per_round(
     assert replay_run(execute(per_round, tmp_path / "run"), train=True).unchecked == ()
 
 
-def test_recording_changes_only_the_digest_of_the_scenario(attacked: Scenario) -> None:
-    silent, recorded = simulate(attacked), simulate(attacked.override({"evaluation.record": "digests"}))
-    assert silent.messages == []
-    assert silent.events.equals(recorded.events)
-    assert attacked.digest() != recorded.scenario.digest()
-    assert "record: none" in attacked.to_yaml()
-    assert Scenario.read(recorded.scenario.resolved()).evaluation.record == "digests"
-
-
 def test_a_resumed_run_has_the_same_recording_as_an_uninterrupted_one(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,17 +84,6 @@ def test_gradients_are_those_of_the_loss():
         assert found[place] == pytest.approx((loss(model + step) - loss(model - step)) / 2e-5, abs=1e-4)
 
 
-@pytest.mark.parametrize("skew", SKEWS)
-def test_each_client_holds_samples_skewed_as_named(skew):
-    held = lab.partition_digits(skew, 40, 1)
-    assert held.sizes.min() >= 1
-    assert held.sizes.sum() == 40 * lab.SAMPLES
-    assert len(held.root[1]) == lab.ROOT
-    classes = np.mean([len(set(labels.tolist())) for labels in held.labels])
-    assert classes <= {"shards": 4, "Dirichlet .1": 5}.get(skew, 10)
-    assert classes >= {"IID": 9.5, "domains": 9.5}.get(skew, 0)
-
-
 def test_trials_are_reproducible_and_attackers_attack():
     assert run_trial(CAPTURED)[0] == run_trial(CAPTURED)[0]
     assert run_trial(Trial("IID", "sign flip", 0.4))[0].accuracy < run_trial(Trial("IID"))[0].accuracy - 0.2

@@ -94,14 +94,6 @@ def test_a_number_is_a_fixed_amount_and_is_written_as_a_number(given: object, va
     assert TypeAdapter(Amount).dump_python(amount, mode="json") == value
 
 
-def test_a_list_gives_each_client_its_own_value() -> None:
-    adapter = TypeAdapter(ClientAmount)
-    listed = adapter.validate_python([0.1, 0.3])
-    assert listed == Listed(values=(0.1, 0.3))
-    assert listed.draw(np.random.default_rng(0), 5).tolist() == [0.1, 0.3, 0.1, 0.3, 0.1]
-    assert adapter.dump_python(listed, mode="json") == [0.1, 0.3]
-
-
 @pytest.mark.parametrize(
     ("field", "given"),
     [

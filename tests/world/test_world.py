@@ -69,12 +69,6 @@ def test_settings_under_which_no_task_could_finish_are_named() -> None:
     assert list(World.model_validate({"dropout": 0.999, "uplink": some}).progress_faults()) == []
 
 
-def test_shared_processors_exclude_a_training_deadline() -> None:
-    (fault,) = World(processors=2.5).deadline_faults(5.0)
-    assert fault.message.startswith("must be null with training.deadline_s (5), got 2.5")
-    assert not [*World(processors=2.5).deadline_faults(None), *World().deadline_faults(5.0)]
-
-
 BYTES = 200_000
 LOSSY = {
     "latency_s": 0.05,
@@ -248,10 +242,3 @@ def test_earlier_draws_do_not_change_later_ones() -> None:
     again = stream.at(1, 1, 2)
     assert again.integers(2**32, dtype=np.uint32) is not None
     np.testing.assert_array_equal(stream.at(1, 1, 2).random(3), first)
-
-
-def test_tasks_phases_and_seeds_differ() -> None:
-    stream, other = KeyedStream(Streams(5), "task_clock"), KeyedStream(Streams(6), "task_clock")
-    draws = [stream.at(c, n, p).random() for c in range(5) for n in range(5) for p in range(8)]
-    draws += [other.at(c, 0, 0).random() for c in range(5)]
-    assert len(set(draws)) == 205

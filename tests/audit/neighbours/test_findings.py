@@ -13,7 +13,6 @@ from asyncfl.audit.neighbours.findings import (
     TwinRelease,
     counted_kinds,
     epsilons,
-    furthest_upload,
     model_transcript,
     upload_releases,
 )
@@ -174,30 +173,6 @@ def test_laplace_shifts_of_releases_add_up() -> None:
     assert once == pytest.approx([one, one, exact_epsilon(0.25, 1e-2)])
     mixed = ReleasePairs(GaussianPairs.of([(10, 1.0, 2.0, 2.0)]), 2 * shifts).epsilon(1e-2)
     assert so_far == pytest.approx([one, two, mixed])
-
-
-def test_the_furthest_upload_is_that_of_the_largest_share_of_its_sensitivity() -> None:
-    near, far = Neighbour("noise", 1), Neighbour("zeroed", 2)
-    tasks = [
-        task(1, twin(2.0, neighbour=near), twin(9.0, neighbour=far), sensitivity=4.0),
-        task(2, twin(1.5, neighbour=near), sensitivity=2.0),
-        task(3, twin(3.0, neighbour=near), sensitivity=4.0),
-        task(4, twin(50.0, neighbour=near), sensitivity=0.0),
-        task(5, twin(50.0, neighbour=near), sensitivity=1.0),
-    ]
-    audited, held = client(*tasks), AdversaryHoldings(dict.fromkeys((1, 2, 3, 4), 0.0), {})
-    # Of two of 3/4 the earlier one.
-    found = furthest_upload(audited, ("noise",), held)
-    assert found is not None
-    assert (found[0].task, found[1].distance) == (2, 1.5)
-    found = furthest_upload(audited, ("noise", "zeroed"), held)
-    assert found is not None
-    assert (found[0].task, found[1].distance) == (1, 9.0)
-    assert furthest_upload(audited, ("ordinary",), held) is None
-    assert furthest_upload(audited, ("zeroed",), AdversaryHoldings({3: 0.0}, {})) is None
-    found = furthest_upload(audited, ("noise",), AdversaryHoldings({4: 0.0}, {}))
-    assert found is not None
-    assert found[0].task == 4
 
 
 SAMPLE = Guarantee("sample", "replace", "heuristic", 2.0, 1e-3, 1)

@@ -6,7 +6,7 @@ import torch
 
 from asyncfl.audit.reconstruction.image_reconstruction import match_images, ssim
 from asyncfl.audit.reconstruction.inversion import Inversion, PixelRange, _Problem
-from asyncfl.learning import LeNet, Mlp, Training, make_learner
+from asyncfl.learning import Mlp, Training, make_learner
 from asyncfl.learning.weights import module_with_parameters
 
 UNIT = PixelRange(np.zeros((1, 1, 1), np.float32), np.ones((1, 1, 1), np.float32))
@@ -32,11 +32,6 @@ def invert(inversion, model, shape, count, factor=1.0):
 @pytest.mark.parametrize("distance", ["l2", "cosine"])
 def test_one_image_is_found_from_a_small_network(distance):
     quality, _ = invert(Inversion(distance, steps=200), Mlp(hidden=(64,)), (1, 12, 12), 1)
-    assert quality > 0.9
-
-
-def test_one_image_is_found_from_a_convolutional_network():
-    quality, _ = invert(Inversion(steps=300), LeNet(channels=(8,), hidden=(32,)), (1, 12, 12), 1)
     assert quality > 0.9
 
 
