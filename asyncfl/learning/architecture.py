@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
 from asyncfl.base.component import Component, Described
-from asyncfl.base.errors import Fault, ScenarioError, hint, nearest
+from asyncfl.base.errors import Fault, hint, nearest
 from asyncfl.base.own_classes import own_class
 from asyncfl.base.torchvision_parts import torchvision_part
 from asyncfl.learning.layout import Layout, ParameterSplit
@@ -29,17 +29,6 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 """Shape of a sample: channels, height and width of an image, or any other shape."""
-
-
-def image_shape(shape: Shape) -> tuple[int, int, int]:
-    """Return channels, height and width of images. Raises ScenarioError for samples that are not images."""
-    if len(shape) != 3:
-        raise ScenarioError([_needs_images(shape).under("model")])
-    return shape
-
-
-def _needs_images(shape: Shape) -> Fault:
-    return Fault("kind", f"must be a network for samples of shape {shape}, such as mlp; convolutions need images")
 
 
 Widths = Annotated[tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...], Field(max_length=100)]
@@ -72,11 +61,8 @@ class Architecture(Component):
     supports_vmap: ClassVar[bool] = True
     """Whether `torch.func.vmap` can train the models of many clients at once."""
     kind: str
-    logged: ClassVar[tuple[str, ...]] = (
-        "rounds.train_loss",
-        "rounds.test_loss",
-        "rounds.test_accuracy",
-        "rounds.diverged",
+    logged: ClassVar[tuple[str, ...]] = tuple(
+        f"rounds.{name}" for name in ("train_loss", "test_loss", "test_accuracy", "diverged")
     )
     initial: str | None = None
     """File with the weights that training starts from: safetensors, or a state dict saved by torch, such as a kept
@@ -113,9 +99,16 @@ class Architecture(Component):
         own; fields are relative to the scenario."""
         unfit = list(self.faults(shape, outputs)) or list(self.personal_faults(shape, outputs))
         yield from (fault.under("model") for fault in unfit)
-        if self.personal and not unfit:
-            of_root = self.parameter_split(shape, outputs).root_faults(root_samples)
-            yield from (fault.under("defence") for fault in of_root)
+        if not (self.personal and root_samples) or unfit:
+            return
+        found = self.parameter_split(shape, outputs)
+        first = next(name for name, _, _ in found.whole.parameters())
+        # The clients' shared layers learn to fit the initial personal layers that the server has, unless these include
+        # the first layer, which reads the samples.
+        if found.is_personal(first):
+            allowed = f"must be 0 where model.personal holds the first layer ({first}), got {root_samples}"
+            why = "the server has none but the initial one, by which it would judge updates wrongly"
+            yield Fault("defence.root_samples", f"{allowed}: {why}; take a rule and a detector that need no samples")
 
     def personal_faults(self, shape: Shape, outputs: int) -> Iterator[Fault]:
         """Report patterns in `personal` that match no parameter, and patterns that leave no parameter shared."""
@@ -149,7 +142,8 @@ class Architecture(Component):
     def faults(self, shape: Shape, outputs: int) -> Iterator[Fault]:
         """Report why the network cannot be used for these inputs; field names are relative to the network."""
         if self.images_only and len(shape) != 3:
-            yield _needs_images(shape)
+            allowed = f"must be a network for samples of shape {shape}, such as mlp"
+            yield Fault("kind", f"{allowed}; convolutions need images")
         elif ":" in self.kind:  # a network of the user's own
             yield from _own_module_faults(self, self._code, shape, outputs)
 

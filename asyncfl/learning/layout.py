@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.errors import Fault
-
 Vector = NDArray[np.float32]
 """Flat vectors, or matrices of them; also images."""
 
@@ -115,12 +113,12 @@ class ParameterSplit:
     @cached_property
     def shared(self) -> Layout:
         """Layout of the vector that is sent."""
-        return self._part(False)
+        return self._part(personal=False)
 
     @cached_property
     def own(self) -> Layout:
         """Layout of a client's personal vector."""
-        return self._part(True)
+        return self._part(personal=True)
 
     def _part(self, personal: bool) -> Layout:
         parts = [
@@ -128,18 +126,6 @@ class ParameterSplit:
             for layer in self.whole.layers
         ]
         return Layout.of((name, shapes) for name, shapes in parts if shapes)
-
-    def root_faults(self, root_samples: int) -> Iterator[Fault]:
-        """Report why the server's own `root_samples` cannot judge updates; field names are relative to the defence.
-
-        The server has only the initial personal layers. The clients' shared layers learn to fit these if they are the
-        last layers. If they include the first, which reads the samples, the server's update points elsewhere.
-        """
-        first = next(name for name, _, _ in self.whole.parameters())
-        if root_samples and self.is_personal(first):
-            allowed = f"must be 0 where model.personal holds the first layer ({first}), got {root_samples}"
-            why = "the server has none but the initial one, by which it would judge updates wrongly"
-            yield Fault("root_samples", f"{allowed}: {why}; take a rule and a detector that need no samples")
 
     @cached_property
     def personal(self) -> NDArray[np.bool_]:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 from asyncfl.base.errors import Fault, ScenarioError
-from asyncfl.learning.architecture import Architecture, Shape, Widths, image_shape
+from asyncfl.learning.architecture import Architecture, Shape, Widths
 
 if TYPE_CHECKING:
     import torch
@@ -24,7 +24,7 @@ def convolutional(
     """
     from torch import nn
 
-    inputs, height, width = image_shape(shape)
+    inputs, height, width = shape
     parts: list[nn.Module] = []
     for filters in channels:
         norm = [nn.GroupNorm(groups, filters)] if groups else []

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.learning.architecture import Architecture, Shape, image_shape
+from asyncfl.learning.architecture import Architecture, Shape
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +40,7 @@ class DigitsNet(Architecture):
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
         from torch import nn
 
-        inputs, height, width = image_shape(shape)
+        inputs, height, width = shape
         height, width = height // 4, width // 4
         if height < 1 or width < 1:
             message = f"images must be at least 4 wide and high, got {shape[1]}x{shape[2]}"
