@@ -14,7 +14,7 @@ from asyncfl.base.errors import DataError, Fault, hint, shortened
 from asyncfl.base.files.reading import check_ordinary
 from asyncfl.base.own_classes import own_file
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.data.own.files import InFiles
+from asyncfl.data.own.file_formats import InFiles
 from asyncfl.data.own.samples import PART_NAMES, Samples, caption_of_target, split_train_test, standardise
 from asyncfl.data.sample_source import Array, Floats, Split
 

@@ -45,6 +45,6 @@ class CharLstm(Architecture):
         return 1e-5 + 6 * (weights * shape[0] + self.hidden * outputs) / 100e9
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        from asyncfl.learning.models.modules import CharLstmModule
+        from asyncfl.learning.models.torch_modules import CharLstmModule
 
         return CharLstmModule(outputs, self.embedding, self.hidden, self.layers)

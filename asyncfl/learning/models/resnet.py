@@ -44,7 +44,7 @@ class ResNet(Architecture):
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
         from torch import nn
 
-        from asyncfl.learning.models.modules import ResidualBlock, conv
+        from asyncfl.learning.models.torch_modules import ResidualBlock, conv
 
         stages, blocks = ((64, 128, 256, 512), 2) if self.depth == _WIDE else ((16, 32, 64), (self.depth - 2) // 6)
         parts: list[nn.Module] = [conv(shape[0], stages[0], 3), self._norm(stages[0]), nn.ReLU()]
