@@ -14,7 +14,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from asyncfl.experiments.cells import KEPT, Cell, Recorded, cells
+from asyncfl.experiments.cells import KEPT, Cell, RecordedRuns, cells
 from asyncfl.experiments.files import find
 from asyncfl.experiments.loading import load
 from asyncfl.experiments.spec import Experiment
@@ -22,11 +22,11 @@ from asyncfl.experiments.spec import Experiment
 EXPERIMENTS = Path(__file__).parent / "experiments"
 
 
-def terms(experiment: Experiment, cell: Cell) -> Recorded:
+def terms(experiment: Experiment, cell: Cell) -> RecordedRuns:
     """Return the settings of a cell's live run."""
     for axis, label in cell.values.items():
         if "recorded" in (changes := experiment.changes(axis, label, "full")):
-            return Recorded.model_validate(changes["recorded"])
+            return RecordedRuns.model_validate(changes["recorded"])
     raise ValueError(f"no run of {cell.values} is recorded")
 
 

@@ -11,7 +11,7 @@ from asyncfl.cli.output import console, print_json, print_table, print_text
 
 if TYPE_CHECKING:
     from asyncfl.experiments.cells import Cell
-    from asyncfl.experiments.sweep import Swept
+    from asyncfl.experiments.sweep import SweepResult
 
 
 def sweep(
@@ -53,7 +53,7 @@ def sweep(
         write_text(to_yaml(experiment), write)
         console.print(f"{write}: {len(cells)} runs over {', '.join(experiment.axes)}")
         return
-    limits, found = Limits(hours=max_hours, gib=max_gib), dict[int, "Swept"]()
+    limits, found = Limits(hours=max_hours, gib=max_gib), dict[int, "SweepResult"]()
     try:
         for place, swept in run_all([cell.scenario for cell in cells], out, jobs or cores(), limits, scenario.parent):
             found[place] = swept
@@ -76,7 +76,7 @@ def _named(cell: Cell) -> str:
     return ", ".join(f"{name}={value}" for name, value in cell.values.items())
 
 
-def _report(cells: list[Cell], outcomes: dict[int, Swept], json: bool) -> None:
+def _report(cells: list[Cell], outcomes: dict[int, SweepResult], json: bool) -> None:
     """Print a table of the final values of the finished runs; or, as JSON, all runs with their final values."""
     from asyncfl.experiments.intervals import convention, finals, heading, mean
     from asyncfl.federation.run_files import read_summary, read_table

@@ -15,7 +15,7 @@ from asyncfl.audit.reconstruction.image_reconstruction import ReconstructedImage
 from asyncfl.audit.reconstruction.inversion import Inversion
 from asyncfl.audit.reconstruction.upload import choose_task, find_upload
 from asyncfl.experiments.csv_files import MEMBERSHIP, PICTURES, packed, plain, write_csv
-from asyncfl.experiments.spec import Attacked, Experiment, Inferred
+from asyncfl.experiments.spec import Experiment, MembershipInference, UploadAttack
 
 Runs = list[tuple[dict[str, Any], Path]]
 """Axis values and run folder of each cell."""
@@ -42,11 +42,11 @@ def attack(experiment: Experiment, runs: Runs, folder: Path) -> None:
             write_csv(pd.DataFrame(rows), folder / file)
 
 
-def _membership(run: FinishedRun, seeds: tuple[int, ...], asked: Inferred) -> Any:
+def _membership(run: FinishedRun, seeds: tuple[int, ...], asked: MembershipInference) -> Any:
     return audit_membership(run, seeds, asked.adversary, asked.clients, asked.worlds).found.to_pylist()
 
 
-def _pictures(run: FinishedRun, seeds: tuple[int, ...], asked: Attacked) -> list[dict[str, Any]]:
+def _pictures(run: FinishedRun, seeds: tuple[int, ...], asked: UploadAttack) -> list[dict[str, Any]]:
     rows = []
     for seed in seeds:
         held = find_upload(run, seed, choose_task(run, seed, asked.adversary))

@@ -127,7 +127,7 @@ def bound_value(theorem: int, arguments: dict[str, Any]) -> float:
     return BoundsQuestion.model_validate({"loss": loss, "noise": noise, **rest}).value
 
 
-def of(bounds: pd.DataFrame, name: str) -> pd.DataFrame:
+def rows_of_bound(bounds: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return the rows of one entry, without the columns that only others have."""
     rows = bounds[bounds["name"] == name].drop(columns="name")
     return rows[[column for column in rows if column == "bound" or rows[column].notna().any()]]

@@ -22,7 +22,7 @@ KEPT = ("rounds.parquet", "clients.parquet", "spending.parquet", "summary.json",
 """Files of a recorded run; its events too where a world is fitted to them."""
 
 
-class Recorded(Described):
+class RecordedRuns(Described):
     """Recorded runs of a label: their place, and how they were made."""
 
     folder: str
@@ -104,9 +104,9 @@ def _recording(experiment: Experiment, values: dict[str, Any], recorded: Any) ->
         return None
     others = {axis: v for axis, v in values.items() if "recorded" not in experiment.changes(axis, v, "full")}
     try:
-        return Recorded.model_validate(recorded).place(Path(experiment.folder), others)
+        return RecordedRuns.model_validate(recorded).place(Path(experiment.folder), others)
     except ValidationError as error:
-        raise ScenarioError([one.under("recorded") for one in faults_of(error, Recorded, recorded)]) from None
+        raise ScenarioError([one.under("recorded") for one in faults_of(error, RecordedRuns, recorded)]) from None
 
 
 def _placed(faults: tuple[Fault, ...], experiment: Experiment, scale: Scale) -> Iterator[Fault]:

@@ -19,7 +19,7 @@ Parts = dict[tuple[tuple[int, int], ...], None]
 """(factor, level) of some factors, ascending; in the order of the search."""
 
 
-class Covered(Described):
+class CoveredFactors(Described):
     """An axis whose values are settings of several factors: not all of them, but all of any few together."""
 
     factors: Annotated[dict[str, dict[str, dict[str, Any]]], Field(min_length=2)]

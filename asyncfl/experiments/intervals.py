@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from asyncfl.experiments.columns import unit_of
 from asyncfl.experiments.evidence.p_values import Sample, pair
@@ -21,10 +20,8 @@ def convention(seeds: int) -> str:
     """Return in words what numbers over `seeds` seeds mean in tables and texts."""
     if seeds < 2:
         return f"value of n = {seeds} seed, which tells no interval (–)"
-    said = f"mean ± half of the 95 % t interval over n = {seeds} seeds"
-    if seeds > 2:
-        return said
-    return f"{said}; with two that is {half_width(np.array([-1.0, 1.0])):.1f} times half their difference"
+    wide = f"; with two that is {OF_TWO:.1f} times half their difference" if seeds == 2 else ""
+    return f"mean ± half of the 95 % t interval over n = {seeds} seeds{wide}"
 
 
 def drawn_convention(fewer: Sequence[int], seeds: int, own: str) -> str:
@@ -39,17 +36,6 @@ def drawn_convention(fewer: Sequence[int], seeds: int, own: str) -> str:
         return convention(seeds) + others
     wide = f"{own} their own values, as the 95 % t interval is {OF_TWO:.1f} times as wide"
     return f"mean over n = 2 seeds, {wide}" if seeds == 2 else f"{convention(seeds)}{others}, of two {wide}"
-
-
-def half_width(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return half the width of the 95 % t interval of the mean over the last axis.
-
-    x: (..., n_seeds), finite, at least two seeds.
-    """
-    from scipy.special import stdtrit
-
-    n = x.shape[-1]
-    return np.asarray(stdtrit(n - 1, 0.5 + LEVEL / 2) * x.std(axis=-1, ddof=1) / np.sqrt(n))
 
 
 def over_seeds(frame: pd.DataFrame, axes: Sequence[str], by_round: bool) -> pd.DataFrame:
@@ -80,18 +66,9 @@ def over_seeds(frame: pd.DataFrame, axes: Sequence[str], by_round: bool) -> pd.D
 
 
 FINAL_COLUMNS = (
-    "test_accuracy",
-    "test_r2",
-    "test_mae",
-    "test_loss",
-    "train_loss",
-    "client_accuracy_worst_decile",
-    "client_loss_worst_decile",
-    "attack_success",
-    "epsilon_exact_max",
-    "epsilon_exact_overheard_max",
-    "time_s",
-    "bytes_up",
+    *("test_accuracy", "test_r2", "test_mae", "test_loss", "train_loss", "client_accuracy_worst_decile"),
+    *("client_loss_worst_decile", "attack_success", "epsilon_exact_max", "epsilon_exact_overheard_max"),
+    *("time_s", "bytes_up"),
 )
 """Columns of the table of rounds that are shown of a run's last version."""
 
@@ -110,9 +87,12 @@ class Estimate:
         """Estimate the mean of values (n,), one per seed, none of them NaN."""
         if not len(values):
             return cls(np.nan, np.nan, 0)
-        finite = bool(np.isfinite(values).all())
-        half = float(half_width(values)) if len(values) > 1 and finite else np.nan
-        return cls(float(values.mean()), half, len(values))
+        from scipy.special import stdtrit
+
+        n = len(values)
+        known = n > 1 and bool(np.isfinite(values).all())
+        half = float(stdtrit(n - 1, 0.5 + LEVEL / 2) * values.std(ddof=1) / np.sqrt(n)) if known else np.nan
+        return cls(float(values.mean()), half, n)
 
     def __str__(self) -> str:
         if not self.seeds:

@@ -6,6 +6,7 @@ import math
 import re
 from typing import Any
 
+from asyncfl.data import CATALOG
 from asyncfl.experiments.columns import TARGETS
 
 COLUMNS = {
@@ -91,20 +92,6 @@ COLUMNS = {
     "labels_chance_share": "share of labels, drawn by chance",
 }
 
-DOMAINS = {
-    "mnist": "MNIST",
-    "fashion_mnist": "Fashion-MNIST",
-    "usps": "USPS",
-    "svhn": "SVHN",
-    "street_digits": "street digits",
-    "mnist_m": "MNIST-M",
-    "synth_digits": "SynthDigits",
-    "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-    "emnist": "EMNIST",
-}
-"""Domain -> its name; columns `test_accuracy_<domain>` are measured on its test samples alone."""
-
 WHOLE_RUN = (
     *TARGETS,
     *("bytes_", "exposures_", "overheard_", "attacker_", "kappa", "outnumbered_share", "epsilon_", "staleness_"),
@@ -140,8 +127,8 @@ def column_label(column: str) -> str:
         what = {"time": "virtual time", "bytes": "traffic", "rounds": "rounds"}[target[1]]
         return f"{what} to {target[2]} %"
     domain = column.removeprefix("test_accuracy_")
-    if column != domain and domain in DOMAINS:
-        return f"test accuracy on {DOMAINS[domain]}"
+    if column != domain and domain in CATALOG:
+        return f"test accuracy on {CATALOG[domain].title}"
     return COLUMNS.get(column, column.replace("_", " "))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.experiments.cells import Cell
-from asyncfl.experiments.evidence.decision import Decided, all_of
+from asyncfl.experiments.evidence.decision import ComparisonAnswer, all_of
 from asyncfl.experiments.evidence.p_values import chance
 from asyncfl.experiments.grid import Grid, MissingError, several
 from asyncfl.experiments.plan import all_cells
@@ -81,7 +81,7 @@ def wishes_of(experiment: Experiment, scale: Scale, grid: Grid, cells: Sequence[
     return found
 
 
-def _chance(one: Decided) -> float:
+def _chance(one: ComparisonAnswer) -> float:
     if one.reading.test != "student" or one.more is None:
         return 0.5
     return float(chance(one.reading.effect, one.reading.sd, one.more, one.alpha))

@@ -56,7 +56,7 @@ class WorkflowJob:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedExperiment:
     """An experiment at the chosen scale."""
 
     experiment: Experiment
@@ -81,7 +81,7 @@ class Plan:
     experiments: dict[str, Experiment]
     """All experiments of the folder."""
     paths: dict[str, Path]
-    selected: dict[str, Planned]
+    selected: dict[str, PlannedExperiment]
     jobs: list[WorkflowJob]
     growing: frozenset[str]
     """Digests of runs to which seeds may be added: an experiment of the folder, selected or not, looks at them."""
@@ -92,7 +92,7 @@ class Plan:
         return {digest: job.experiment for job in self.jobs for digest in job.digests}
 
     @property
-    def with_looks(self) -> dict[str, Planned]:
+    def with_looks(self) -> dict[str, PlannedExperiment]:
         """The selected experiments whose seeds are added look by look."""
         return {name: planned for name, planned in self.selected.items() if len(planned.looks) > 1}
 
@@ -121,7 +121,7 @@ def make_plan(folder: str | Path, scale: str, only: Iterable[str] = (), results:
             continue
         looks = tuple([(cell, cell.scenario.digest()) for cell in look] for look in all_cells(experiment, chosen))
         if name in names:
-            selected[name] = Planned(experiment, paths[name], looks)
+            selected[name] = PlannedExperiment(experiment, paths[name], looks)
         if looks_at_cells:
             growing |= {digest for cell, digest in chain(*looks) if cell.recording is None}
     jobs = _jobs(selected, Path(results) / "runs")
@@ -200,7 +200,7 @@ def check_writable(folder: str | Path) -> None:
         )
 
 
-def _jobs(selected: Mapping[str, Planned], runs: Path) -> list[WorkflowJob]:
+def _jobs(selected: Mapping[str, PlannedExperiment], runs: Path) -> list[WorkflowJob]:
     """Return jobs in the order of the experiments; those of later looks, of which only some are wanted, at the end.
 
     A run that is on disk is a job of its own, so that it is not computed again for the sake of another one; it keeps

@@ -17,7 +17,7 @@ from asyncfl.experiments.csv_files import read_csv, write_csv
 from asyncfl.experiments.grid import describe
 from asyncfl.experiments.site.contents import CLIP, MARKS, Row, explained, file_of_paper, papers_of, rows_of, with_power
 from asyncfl.experiments.spec import Experiment
-from asyncfl.experiments.verdicts import Finished, Score, all_claims, finished, left_out, score_of
+from asyncfl.experiments.verdicts import FinishedExperiment, Score, all_claims, finished, left_out, score_of
 from asyncfl.federation.storage import Run
 from asyncfl.view import Window, page
 
@@ -41,7 +41,7 @@ def page_files(experiments: Mapping[str, Experiment]) -> list[str]:
 
 def write_site(
     root: Path,
-    done: Sequence[Finished],
+    done: Sequence[FinishedExperiment],
     experiments: Mapping[str, Experiment],
     claims: pd.DataFrame,
     pages: Mapping[str, str],
@@ -82,7 +82,7 @@ def write_site(
         write_text(templates.get_template("paper.html.j2").render(view=made.get(name)), root / name)
 
 
-def claims_page(claims: pd.DataFrame, done: Sequence[Finished] = ()) -> str:
+def claims_page(claims: pd.DataFrame, done: Sequence[FinishedExperiment] = ()) -> str:
     """Return claims.md: a summary, one line per claim with its measured values, and the settings of ours."""
     lines = ["# Claims", ""]
     if len(claims) == 0:
@@ -125,7 +125,7 @@ def write_report(results: str | Path, experiments: Mapping[str, Experiment]) -> 
     return score_of(claims)
 
 
-def write_run_pages(root: Path, done: Sequence[Finished], folder: Path, room_bytes: int = ROOM_BYTES) -> int:
+def write_run_pages(root: Path, done: Sequence[FinishedExperiment], folder: Path, room_bytes: int = ROOM_BYTES) -> int:
     """Write pages to `folder` and return their number: the first cell of each experiment, then the second, and so on.
 
     root: the results folder. A run that cannot be shown, as its data are gone for instance, has none.
@@ -159,7 +159,7 @@ def run_pages(folder: Path) -> dict[str, str]:
     return {path.stem: f"runs/{path.name}" for path in sorted(folder.glob("*.html"))}
 
 
-def _cells(item: Finished) -> list[tuple[str, str]]:
+def _cells(item: FinishedExperiment) -> list[tuple[str, str]]:
     """Return (digest, name) of each run of an experiment."""
     axes, found = list(item.experiment.grid(item.scale)), []
     for row in read_csv(item.folder / "cells.csv").to_dict("records"):

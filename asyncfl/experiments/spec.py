@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from asyncfl.base.component import Described
 from asyncfl.experiments.bounds import Bounds
 from asyncfl.experiments.claims import Claim
-from asyncfl.experiments.covering import Covered
+from asyncfl.experiments.covering import CoveredFactors
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Looks
 from asyncfl.experiments.figures import Figure
 from asyncfl.experiments.files import MOST_LOOKS
@@ -43,7 +43,7 @@ class Source(Described):
         return papers.get(self.paper, self.paper) + ("" if self.figure is None else where)
 
 
-class Attacked(Described):
+class UploadAttack(Described):
     """Attack on one upload of each seed: images by some methods, and labels."""
 
     methods: Annotated[tuple[Literal["first_layer", "cosine", "l2"], ...], Field(min_length=1)] = ("first_layer",)
@@ -56,7 +56,7 @@ class Attacked(Described):
     """Steps of a descent."""
 
 
-class Inferred(Described):
+class MembershipInference(Described):
     """Membership inference against each run: by the loss of its last model, and by uploads."""
 
     adversary: Literal["eavesdropper", "server"] = "server"
@@ -129,17 +129,17 @@ class Experiment(Described):
     """Dotted field of the scenario -> its values; the cells are all combinations."""
     variants: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)
     """Name of an axis -> label -> dotted fields that change together; with `recorded`, cells whose runs are not
-    computed but were recorded, see `Recorded`."""
-    covered: dict[str, Covered] = Field(default_factory=dict)
+    computed but were recorded, see `RecordedRuns`."""
+    covered: dict[str, CoveredFactors] = Field(default_factory=dict)
     """Name of an axis -> factors of which not all combinations are run, but all of any few. It stands before the
     variants, which change what it has set."""
     bounds: dict[str, Bounds] = Field(default_factory=dict)
     """Name -> a grid of bound values."""
     targets: dict[str, Target] = Field(default_factory=dict)
     """Name of a column of final values, such as `time_to_target` -> the target whose cost it holds."""
-    pictures: Attacked | None = None
+    pictures: UploadAttack | None = None
     """Attack on one upload of each run, which gives columns such as `ssim_first_layer`; null: none."""
-    membership: Inferred | None = None
+    membership: MembershipInference | None = None
     """Membership inference against each run, which gives columns such as `membership_area_model_loss`; null: none."""
     seeds: SeedPlan = SeedPlan()
     quick: dict[str, Any] = Field(default_factory=dict)
@@ -172,7 +172,7 @@ class Experiment(Described):
         if not isinstance(raw, dict) or not isinstance(raw.get("covered"), dict):
             return raw
         try:
-            covered = {name: Covered.model_validate(one).settings() for name, one in raw["covered"].items()}
+            covered = {name: CoveredFactors.model_validate(one).settings() for name, one in raw["covered"].items()}
         except ValidationError:
             return raw  # a fault of the field `covered` itself
         variants = raw.get("variants") or {}

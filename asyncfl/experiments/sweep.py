@@ -101,7 +101,7 @@ def to_yaml(experiment: Experiment) -> str:
 
 
 @dataclass(frozen=True)
-class Swept:
+class SweepResult:
     """Outcome of one run of a sweep."""
 
     folder: Path
@@ -113,7 +113,7 @@ class Swept:
 
 def run_all(
     scenarios: Sequence[Scenario], folder: Path, jobs: int, limits: Limits, modules_in: Path
-) -> Iterator[tuple[int, Swept]]:
+) -> Iterator[tuple[int, SweepResult]]:
     """Yield each run as it is finished, with the place of its scenario; those of equal scenarios come together.
 
     A run is written to `folder/<digest>`, unless it lies there; one that fails stops no other. `jobs`: processes that
@@ -135,7 +135,7 @@ def run_all(
 _Work = tuple[dict[str, Any], Path, Limits]
 
 
-def _worked(work: Mapping[str, _Work], jobs: int, modules_in: Path) -> Iterator[tuple[str, Swept]]:
+def _worked(work: Mapping[str, _Work], jobs: int, modules_in: Path) -> Iterator[tuple[str, SweepResult]]:
     if jobs <= 1:
         yield from ((digest, _run(*one)) for digest, one in work.items())
         return
@@ -149,7 +149,7 @@ def _worked(work: Mapping[str, _Work], jobs: int, modules_in: Path) -> Iterator[
                     swept = done.result()
                 except Exception as error:  # a process that was killed, or had no memory: a failure of that run alone
                     why = "its process was killed" if isinstance(error, BrokenProcessPool) else str(error)
-                    swept = Swept(work[digest][1], 0.0, f"{type(error).__name__}: {why}")
+                    swept = SweepResult(work[digest][1], 0.0, f"{type(error).__name__}: {why}")
                 yield digest, swept
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -160,7 +160,7 @@ def _begin(*folders: str) -> None:
         look_for_modules_in(folder)
 
 
-def _run(description: dict[str, Any], folder: Path, limits: Limits) -> Swept:
+def _run(description: dict[str, Any], folder: Path, limits: Limits) -> SweepResult:
     from asyncfl.api import execute
     from asyncfl.federation.storage import RunFolder
 
@@ -174,7 +174,7 @@ def _run(description: dict[str, Any], folder: Path, limits: Limits) -> Swept:
         if message is None:
             raise
         failed, was_there = message, False
-    return Swept(folder, time.monotonic() - began, failed, was_there)
+    return SweepResult(folder, time.monotonic() - began, failed, was_there)
 
 
 def cores() -> int:

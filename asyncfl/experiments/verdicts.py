@@ -10,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from asyncfl.experiments.bounds import of
+from asyncfl.experiments.bounds import rows_of_bound
 from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.claims.base import PointVerdict
 from asyncfl.experiments.csv_files import read_csv, write_csv
-from asyncfl.experiments.evidence.decision import ONE_LOOK, Answer, Decided, Decision, Looks, all_of
+from asyncfl.experiments.evidence.decision import ONE_LOOK, Answer, ComparisonAnswer, Decision, Looks, all_of
 from asyncfl.experiments.evidence.p_values import clean_runs_needed, fewest_signs, q_values, seeds_needed, visible
 from asyncfl.experiments.grid import Grid, MissingError, NotRunError, bound_grid, describe
 from asyncfl.experiments.spec import SCALES, Experiment, Scale
@@ -78,7 +78,9 @@ def make_verdicts(experiment: Experiment, scale: Scale, folder: Path) -> Score:
         original = cells["original"].astype(bool) | (cells["source"] == "embedded")
         sources = frozenset(cells["source"].where(original, "remade").astype(str))
         runs = Grid(experiment.grid(scale), tables["rounds"], tables["ends"], sources=sources)
-    bounds = {name: bound_grid(spec.grid(), of(tables["bounds"], name)) for name, spec in experiment.bounds.items()}
+    bounds = {
+        name: bound_grid(spec.grid(), rows_of_bound(tables["bounds"], name)) for name, spec in experiment.bounds.items()
+    }
     table = frame(judge(experiment, scale, runs, bounds, experiment.seeds.looks(scale)))
     write_csv(table, folder / "claims.csv")
     return score_of(table)
@@ -156,13 +158,13 @@ def _numbers(points: list[PointVerdict], decision: Decision) -> dict[str, Any]:
     }
 
 
-def leaning(by: Decided) -> str:
+def leaning(by: ComparisonAnswer) -> str:
     """Return the answer that an undecided comparison leans to; empty where it is within a standard error of neither."""
     t, least = by.reading.t, 1.0 if by.reading.test == "student" else 1e-9
     return "holds" if t >= least else "does not hold" if t <= -least else ""
 
 
-def why_undecided(by: Decided) -> str:
+def why_undecided(by: ComparisonAnswer) -> str:
     """Return `no variance known`, `given up`, `bounded by its margin` or `underpowered`."""
     reading, room = by.reading, by.comparison.room
     if reading.test == "none":
@@ -174,7 +176,7 @@ def why_undecided(by: Decided) -> str:
     return "underpowered"
 
 
-def needed(by: Decided) -> float:
+def needed(by: ComparisonAnswer) -> float:
     """Return the number of seeds that an answer would take; NaN where more seeds are no way to one."""
     reading = by.reading
     if reading.test == "student":
@@ -191,7 +193,7 @@ def frame(verdicts: list[ClaimVerdict]) -> pd.DataFrame:
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedExperiment:
     """An experiment's outputs at the best scale on disk."""
 
     experiment: Experiment
@@ -205,18 +207,22 @@ def best_scale(results: str | Path, name: str) -> Scale | None:
     return done[-1] if done else None
 
 
-def finished(results: str | Path, experiments: Mapping[str, Experiment]) -> list[Finished]:
+def finished(results: str | Path, experiments: Mapping[str, Experiment]) -> list[FinishedExperiment]:
     """List the experiments with results, in their order."""
     scales = {name: best_scale(results, name) for name in experiments}
-    return [Finished(experiments[name], scale, Path(results) / scale / name) for name, scale in scales.items() if scale]
+    return [
+        FinishedExperiment(experiments[name], scale, Path(results) / scale / name)
+        for name, scale in scales.items()
+        if scale
+    ]
 
 
-def _missing(done: Sequence[Finished], experiments: Mapping[str, Experiment], on_request: bool) -> list[str]:
+def _missing(done: Sequence[FinishedExperiment], experiments: Mapping[str, Experiment], on_request: bool) -> list[str]:
     names = {item.experiment.name for item in done}
     return [name for name, one in experiments.items() if one.on_request == on_request and name not in names]
 
 
-def all_claims(done: Sequence[Finished], experiments: Mapping[str, Experiment]) -> pd.DataFrame:
+def all_claims(done: Sequence[FinishedExperiment], experiments: Mapping[str, Experiment]) -> pd.DataFrame:
     """Return the verdicts of all experiments, one row each; `q` is the q-value of `p` among all of them.
 
     Claims of experiments that quick scale runs on request only, and that have no results, are `not run`.
@@ -235,7 +241,7 @@ def all_claims(done: Sequence[Finished], experiments: Mapping[str, Experiment]) 
     return claims
 
 
-def left_out(done: Sequence[Finished], experiments: Mapping[str, Experiment]) -> list[str]:
+def left_out(done: Sequence[FinishedExperiment], experiments: Mapping[str, Experiment]) -> list[str]:
     """Return sentences that name the experiments without results, and the command that runs them."""
     missing, on_request = (_missing(done, experiments, asked) for asked in (False, True))
     told = [f"Not run yet: {', '.join(missing)}."] if missing else []

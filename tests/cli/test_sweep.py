@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from asyncfl.api import simulate
-from asyncfl.experiments.sweep import Swept
+from asyncfl.experiments.sweep import SweepResult
 from asyncfl.federation.limits import Limits
 from asyncfl.scenario import Scenario
 
@@ -79,9 +79,9 @@ def test_an_interrupted_sweep_counts_the_finished_runs(
 
     def run_all(scenarios: Any, out: Path, jobs: int, limits: Any, beside: Path) -> Any:
         given.append((len(scenarios), out, jobs, limits, beside))
-        yield 1, Swept(out / "b", 1.26, was_there=False, failed="")
-        yield 0, Swept(out / "a", 0.0, was_there=True, failed="")
-        yield 2, Swept(out / "c", 0.5, was_there=False, failed="no")
+        yield 1, SweepResult(out / "b", 1.26, was_there=False, failed="")
+        yield 0, SweepResult(out / "a", 0.0, was_there=True, failed="")
+        yield 2, SweepResult(out / "c", 0.5, was_there=False, failed="no")
         raise KeyboardInterrupt
 
     monkeypatch.setattr("asyncfl.experiments.sweep.run_all", run_all)

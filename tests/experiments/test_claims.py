@@ -186,23 +186,9 @@ def test_on_a_logarithm_too_divergence_is_the_worst_value(goal):
     assert answer({**claim, "factor": 1, "at": 2, "than": 1}, on) == "not decided"
 
 
-def test_two_diverged_cells_are_alike():
-    both = {(x, s) for x in (1, 2) for s in range(7)}
-    lost = grid({1: 3.0, 2: 1.0}, diverged=both, seeds=7)
-    assert answer(ORDER, lost) == "does not hold"
-    assert answer({"check": "alike", "along": "x", "at": 1, "than": 2, "margin": 0.1}, lost) == "holds"
-
-
 @pytest.mark.parametrize(("seeds", "expected"), [(2, "not decided"), (5, "not decided"), (6, "holds")])
 def test_seeds_that_do_not_differ_are_no_certainty(seeds, expected):
     assert answer(ORDER, grid({1: 0.505, 2: 0.5}, sd=0, seeds=seeds)) == expected
-
-
-def test_one_ulp_decides_nothing():
-    ulp = grid({1: np.nextafter(1.0, 2), 2: 1.0}, sd=0, seeds=12)
-    assert answer(ORDER, ulp) == answer({**ORDER, "direction": "rises"}, ulp) == "does not hold"
-    third = grid({1: 0.1 + 0.2, 2: 0.2}, sd=0, seeds=12)
-    assert answer({"check": "no_worse", "along": "x", "at": 1, "than": 2, "margin": 0.1}, third) == "holds"
 
 
 def counts(banned, column="honest_banned"):
@@ -232,50 +218,6 @@ def test_accounting_without_randomness_is_deterministic():
     assert answer({**claim, "judged_as": "statistical"}, same) == "not decided"
     with pytest.raises(MissingError, match="its seeds differ"):
         answer({**claim, "judged_as": "deterministic"}, counts([4.05, 4.06], "epsilon_exact_max"))
-
-
-def by_seed(values):
-    """A grid of these losses by axis value and seed."""
-    ends = pd.DataFrame(
-        [
-            {"x": x, "seed": s, "train_loss": loss, "diverged": False}
-            for x, losses in values.items()
-            for s, loss in enumerate(losses)
-        ]
-    )
-    return Grid({"x": tuple(values)}, ends, ends)
-
-
-LEVEL = np.array([1.0, 1.1, 0.9, 1.0, 1.05, 0.95])
-AHEAD = LEVEL - 0.1 * np.array([1.0, 0.2, 1.5, 0.6, 1.2, 0.1])
-"""Better than LEVEL with t = 3.3, p = .011 on one side."""
-
-
-def test_one_of_many_comparisons_refutes_a_claim_only_beyond_chance():
-    claim = {"check": "best_at", "along": "x", "at": 0}
-    worse = {x: LEVEL + x + NOISE[:6] for x in range(2, 20)}
-    assert answer(claim, by_seed({0: LEVEL, 1: AHEAD})) == "does not hold"
-    assert answer(claim, by_seed({0: LEVEL, 1: AHEAD, **worse})) == "not decided"
-
-
-def test_one_of_many_places_refutes_a_claim_only_beyond_chance():
-    ends = [
-        on.ends.assign(y=y)
-        for y, on in enumerate([by_seed({0: LEVEL, 1: AHEAD}), *10 * [by_seed({0: LEVEL - 1 + NOISE[:6], 1: LEVEL})]])
-    ]
-    frame = pd.concat(ends)
-    on = Grid({"x": (0, 1), "y": tuple(range(11))}, frame, frame)
-    claim = TypeAdapter(Claim).validate_python({"check": "best_at", "along": "x", "at": 0, "says": "best"})
-    assert [found.answer for found in claim.judge(on)] == ["not decided", *10 * ["holds"]]
-    alone = claim.model_copy(update={"where": {"y": 0}})
-    assert [found.answer for found in alone.judge(on)] == ["does not hold"]
-
-
-def test_the_best_inside_is_not_tested_on_the_seeds_that_chose_it():
-    claim = {"check": "interior_best", "along": "x"}
-    others = {x: LEVEL + x + NOISE[:6] for x in range(2, 8)}
-    assert answer(claim, by_seed({0: LEVEL, 1: AHEAD, 8: LEVEL + NOISE[:6]})) == "holds"
-    assert answer(claim, by_seed({0: LEVEL, 1: AHEAD, **others, 8: LEVEL + NOISE[:6]})) == "not decided"
 
 
 @pytest.mark.parametrize(

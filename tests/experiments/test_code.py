@@ -40,23 +40,8 @@ def edited(monkeypatch):
     return digest_with
 
 
-def test_the_digest_is_stable_and_short():
-    digest = code_digest(Scenario.read(PLAIN))
-    for cached in (code._source, code._reached):
-        cached.cache_clear()
-    assert code_digest(Scenario.read(PLAIN)) == digest
-    assert len(digest) == 16
-
-
 def test_core_code_counts(edited):
     assert edited(PLAIN, "asyncfl.base.streams", "<< 64", "<< 65") != edited(PLAIN)
-
-
-def test_the_digest_of_figures_follows_imports_within_the_analysis():
-    inside = code.INSIDE
-    reached = code._reached(frozenset(["asyncfl.experiments.analysis"]), None, inside=inside)
-    assert "asyncfl.experiments.run_tables" in reached
-    assert [name for name in reached if not name.startswith(inside)] == []
 
 
 def test_docstrings_and_comments_do_not(edited):

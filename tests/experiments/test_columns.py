@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from asyncfl.data import CATALOG
 from asyncfl.experiments.analysis import data_in_words
 from asyncfl.experiments.columns import TARGETS, measured_columns
-from asyncfl.experiments.labels import COLUMNS, DOMAINS, legend_label
+from asyncfl.experiments.labels import COLUMNS, legend_label
 from docs.pages import columns_page
 
 ROOT = Path(__file__).parents[2]
@@ -37,10 +36,6 @@ def test_a_label_that_says_nothing_alone_has_its_axis_beside_it():
         r"$\epsilon$ = .5",
     ]
     assert legend_label("privacy.epsilon", float("inf")) == "no noise"
-
-
-def test_every_data_set_has_its_name_on_figures():
-    assert {name: dataset.title for name, dataset in CATALOG.items()} == DOMAINS
 
 
 def test_labels_are_those_of_columns_that_exist():

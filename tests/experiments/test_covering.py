@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.experiments.covering import Covered, covering_array
+from asyncfl.experiments.covering import CoveredFactors, covering_array
 
 LEVELS = st.lists(st.integers(1, 4), min_size=1, max_size=5)
 
@@ -37,7 +37,7 @@ def test_a_strength_beyond_the_factors_is_refused():
 
 
 def test_settings_are_named_by_their_levels():
-    covered = Covered(
+    covered = CoveredFactors(
         factors={
             "labels": {"IID": {"data.partition": {"kind": "iid"}}, "shards": {"data.partition": {"kind": "shards"}}},
             "share": {"10 %": {"threats.attackers": 0.1}, "40 %": {"threats.attackers": 0.4}},
@@ -50,5 +50,7 @@ def test_settings_are_named_by_their_levels():
 
 
 def test_factors_that_undo_each_other_are_found():
-    covered = Covered(factors={"a": {"x": {"training.lr": 1}}, "b": {"y": {"training.lr": 2}, "z": {"model.kind": 1}}})
+    covered = CoveredFactors(
+        factors={"a": {"x": {"training.lr": 1}}, "b": {"y": {"training.lr": 2}, "z": {"model.kind": 1}}}
+    )
     assert list(covered.doubled()) == [("training.lr", "a", "b")]

@@ -6,15 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from asyncfl.experiments.grid import (
-    Grid,
-    MissingError,
-    NotRunError,
-    bound_grid,
-    fluctuation,
-    same,
-    select,
-)  # fmt: skip
+from asyncfl.experiments.grid import Grid, MissingError, NotRunError, bound_grid, fluctuation, same, select
 
 INF = np.inf
 AXES: dict[str, tuple[Any, ...]] = {"K": (5, 10), "mode": ("a", "b")}

@@ -9,7 +9,7 @@ import yaml
 from asyncfl.api import simulate
 from asyncfl.base.errors import ScenarioError
 from asyncfl.experiments.analysis import make_tables
-from asyncfl.experiments.cells import Recorded, cells
+from asyncfl.experiments.cells import RecordedRuns, cells
 from asyncfl.experiments.loading import load
 from asyncfl.experiments.plan import make_plan, runs_among
 from asyncfl.scenario import Scenario
@@ -21,7 +21,7 @@ def file(tmp_path: Path, tiny: dict[str, Any]) -> Path:
     path = tmp_path / "experiments" / "truth.yaml"
     path.parent.mkdir()
     experiment = {
-        "title": "Recorded beside simulated",
+        "title": "RecordedRuns beside simulated",
         "source": {"paper": "live"},
         "scenario": tiny,
         "axes": {"protocol.rounds": [2, 3]},
@@ -102,7 +102,7 @@ def test_a_recording_that_is_missing_or_of_another_scenario_is_a_fault(
     ],
 )
 def test_a_recording_is_called_by_the_values_of_its_cell(values: dict[str, Any], place: str) -> None:
-    assert Recorded(folder="../there").place(Path("/x/experiments"), values) == Path(place)
+    assert RecordedRuns(folder="../there").place(Path("/x/experiments"), values) == Path(place)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from asyncfl.experiments.claims import Order
 from asyncfl.experiments.figures import Curves, Final
 from asyncfl.experiments.report import page_files, run_pages, write_run_pages
 from asyncfl.experiments.site.contents import figure_of, size_of, standard
-from asyncfl.experiments.verdicts import Finished, score_of
+from asyncfl.experiments.verdicts import FinishedExperiment, score_of
 from tests.experiments.results_folder import EPSILON, EVIL, marked_up
 
 
@@ -171,7 +171,7 @@ def test_run_pages_are_written_up_to_the_size_limit(tmp_path: Path, monkeypatch:
         folder = tmp_path / "quick" / name
         folder.mkdir(parents=True)
         pd.DataFrame({EPSILON: range(len(runs)), "run": runs}).to_csv(folder / "cells.csv", index=False)
-        done.append(Finished(marked_up(name=name), "quick", folder))
+        done.append(FinishedExperiment(marked_up(name=name), "quick", folder))
         for run in runs[:2]:
             (tmp_path / "runs" / run).mkdir(parents=True, exist_ok=True)
 

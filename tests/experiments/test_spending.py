@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from asyncfl.experiments.intervals import over_seeds
-from asyncfl.experiments.run_tables import collect, with_spending
+from asyncfl.experiments.run_tables import collect
 
 
 def write_spending(folder, seeds, holders=("median", "model", "client")):
@@ -44,8 +44,3 @@ def test_a_scheme_that_states_nothing_about_models_has_no_epsilon_of_them(tmp_pa
     ends = collect([({}, folder)])["ends"]
     assert np.isnan(ends["epsilon_exact_model"]).all()
     assert ends["epsilon_exact_median"].tolist() == [4]
-
-
-def test_a_run_without_spending_has_no_epsilon_columns(tmp_path):
-    rounds = pd.DataFrame({"seed": [0], "round": [0]})
-    assert with_spending(rounds, tmp_path) is rounds

@@ -8,7 +8,7 @@ import yaml
 
 from asyncfl.base.errors import ScenarioError
 from asyncfl.experiments.loading import load
-from asyncfl.experiments.sweep import Swept, read_axes, run_all, sweep_cells, sweep_of, to_yaml
+from asyncfl.experiments.sweep import SweepResult, read_axes, run_all, sweep_cells, sweep_of, to_yaml
 from asyncfl.federation.limits import USUAL, Limits
 
 
@@ -117,8 +117,8 @@ def test_a_run_whose_process_dies_or_breaks_is_a_failure_of_that_run_alone(
 
         def __exit__(self, *of: object) -> None: ...
 
-        def submit(self, *of: Any) -> Future[Swept]:
-            done: Future[Swept] = Future()
+        def submit(self, *of: Any) -> Future[SweepResult]:
+            done: Future[SweepResult] = Future()
             done.set_exception(self.errors.pop(0))
             return done
 

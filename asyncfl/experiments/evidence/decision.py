@@ -66,7 +66,7 @@ ONE_LOOK = Looks()
 
 
 @dataclass(frozen=True)
-class Decided:
+class ComparisonAnswer:
     """One comparison with its answer."""
 
     comparison: Comparison
@@ -89,10 +89,10 @@ class Decision:
     p_holds: float
     """p-value of the answer `holds` over all looks: that of a reading, times what a look's level lacks of the whole."""
     p_fails: float
-    by: Decided
+    by: ComparisonAnswer
     """Holds: the least clear comparison; does not hold: the one that fails; not decided: the one that is missing."""
     comparisons: int
-    wanting: tuple[Decided, ...]
+    wanting: tuple[ComparisonAnswer, ...]
     """Comparisons that should get the seeds of the next look."""
 
     @property
@@ -147,7 +147,7 @@ class Comparison:
             if answer != "not decided" or futile:
                 later = None
                 break
-        by = Decided(self, answer, reading, alpha, later, futile)
+        by = ComparisonAnswer(self, answer, reading, alpha, later, futile)
         p_holds, p_fails = (min(1.0, p * ALPHA / alpha) for p in (reading.p_holds, reading.p_fails))
         return Decision(answer, p_holds, p_fails, by, 1, () if later is None else (by,))
 

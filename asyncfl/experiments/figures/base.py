@@ -228,7 +228,7 @@ AXIS, METRIC = "measured column", "overlaid"
 """The axis whose values are the columns of an overlay, and the metric of its rows."""
 
 
-class Measured(PanelFigure):
+class ColumnFigure(PanelFigure):
     """A figure of measured columns; several columns can share it, a panel each."""
 
     table: ClassVar[str] = "final"

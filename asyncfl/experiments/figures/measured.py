@@ -10,9 +10,9 @@ import pandas as pd
 
 from asyncfl.base.figure_style import LETTER, WIDTH
 from asyncfl.base.quantities import with_unit
-from asyncfl.experiments.bounds import ARGUMENTS, Bound, first_fault, of
+from asyncfl.experiments.bounds import ARGUMENTS, Bound, first_fault, rows_of_bound
 from asyncfl.experiments.evidence.p_values import Floats
-from asyncfl.experiments.figures.base import Measured, Panel, PanelFigure, in_words
+from asyncfl.experiments.figures.base import ColumnFigure, Panel, PanelFigure, in_words
 from asyncfl.experiments.figures.drawing import (
     OWN,
     band,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class Curves(Measured):
+class Curves(ColumnFigure):
     """A measured column over rounds or time, one line per value of `hue`."""
 
     table: ClassVar[str] = "curves"
@@ -82,7 +82,7 @@ class Curves(Measured):
             log_ticks(axis.xaxis, *axis.get_xlim(), closest=(1, 3))
 
 
-class OverAxis(Measured):
+class OverAxis(ColumnFigure):
     """The value after the last round against an axis of the experiment."""
 
     x: AxisName
@@ -238,7 +238,7 @@ class BoundCurves(PanelFigure):
         return self.bound
 
     def draw_panel(self, axis: Axes, at: Where, hues: list[Any], grid: AxisValues, tables: Tables) -> None:
-        bound = of(tables["bounds"], self.bound)
+        bound = rows_of_bound(tables["bounds"], self.bound)
         for place, look, label in self.each_hue(at, hues):
             if self.hue and place[self.hue] == np.inf:  # no noise: the bound says nothing
                 continue

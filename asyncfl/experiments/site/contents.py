@@ -20,7 +20,7 @@ from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.csv_files import read_csv
 from asyncfl.experiments.figures import Figure
 from asyncfl.experiments.grid import describe, several
-from asyncfl.experiments.verdicts import Finished, score_of
+from asyncfl.experiments.verdicts import FinishedExperiment, score_of
 
 View = dict[str, Any]
 Row = Mapping[Hashable, Any]
@@ -110,13 +110,15 @@ def standard(row: Row) -> Standard | None:
     return Standard(estimate, min(ends), max(ends), bool(abs(scaled[0]) > CLIP), unit)
 
 
-def papers_of(root: Path, done: Sequence[Finished], claims: pd.DataFrame, pages: Mapping[str, str]) -> list[View]:
+def papers_of(
+    root: Path, done: Sequence[FinishedExperiment], claims: pd.DataFrame, pages: Mapping[str, str]
+) -> list[View]:
     """Return the papers, themes of our own after all others.
 
     root: the results folder. claims: the table of all claims. pages: digest of a run -> path, from the folder of the
     papers' pages, of a page that shows it.
     """
-    of_paper: dict[str, list[Finished]] = {}
+    of_paper: dict[str, list[FinishedExperiment]] = {}
     for item in done:
         of_paper.setdefault(item.experiment.source.paper, []).append(item)
     made = []
@@ -142,7 +144,7 @@ def papers_of(root: Path, done: Sequence[Finished], claims: pd.DataFrame, pages:
     return made
 
 
-def _section(root: Path, item: Finished, claims: pd.DataFrame, pages: Mapping[str, str]) -> View:
+def _section(root: Path, item: FinishedExperiment, claims: pd.DataFrame, pages: Mapping[str, str]) -> View:
     experiment = item.experiment
     folder = "../" + item.folder.relative_to(root).as_posix()
     sheets = {figure.name for figure in experiment.all_figures if figure.kind == "sheet"}

@@ -38,20 +38,6 @@ def test_wrong_verdicts_are_rare(name):
     assert max(wrong(BY_NAME[name], found).values()) <= most(repetitions)
 
 
-@pytest.mark.parametrize(
-    ("name", "holds"),
-    [
-        ("better by 2 sd, looks at 3, 6, 12", 0.98),
-        ("order of 4 by 2 sd, looks", 0.98),
-        ("alike within 2 sd, equal, looks", 0.98),
-        ("worse cell diverges in 10 %, looks", 0.9),
-        ("nobody banned, 36 seeds", 1.0),
-    ],
-)
-def test_clear_effects_are_confirmed(name, holds):
-    assert BY_NAME[name].rates(100)["holds"] >= holds
-
-
 def test_larger_effects_take_fewer_seeds():
     assert BY_NAME["better by 4 sd, looks at 3, 6, 12"].rates(200)["seeds"] < 4.6
     assert BY_NAME["better by 2 sd, looks at 3, 6, 12"].rates(200)["seeds"] == pytest.approx(6.1, abs=0.5)

@@ -8,15 +8,7 @@ import pytest
 from asyncfl.base.figure_style import styled
 from asyncfl.experiments.figures import Bars, Curves
 from asyncfl.experiments.figures.drawing import OWN
-from asyncfl.experiments.figures.measured import decade_below
 from asyncfl.experiments.intervals import over_seeds
-
-
-def test_bars_on_a_logarithmic_axis_begin_at_the_power_of_ten_below_them():
-    assert decade_below(np.array([12.0, 300.0, np.nan, np.inf, 0.0])) == 10.0
-    assert decade_below(np.array([10.0, 300.0])) == 1.0  # a bar of no height would say nothing
-    assert decade_below(np.array([0.02])) == pytest.approx(0.01)
-    assert decade_below(np.array([np.nan])) == 1.0
 
 
 @pytest.mark.parametrize("kind", ["curves", "bars"])

@@ -4,9 +4,7 @@ from typing import Any
 import pytest
 from matplotlib import pyplot
 
-from asyncfl.experiments.figures.drawing import (
-    log_ticks,
-)  # fmt: skip
+from asyncfl.experiments.figures.drawing import log_ticks
 
 
 @pytest.fixture
