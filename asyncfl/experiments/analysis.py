@@ -12,7 +12,7 @@ import pandas as pd
 from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.base.files.atomic import write_text
 from asyncfl.experiments.csv_files import MEMBERSHIP, PICTURES, plain, read_csv, write_csv
-from asyncfl.experiments.figures import Figure
+from asyncfl.experiments.figures import Figure, Final
 from asyncfl.experiments.grid import AxisValues, same, select
 from asyncfl.experiments.intervals import over_seeds
 from asyncfl.experiments.run_tables import collect
@@ -54,7 +54,9 @@ def make_tables(experiment: Experiment, scale: Scale, runs: list[tuple[dict[str,
     frames["curves"] = over_seeds(frames["rounds"], axes, by_round=True) if runs else pd.DataFrame()
     frames["final"] = over_seeds(frames["ends"], axes, by_round=False) if runs else pd.DataFrame()
     bounds = [spec.over(spec.grid()).assign(name=name) for name, spec in experiment.bounds.items()]
-    bounds += [of for figure in experiment.all_figures if (of := figure.own_bound(grid)) is not None]
+    for figure in experiment.all_figures:
+        if isinstance(figure, Final) and figure.bound:
+            bounds.append(figure.bound.over(figure.arguments(grid)).assign(name=f"figure {figure.name}"))
     frames["bounds"] = pd.concat(bounds, ignore_index=True) if bounds else pd.DataFrame()
     for name in FRAMES:
         write_csv(frames[name], folder / f"{name}.csv")

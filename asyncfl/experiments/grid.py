@@ -42,28 +42,28 @@ class NotRunError(MissingError):
     """A part of the experiment that this scale leaves out."""
 
 
-class Names(NamedTuple):
+class Reference(NamedTuple):
     """Annotation of a field that names an axis, values of axes, or a measured column."""
 
     what: str
     """`axis` | `where`: axis -> value or values | `value`: of the axis `along` | `rounds`, `ends`: column there."""
 
 
-AxisName = Annotated[str, Names("axis")]
+AxisName = Annotated[str, Reference("axis")]
 
 
-class Referring(Described):
-    """A part of an experiment that names axes and columns by fields annotated with `Names`."""
+class ExperimentPart(Described):
+    """A part of an experiment that names axes and columns by fields annotated with `Reference`."""
 
-    where: Annotated[Where, Names("where")] = Field(default_factory=dict)
+    where: Annotated[Where, Reference("where")] = Field(default_factory=dict)
     """Axis -> value (or list of values): only this part of the grid."""
 
-    def _named(self, *what: str) -> list[tuple[str, str, Any]]:
+    def _references(self, *what: str) -> list[tuple[str, str, Any]]:
         return [
             (field, about.what, value)
             for field, info in type(self).model_fields.items()
             for about in info.metadata
-            if isinstance(about, Names) and about.what in what and (value := getattr(self, field)) is not None
+            if isinstance(about, Reference) and about.what in what and (value := getattr(self, field)) is not None
         ]
 
     @property
@@ -71,20 +71,22 @@ class Referring(Described):
         """(field, axis) of each axis that it names."""
         return [
             (field, axis)
-            for field, what, named in self._named("axis", "where")
+            for field, what, named in self._references("axis", "where")
             for axis in (named if what == "where" else [named])
         ]
 
     @property
     def values_named(self) -> list[tuple[str, str, Any]]:
         """(field, axis, value) of each axis value that it names."""
-        fixed = [(field, axis, v) for field, _, of in self._named("where") for axis in of for v in several(of[axis])]
-        return fixed + [(field, getattr(self, "along", ""), value) for field, _, value in self._named("value")]
+        fixed = [
+            (field, axis, v) for field, _, of in self._references("where") for axis in of for v in several(of[axis])
+        ]
+        return fixed + [(field, getattr(self, "along", ""), value) for field, _, value in self._references("value")]
 
     @property
     def columns_named(self) -> list[tuple[str, str, str]]:
         """(field, table: rounds or ends, column) of each measured column that it names."""
-        return self._named("rounds", "ends")
+        return self._references("rounds", "ends")
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from asyncfl.experiments.bounds import first_fault
 from asyncfl.experiments.cells import Cell, cells, recording_fault
 from asyncfl.experiments.claims.base import ClaimBase
 from asyncfl.experiments.columns import TARGETS, is_known, measured_columns
+from asyncfl.experiments.figures import Final
 from asyncfl.experiments.figures.base import FigureBase
-from asyncfl.experiments.grid import AxisValues, Referring
+from asyncfl.experiments.grid import AxisValues, ExperimentPart
 from asyncfl.experiments.spec import SCALES, Experiment, is_number, place_in_variant
 from asyncfl.experiments.table import Table
 from asyncfl.scenario import Scenario
@@ -207,7 +208,7 @@ def reference_faults(
         if message := first_fault(bounds, bounds.grid()) or "":
             yield Fault(f"bounds.{name}", message)
     figures = {"figure": experiment.figure} if experiment.figure else {}
-    parts: dict[str, Referring] = {**figures}
+    parts: dict[str, ExperimentPart] = {**figures}
     for place, of in (
         ("figures", experiment.figures),
         ("tables", experiment.tables),
@@ -220,7 +221,7 @@ def reference_faults(
 
 
 def _part_faults(
-    part: Referring, experiment: Experiment, grid: AxisValues, columns: Columns, rounds: int | None
+    part: ExperimentPart, experiment: Experiment, grid: AxisValues, columns: Columns, rounds: int | None
 ) -> Iterator[Fault]:
     is_claim, is_figure = isinstance(part, ClaimBase), isinstance(part, FigureBase)
     bound = part.bound if isinstance(part, ClaimBase) else part.bound_named if isinstance(part, FigureBase) else None
@@ -252,11 +253,11 @@ def _part_faults(
                 yield Fault(field, f"there is no round {number}; the runs end at round {rounds}")
     elif is_figure or isinstance(part, Table):
         yield from _loose_axes(part, grid, "x, hue nor panels" if is_figure else "rows nor columns")
-    if isinstance(part, FigureBase) and (message := part.own_bound_fault(grid)):
+    if isinstance(part, Final) and part.bound and (message := first_fault(part.bound, part.arguments(grid))):
         yield Fault("bound", message)
 
 
-def _loose_axes(part: Referring, axes: AxisValues, drawn: str) -> Iterator[Fault]:
+def _loose_axes(part: ExperimentPart, axes: AxisValues, drawn: str) -> Iterator[Fault]:
     """Yield axes with several values that a figure or table does not show; none where one is misspelt."""
     if any(axis not in axes for _, axis in part.axes_named):
         return

@@ -14,7 +14,7 @@ from asyncfl.experiments.covering import CoveredFactors
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Looks
 from asyncfl.experiments.figures import Figure
 from asyncfl.experiments.files import MOST_LOOKS
-from asyncfl.experiments.grid import Names, Referring, several
+from asyncfl.experiments.grid import ExperimentPart, Reference, several
 from asyncfl.experiments.table import Table
 from asyncfl.experiments.target import Target
 from asyncfl.scenario import MOST_SEEDS
@@ -67,10 +67,10 @@ class MembershipInference(Described):
     """Shadow models that are trained for each attacked upload."""
 
 
-class CellSeeds(Referring):
+class CellSeeds(ExperimentPart):
     """Seeds of some cells at full scale."""
 
-    where: Annotated[dict[str, Any], Names("where")]
+    where: Annotated[dict[str, Any], Reference("where")]
     """Axis or variant -> value or label, or a list of several."""
     seeds: Seeds
 

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from asyncfl.base.quantities import NONE, with_interval
 from asyncfl.experiments.columns import unit_of
-from asyncfl.experiments.grid import AxisName, AxisValues, Names, Referring, Where, restricted, select
+from asyncfl.experiments.grid import AxisName, AxisValues, ExperimentPart, Reference, Where, restricted, select
 from asyncfl.experiments.intervals import convention
 from asyncfl.experiments.labels import axis_label, column_label, end_label, value_label
 
@@ -18,7 +18,7 @@ DUST = 1e-12
 """Share of a mean below which an interval is rounding of equal values."""
 
 
-class Table(Referring):
+class Table(ExperimentPart):
     """Final values as a table: mean and half of the 95 % interval over seeds."""
 
     name: str = Field(default="table", pattern=r"^[a-z0-9_]+$")
@@ -26,7 +26,7 @@ class Table(Referring):
     """Column of the values after the last round."""
     rows: AxisName
     """Axis down the side."""
-    columns: Annotated[str | None, Names("axis")] = None
+    columns: Annotated[str | None, Reference("axis")] = None
     """Axis across the top."""
     values: tuple[str, ...] = ()
     """Columns of the values that stand across the top, instead of `value` and of an axis."""

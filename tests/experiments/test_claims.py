@@ -81,12 +81,6 @@ def test_claims_that_cannot_be_judged_are_refused():
         TypeAdapter(Claim).validate_python({"says": "so", "check": "alike", **PAIR, "margin": 0})
 
 
-def test_order_with_ties_asks_every_step_not_to_reverse():
-    # the middle step rises by 2 sd; three seeds do not see that, but they do not show the order either
-    reversal = grid({1: 3.0, 2: 1.0, 3: 1.4, 4: 0.2}, shared=False, seeds=3)
-    assert answer({**ORDER, "strict": False}, reversal) == "not decided"
-
-
 def crossing(early_gap, late_gap, diverged=()):
     """Curve 25 minus curve 20 is `early_gap` in rounds 1..5 and `late_gap` in rounds 6..10, but for a little."""
     rows = [

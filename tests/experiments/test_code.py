@@ -69,15 +69,6 @@ def test_the_analysis_is_no_part_of_a_run():
     assert not [name for name in reached if name.startswith(("asyncfl.experiments", "asyncfl.cli."))]
 
 
-def test_a_users_own_component_counts(tmp_path, monkeypatch):
-    (tmp_path / "own_privacy.py").write_text(
-        "from asyncfl.privacy import NoPrivacy\n\nclass Mine(NoPrivacy):\n    kind: str = 'own_privacy:Mine'\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    own = Scenario.read({**PLAIN, "privacy": {"kind": "own_privacy:Mine"}})
-    assert code_digest(own) != code_digest(Scenario.read(PLAIN))
-
-
 def test_modules_beside_a_users_component_count(tmp_path, monkeypatch):
     (tmp_path / "own_helped.py").write_text(
         "from asyncfl.privacy import NoPrivacy\nfrom own_helper import KIND\n\n"

@@ -1,7 +1,6 @@
 """Cells that get more seeds, and answers of the whole engine where the truth is known."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,9 +8,8 @@ import pandas as pd
 import pytest
 
 from asyncfl.base.errors import ScenarioError
-from asyncfl.experiments import next_looks as looks_module
 from asyncfl.experiments.grid import Grid
-from asyncfl.experiments.next_looks import Wish, granted, hours, next_looks, wishes_of
+from asyncfl.experiments.next_looks import Wish, granted, hours, wishes_of
 from asyncfl.experiments.plan import all_cells
 from asyncfl.experiments.spec import Experiment
 from asyncfl.experiments.verdicts import judge
@@ -79,34 +77,6 @@ def test_only_cells_of_open_comparisons_get_more_seeds():
     _, seeds = through_all_looks(of, values)
     assert seeds[:1] + seeds[3:] == [3, 3, 3, 3]
     assert min(seeds[1:3]) > 3
-
-
-def test_the_next_looks_follow_from_the_runs_of_the_last_and_the_hours_left(monkeypatch):
-    of, values, asked = experiment(*CLAIMS), drawn([90, 50, 49.4, 0, 90, 3], 1.0, 4), []
-    looks, at = list(all_cells(of, "full")), of.seeds.looks("full").at
-    look_of = {cell.scenario.digest(): number for number, cells in enumerate(looks) for cell in cells}
-
-    def collected(cells, targets):
-        asked.append([path for _, path in cells])
-        assert [place["privacy.epsilon"] for place, _ in cells] == list(EPSILON)
-        assert targets == of.targets
-        ends = grid(values, [at[look_of[path.name]] for _, path in cells]).ends
-        return {"ends": ends, "rounds": ends}
-
-    def asked_for(counts):
-        return [Path("runs") / looks[look][cell].scenario.digest() for cell, look in enumerate(counts)]
-
-    monkeypatch.setattr(looks_module, "collect", collected)
-    more = [0, 1, 1, 0, 0, 0]
-    assert next_looks({of.name: of}, "full", Path("runs")) == {of.name: more}
-    assert asked == [asked_for([0] * 6)]
-    before = {of.name: [0, 1, 1, 0, 1, 0]}
-    assert next_looks({of.name: of}, "full", Path("runs"), before) == {of.name: [0, 2, 2, 0, 1, 0]}
-    assert asked[1:] == [asked_for(before[of.name])]
-    seconds = looks[1][0].scenario.estimated_cost() - looks[0][0].scenario.estimated_cost()
-    for cells, counts in ((1.99, [0] * 6), (2.01, more)):
-        hours_left = cells * seconds / 3600
-        assert next_looks({of.name: of}, "full", Path("runs"), core_hours=hours_left) == {of.name: counts}
 
 
 def test_a_verdict_is_frozen_whatever_is_added_later():

@@ -51,12 +51,6 @@ def test_a_line_tells_runs_and_time_left() -> None:
     ]
 
 
-def test_existing_runs_count_as_done() -> None:
-    progress = WorkflowProgress(JOBS, {NAMES[1]}, Clock())
-    assert progress.beginning == "3 of 4 runs are there; 1 jobs compute the others"
-    assert progress.finished(NAMES[1]) == f"{'nbafl/fig2':24} [####################] 3 of 3 runs"
-
-
 def record(event: LogEvent | None, level: int = logging.INFO, message: str = "said", **extra: Any) -> logging.LogRecord:
     made = logging.LogRecord("snakemake", level, "", 0, message, None, None)
     for name, value in {"event": event, **extra}.items():

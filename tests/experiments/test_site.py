@@ -140,7 +140,7 @@ def test_estimates_are_counted_in_margins_or_standard_deviations() -> None:
     by_sd = standard(row())
     assert by_sd is not None
     assert (by_sd.estimate, by_sd.low, by_sd.high) == pytest.approx((2, -2, 6))
-    assert (by_sd.unit, by_sd.clipped) == ("sd", False)
+    assert by_sd.unit == "sd"
     by_margin = standard(row(margin=0.02, direction=-1.0))
     assert by_margin is not None
     assert (by_margin.estimate, by_margin.low, by_margin.high) == pytest.approx((-5, -10, 5))
@@ -152,7 +152,7 @@ def test_estimates_are_counted_in_margins_or_standard_deviations() -> None:
 def test_values_without_spread_are_shown_by_their_sign_where_chance_has_no_part() -> None:
     sure = standard(row(kind="deterministic", sd=0.0, low=0.3, high=0.3))
     assert sure is not None
-    assert (sure.estimate, sure.clipped, sure.unit) == (10.0, True, "")
+    assert (sure.estimate, sure.unit) == (10.0, "")
     tie = standard(row(kind="deterministic", sd=0.0, effect=0.2, low=0.2, high=0.2))
     assert tie is not None
     assert tie.estimate == 0.0

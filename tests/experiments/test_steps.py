@@ -48,23 +48,6 @@ def test_outputs_are_the_same_bytes_each_time(tmp_path, experiment, runs):
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
 
 
-def test_a_claim_that_fails_stays_with_its_explanation(tmp_path, new_experiment, runs):
-    claim = {
-        "check": "order",
-        "along": "privacy.epsilon",
-        "direction": "rises",
-        "says": "up",
-        "expected": "fails",
-        "why": "it falls",
-    }
-    experiment = new_experiment(claims=[claim])
-    analyse(experiment, runs, tmp_path / "full" / "nbafl" / "fig2")
-    write_report(tmp_path, {"nbafl/fig2": experiment})
-    page = (tmp_path / "claims.md").read_text()
-    assert "**does not hold**" in page
-    assert "Expected to fail: it falls" in page
-
-
 @pytest.mark.parametrize(
     ("written", "why"), [('"embedded"', "stand-in data"), ('"real", "original": false', "remade data")]
 )
@@ -98,18 +81,6 @@ def test_bounds_need_no_runs_and_are_exact(tmp_path, new_experiment):
     assert (verdict["verdict"], verdict["kind"], verdict["scale"]) == ("holds", "deterministic", "formula")
     assert np.isnan(verdict["p"])
     assert verdict["measured"] == "epsilon 50: 14, 60: 15, 100: 17"  # golden numbers of the theorem
-
-
-def test_a_diverged_cell_is_named_in_figure_and_table(tmp_path, experiment, make_run):
-    losses = {50: 0.7, 60: 0.5, 100: 0.4, float("inf"): 0.3}
-    runs = [
-        ({"privacy.epsilon": e}, make_run(tmp_path / f"{e}", loss, seeds=2, diverged=(0, 1) if e == 50 else (1,)))
-        for e, loss in losses.items()
-    ]
-    analyse(experiment, runs, tmp_path / "out")
-    table = (tmp_path / "out" / "table.md").read_text()
-    assert "| 50 | diverged |" in table
-    assert "(1 diverged)" in table
 
 
 def test_columns_share_a_figure_and_a_table(tmp_path, new_experiment, runs):

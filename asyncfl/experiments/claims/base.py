@@ -21,7 +21,7 @@ from asyncfl.base.quantities import SCALES, quantity
 from asyncfl.experiments.columns import TARGETS, unit_of
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Answer, ClaimEvidence, Comparison, Decision, Kind, Looks
 from asyncfl.experiments.evidence.p_values import Floats, Sample, excess, pair
-from asyncfl.experiments.grid import VALUE, Grid, MissingError, NotRunError, Referring, Where, several
+from asyncfl.experiments.grid import VALUE, ExperimentPart, Grid, MissingError, NotRunError, Where, several
 
 ACCOUNTING = ("epsilon_", "budget_", "sigma_", "exposures_assumed")
 """Prefixes of columns that are computed from what was released: deterministic where all seeds agree."""
@@ -46,7 +46,7 @@ class PointVerdict:
         return self.decision.answer
 
 
-class ClaimBase(Referring):
+class ClaimBase(ExperimentPart):
     """A claim, judged on the runs of an experiment or on one of its bounds."""
 
     check: str

@@ -14,13 +14,13 @@ from asyncfl.experiments.claims.base import Cells, ClaimBase
 from asyncfl.experiments.columns import unit_of
 from asyncfl.experiments.evidence.decision import AllOf, AnyOf, ClaimEvidence, Comparison, Kind
 from asyncfl.experiments.evidence.p_values import Sample
-from asyncfl.experiments.grid import AxisName, Grid, Names, NotRunError, Where
+from asyncfl.experiments.grid import AxisName, Grid, NotRunError, Reference, Where
 from asyncfl.experiments.labels import axis_label, value_label
 
 LISTED = 8
 """Points of an axis up to which all measured values are written out."""
 
-AxisValue = Annotated[Any, Names("value")]
+AxisValue = Annotated[Any, Reference("value")]
 """A value of the axis `along`."""
 
 

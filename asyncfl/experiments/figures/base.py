@@ -20,14 +20,14 @@ from asyncfl.base.quantities import PLAIN, Scale, with_unit
 from asyncfl.experiments.bounds import Bounds
 from asyncfl.experiments.columns import unit_of
 from asyncfl.experiments.figures.drawing import LEAST_TICKS, divided, log_ticks, look_at, scale_in, share_y, take_turns
-from asyncfl.experiments.grid import AxisValues, Names, Referring, Tables, Where, restricted, several
+from asyncfl.experiments.grid import AxisValues, ExperimentPart, Reference, Tables, Where, restricted, several
 from asyncfl.experiments.intervals import drawn_convention
 from asyncfl.experiments.labels import axis_label, end_label, legend_label, value_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-OptionalAxis = Annotated[str | None, Names("axis")]
+OptionalAxis = Annotated[str | None, Reference("axis")]
 TITLE_LETTERS = 10.0
 """Letters of a panel's title to the inch."""
 SIDE_LETTERS, LEGEND_LETTERS = 36, 22
@@ -38,7 +38,7 @@ OUTSIDE = 1.5
 """Inches of a legend beside the axes."""
 
 
-class FigureBase(Referring):
+class FigureBase(ExperimentPart):
     """A figure of an experiment."""
 
     mark: ClassVar[str] = "lines"
@@ -93,14 +93,6 @@ class FigureBase(Referring):
     def axes(self, grid: AxisValues, bounds: Mapping[str, Bounds]) -> AxisValues:
         """Return the axes that the figure is drawn over: those of the runs, or those of its entry of `bounds`."""
         return grid if self.bound_named is None else bounds[self.bound_named].grid()
-
-    def own_bound(self, grid: AxisValues) -> pd.DataFrame | None:
-        """Return values of a bound that is drawn beside measured ones, over `grid`; None: there is none."""
-        return None
-
-    def own_bound_fault(self, grid: AxisValues) -> str | None:
-        """Return why `own_bound` cannot be computed; None: it can be, or there is none."""
-        return None
 
     def draw(self, grid: AxisValues, tables: Tables, caption: str, title: str, stem: Path) -> list[Path]:
         """Write `stem`.svg, .png and .pdf and return their paths.
@@ -177,17 +169,10 @@ class PanelFigure(FigureBase):
         elif isinstance(locator := axis.yaxis.get_major_locator(), MaxNLocator):
             locator.set_params(min_n_ticks=LEAST_TICKS)
 
-    def overlaid(self, grid: AxisValues, tables: Tables) -> tuple[PanelFigure, AxisValues, Tables, str | None]:
-        """Return the figure that is drawn, its grid and tables, and the words at the y axis (None: the column's)."""
-        return self, grid, tables, None
-
-    def draw_page(self, grid: AxisValues, tables: Tables, caption: str, title: str, stem: Path) -> list[Path]:
-        figure, grid, tables, y_label = self.overlaid(grid, tables)
-        return figure._draw(grid, tables, caption, title, stem, y_label)
-
-    def _draw(
-        self, grid: AxisValues, tables: Tables, caption: str, title: str, stem: Path, y_label: str | None
+    def draw_page(
+        self, grid: AxisValues, tables: Tables, caption: str, title: str, stem: Path, y_label: str | None = None
     ) -> list[Path]:
+        """Draw as `FigureBase.draw_page`. y_label: words at the y axis; None: those of `draw_panel`."""
         panels, further = self.panels_of(grid), self.panel_beside()
         # without a legend entry per line a single hue value still needs its look
         hues: list[Any] = list(grid[self.hue]) if self.hue else [None]
@@ -279,13 +264,19 @@ class ColumnFigure(PanelFigure):
         of = [Panel(self.model_copy(update={"y": column}), self.where) for column in self.ys]
         return of or super().panels_of(grid)
 
-    def overlaid(self, grid: AxisValues, tables: Tables) -> tuple[PanelFigure, AxisValues, Tables, str | None]:
+    def draw_page(
+        self, grid: AxisValues, tables: Tables, caption: str, title: str, stem: Path, y_label: str | None = None
+    ) -> list[Path]:
+        if not self.overlay:
+            return super().draw_page(grid, tables, caption, title, stem, y_label)
+        figure, grid, tables, y_label = self.overlaid(grid, tables)
+        return figure.draw_page(grid, tables, caption, title, stem, y_label)
+
+    def overlaid(self, grid: AxisValues, tables: Tables) -> tuple[PanelFigure, AxisValues, Tables, str]:
         """Return a figure of `METRIC` with hue `AXIS`, its grid and tables, and the words at the y axis.
 
         Columns whose labels begin alike, up to a comma, are told apart by the rest.
         """
-        if not self.overlay:
-            return super().overlaid(grid, tables)
         labels = [self.label(y) for y in self.ys]
         heads = {label.partition(", ")[0] for label in labels}
         shared = len(heads) == 1 and all(", " in label for label in labels)

@@ -16,7 +16,7 @@ from asyncfl.experiments.columns import unit_of
 from asyncfl.experiments.evidence.p_values import Floats
 from asyncfl.experiments.figures.base import FigureBase, in_words
 from asyncfl.experiments.figures.drawing import key, rows_of, scale_in
-from asyncfl.experiments.grid import AxisName, AxisValues, Names, Tables, Where, describe, restricted
+from asyncfl.experiments.grid import AxisName, AxisValues, Reference, Tables, Where, describe, restricted
 from asyncfl.experiments.labels import axis_label, end_label, legend_label, value_label
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ class Heatmap(FigureBase):
     """Axis across."""
     rows: AxisName
     """Axis down."""
-    y: Annotated[str, Names("ends")] = "test_accuracy"
+    y: Annotated[str, Reference("ends")] = "test_accuracy"
     """Column of the values after the last round."""
-    against: Annotated[dict[str, Any], Names("where")] = Field(default_factory=dict)
+    against: Annotated[dict[str, Any], Reference("where")] = Field(default_factory=dict)
     """Axis -> value: shown is what is lost against the cell there, its value less this one's; none: the value."""
 
     def is_run(self, grid: AxisValues) -> bool:

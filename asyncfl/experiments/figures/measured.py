@@ -10,7 +10,7 @@ import pandas as pd
 
 from asyncfl.base.figure_style import LETTER, WIDTH
 from asyncfl.base.quantities import with_unit
-from asyncfl.experiments.bounds import ARGUMENTS, Bound, first_fault, rows_of_bound
+from asyncfl.experiments.bounds import ARGUMENTS, Bound, rows_of_bound
 from asyncfl.experiments.evidence.p_values import Floats
 from asyncfl.experiments.figures.base import ColumnFigure, Panel, PanelFigure, in_words
 from asyncfl.experiments.figures.drawing import (
@@ -24,7 +24,7 @@ from asyncfl.experiments.figures.drawing import (
     scale_in,
     spread,
 )
-from asyncfl.experiments.grid import AxisName, AxisValues, Names, Tables, Where, select
+from asyncfl.experiments.grid import AxisName, AxisValues, Reference, Tables, Where, select
 from asyncfl.experiments.labels import axis_label, column_label, value_label
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Final(OverAxis):
     """Column of the values after the last round."""
     log_x: bool = False
     """Logarithmic x axis, for an axis of numbers that range over decades."""
-    limit: Annotated[str | None, Names("ends")] = None
+    limit: Annotated[str | None, Reference("ends")] = None
     """Column of the values after the last round that is drawn beside `y` as a black dashed line, the largest over
     `hue`: a limit that nothing passes, or is to stay below."""
     bound: Bound | None = None
@@ -116,14 +116,8 @@ class Final(OverAxis):
     def legend_is_beside(self, hues: list[Any]) -> bool:
         return super().legend_is_beside(hues) or self.limit is not None
 
-    def own_bound(self, grid: AxisValues) -> pd.DataFrame | None:
-        return None if self.bound is None else self.bound.over(self._arguments(grid)).assign(name=f"figure {self.name}")
-
-    def own_bound_fault(self, grid: AxisValues) -> str | None:
-        return None if self.bound is None else first_fault(self.bound, self._arguments(grid))
-
-    def _arguments(self, grid: AxisValues) -> AxisValues:
-        """Return the axes on x and of the hue that are arguments of the bound."""
+    def arguments(self, grid: AxisValues) -> AxisValues:
+        """Return the axes on x and of the hue that are arguments of `bound`, which is drawn over them."""
         return {axis: grid[axis] for axis in (self.x, self.hue) if axis in ARGUMENTS and axis in grid}
 
     def panels_of(self, grid: AxisValues) -> list[Panel]:

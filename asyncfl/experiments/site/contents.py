@@ -76,19 +76,17 @@ def file_of_paper(key: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in key) + ".html"
 
 
-class Standard(NamedTuple):
+class StandardEstimate(NamedTuple):
     """An estimate and its interval, clipped to -10..10; above 0 the claim is true."""
 
     estimate: float
     low: float
     high: float
-    clipped: bool
-    """Whether the estimate itself lies beyond."""
     unit: str
     """Meaning of 1: `margin`, `sd`, `tolerated share`; empty for values without spread."""
 
 
-def standard(row: Row) -> Standard | None:
+def standard(row: Row) -> StandardEstimate | None:
     """Put the estimate of a claim on a scale that all claims share.
 
     Its distance from the threshold, above 0 where it speaks for the claim, is divided by the margin that the claim
@@ -107,7 +105,7 @@ def standard(row: Row) -> Standard | None:
     distances = np.nan_to_num(distances, posinf=np.inf, neginf=-np.inf)
     scaled = distances / sizes[unit] if unit else np.where(distances == 0, 0.0, np.copysign(np.inf, distances))
     estimate, *ends = np.clip(scaled, -CLIP, CLIP).tolist()
-    return Standard(estimate, min(ends), max(ends), bool(abs(scaled[0]) > CLIP), unit)
+    return StandardEstimate(estimate, min(ends), max(ends), unit)
 
 
 def papers_of(
