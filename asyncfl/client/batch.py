@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Bools, Floats, Vector
 from asyncfl.learning import Job, Learner, Training
 from asyncfl.learning.job import Deadline
 from asyncfl.privacy import Contribution, Noise, PrivacyContext, Scheme, State
@@ -39,7 +38,7 @@ class Assignment:
     """Deadline of a client that trains in real time; None without one."""
 
 
-def work_of(done: Sequence[int | None], epochs: int) -> NDArray[np.float64] | None:
+def work_of(done: Sequence[int | None], epochs: int) -> Floats | None:
     """Compute the (n,) share of a task's `epochs` behind each update, see `Collected.work`. `done`: epochs of each
     task, None for all. Returns None if every task did all epochs."""
     if all(one is None for one in done):
@@ -96,16 +95,16 @@ class Batch:
     """Bytes sent for each upload, with compression."""
     uploads: tuple[Upload, ...] = ()
     """The record of each upload."""
-    attacked: NDArray[np.bool_] = field(init=False)
-    losses: NDArray[np.float64] = field(init=False)
+    attacked: Bools = field(init=False)
+    losses: Floats = field(init=False)
     """(n,) mean training loss of the last local epoch."""
-    norms: NDArray[np.float64] = field(init=False)
+    norms: Floats = field(init=False)
     """(n,) norm before clipping of the vector that the scheme clips (model or update, see `Scheme.clip_target`)."""
-    zeroed: NDArray[np.bool_] = field(init=False)
+    zeroed: Bools = field(init=False)
     """(n,) True if an honest client's payload was not finite and was replaced by zero before the noise."""
-    std: NDArray[np.float64] = field(init=False)
+    std: Floats = field(init=False)
     """(n,) standard deviation of the noise added after training."""
-    sound: NDArray[np.bool_] = field(init=False)
+    sound: Bools = field(init=False)
     """(n,) False if the upload has the wrong length; its row is then meaningless."""
 
     def __post_init__(self) -> None:
@@ -131,28 +130,20 @@ class Batch:
         return loan
 
     @property
-    def asked_std(self) -> NDArray[np.float64]:
+    def asked_std(self) -> Floats:
         """(n,) standard deviation of the noise that the scheme asks for, all draws of a task together. Attackers that
         add no noise are included as if they did."""
         return np.array([noise.upload_std for noise in self.noises])
 
     def record(self) -> None:
         """Make the records of the uploads."""
-        columns = self.assignments, self.contributions, self.releases, self.losses, self.attacked, self.std
+        copied = [(self.copy_of, self.computed_from) if bad else (None, ()) for bad in self.attacked]
+        columns = self.assignments, self.contributions, self.releases, self.losses, self.attacked, self.std, copied
         self.uploads = tuple(
             Upload(
-                assignment.task,
-                assignment.base_version,
-                one,
-                release,
-                self.clip_norm,
-                float(loss),
-                bool(bad),
-                float(added),
-                self.copy_of if bad else None,
-                self.computed_from if bad else (),
+                of.task, of.base_version, one, release, self.clip_norm, float(loss), bool(bad), float(added), *sources
             )
-            for assignment, one, release, loss, bad, added in zip(*columns, strict=True)
+            for of, one, release, loss, bad, added, sources in zip(*columns, strict=True)
         )
 
 

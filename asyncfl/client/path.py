@@ -13,23 +13,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
-from asyncfl.base.streams import Streams
-from asyncfl.client.attack import Attackers, CraftUploads
+from asyncfl.base.messages import Floats, Vector
+from asyncfl.client.attack import CraftUploads
 from asyncfl.client.batch import Assignment, Batch, RunFacts, Stage, TaskObserver
 from asyncfl.client.clip import ClipPayloads, Measure
 from asyncfl.client.compress import Compress
-from asyncfl.client.compression import Compression
 from asyncfl.client.noise import AddAttackersNoise, AddNoise
 from asyncfl.client.poison import Poison
 from asyncfl.client.shuffle import Shuffle
 from asyncfl.client.train import Train
-from asyncfl.data import FederatedData
-from asyncfl.learning import Job, Learner, Training
+from asyncfl.learning import Job
 from asyncfl.learning.personal_layers import PersonalLayers
-from asyncfl.privacy import Contribution, PrivacyContext, Scheme
+from asyncfl.privacy import Contribution
 from asyncfl.privacy.ledger.releases import upload_release, usable_norm
 from asyncfl.privacy.release import Upload
 
@@ -37,26 +33,17 @@ from asyncfl.privacy.release import Upload
 class TaskPath(RunFacts):
     """Path of the tasks of one run. The matrix of uploads is reused: it is valid until the next collection."""
 
-    def __init__(
-        self,
-        data: FederatedData,
-        learner: Learner,
-        training: Training,
-        scheme: Scheme,
-        context: PrivacyContext,
-        streams: Streams,
-        attackers: Attackers | None = None,
-        compression: Compression | None = None,
-    ) -> None:
-        """See `RunFacts`."""
-        super().__init__(data, learner, training, scheme, context, streams, attackers, compression)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.observer: TaskObserver | None = None
         """Observer of each collection; None for none."""
         self._poison, self._train, self._clip = Poison(self), Train(self), ClipPayloads(self)
         self.personal: PersonalLayers | None = self._train.personal
         """Personal layers of each client; None if all layers are shared."""
-        self.compressor = None if compression is None or compression.off else Compress(self, compression)
-        self.every_task = scheme.needs_every_task or self.personal is not None
+        self.compressor: Compress | None = None
+        if self.compression is not None and not self.compression.off:
+            self.compressor = Compress(self, self.compression)
+        self.every_task = self.scheme.needs_every_task or self.personal is not None
         """Whether each task is trained when its training ends on the clock, even if its update is never used: the
         scheme learns from every task, or clients have personal layers, which each task changes."""
         self._alone: tuple[Stage, ...] = self._poison, self._train, Measure(self)
@@ -66,11 +53,11 @@ class TaskPath(RunFacts):
             CraftUploads(self, self._train.accuracies),
             AddAttackersNoise(self),
             *([] if self.compressor is None else [self.compressor]),
-            *([] if scheme.mixing_node is None else [Shuffle(self)]),
+            *([] if self.scheme.mixing_node is None else [Shuffle(self)]),
         ]
         self._ready: dict[int, Batch] = {}
         self._collections = 0
-        self._rows = np.empty((0, learner.n_parameters), dtype=np.float32)
+        self._rows = np.empty((0, self.learner.n_parameters), dtype=np.float32)
 
     def carry_out(self, assignments: Sequence[Assignment], version: int, current: Vector) -> Batch:
         """Train the tasks of `assignments` and return the batch of their uploads. `version` with parameters `current`
@@ -132,10 +119,10 @@ class TaskPath(RunFacts):
         """Return the training job of an honest client's task."""
         return self._poison.job(assignment)
 
-    def clip_norm(self, norms: NDArray[np.float64]) -> float | None:
+    def clip_norm(self, norms: Floats) -> float | None:
         """See `ClipPayloads.clip_norm`."""
         return self._clip.clip_norm(norms)
 
-    def scores(self, client: int, turn: int, models: Vector, layers: Vector | None = None) -> NDArray[np.float64]:
+    def scores(self, client: int, turn: int, models: Vector, layers: Vector | None = None) -> Floats:
         """See `Train.scores`."""
         return self._train.scores(client, turn, models, layers)

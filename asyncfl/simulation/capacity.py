@@ -149,14 +149,9 @@ class Workers:
         """Wait for a place. Returns the place, to be passed to `leave`; None if the client went offline before."""
         if self._places is None:
             return UNLIMITED
-        env, place = self._clock.env, self._places.request()
-        until_s = self._clock.world.presence.next_change(client, env.now)
-        if place.triggered:
-            return place
-        if until_s == math.inf:
-            yield place
-            return place
-        yield place | self._clock.until(until_s)
+        place, until_s = self._places.request(), self._clock.world.presence.next_change(client, self._clock.env.now)
+        if not place.triggered:
+            yield place if until_s == math.inf else place | self._clock.until(until_s)
         if place.triggered:
             return place
         place.cancel()
@@ -167,12 +162,8 @@ class Workers:
         if self._places is None:
             return
         if self._turnaround_s > 0:
-            self._clock.later(self._turnaround_s, partial(self._free, place))
+            self._clock.later(self._turnaround_s, partial(self._places.release, place))
         else:
-            self._free(place)
-
-    def _free(self, place: Any) -> None:
-        if self._places is not None:
             self._places.release(place)
 
 

@@ -8,12 +8,10 @@ never used.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from asyncfl.base.messages import Collect, Collected, RequestScores, Vector
+from asyncfl.base.messages import Collect, Collected, Floats, RequestScores, Vector
 from asyncfl.client import Assignment, Attackers, work_of
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation
@@ -56,11 +54,6 @@ class SimulatedClients:
         if self.every_task:
             task.base = self.server.tasks.model(task.base_version)
 
-    def begun(self) -> None:
-        """Draw the attackers among the tasks that have just begun together."""
-        if self.attackers is not None:
-            self.attackers.draw()
-
     def speed(self, task: TaskRecord) -> float:
         """Return the factor by which the client is faster than usual (flooding)."""
         return 1.0 if self.attackers is None else self.attackers.speed(task.number, task.client)
@@ -70,7 +63,7 @@ class SimulatedClients:
         if not self.every_task:
             return
         self.trained += 1
-        self._train(task)
+        self.train(task)
         task.trained, task.base = True, None
         if task.number not in self.server.tasks:
             # The server gave the task up, or banned its client, during the training.
@@ -79,20 +72,20 @@ class SimulatedClients:
     def collect(self, time_s: float, action: Collect) -> Collected:
         """Return the updates of a buffer; models of length 0 without training."""
         tasks = self.server.tasks.collect(action.tasks)
-        nothing = np.empty((len(tasks), 0), dtype=np.float32)
-        return Collected(time_s, action.tasks, nothing, np.zeros(len(tasks)), work=self._work(tasks))
+        work = work_of([task.epochs for task in tasks], self.load.epochs)
+        return Collected(
+            time_s, action.tasks, np.empty((len(tasks), 0), dtype=np.float32), np.zeros(len(tasks)), work=work
+        )
 
     def scoring_begins(self, client: int) -> None:
         """Called when the client begins to evaluate models."""
 
-    def score(self, request: RequestScores, turn: int) -> NDArray[np.float64] | None:
+    def score(self, request: RequestScores, turn: int) -> Floats | None:
         """Return the client's (n_models,) scores; None without training. `turn`: number of its requests before."""
         return None
 
-    def _work(self, tasks: Sequence[TaskRecord]) -> NDArray[np.float64] | None:
-        return work_of([task.epochs for task in tasks], self.load.epochs)
-
-    def _train(self, task: TaskRecord) -> None:
+    def train(self, task: TaskRecord) -> None:
+        """Train a task ahead of its collection."""
         raise NotImplementedError
 
     def drop(self, task: TaskRecord) -> None:
@@ -104,7 +97,7 @@ class TrainingClients(SimulatedClients):
     """Clients that train, attack and score. Their uploads are recorded in `Federation.releases`."""
 
     def __init__(self, federation: Federation, server: Server) -> None:
-        scenario = federation.resolved.scenario
+        scenario, self.path = federation.resolved.scenario, federation.path
         super().__init__(
             server,
             Workload.of(scenario, federation.data.sizes),
@@ -112,11 +105,10 @@ class TrainingClients(SimulatedClients):
             budgets=federation.budget_tracker(),
             scoring=scenario.protocol.scoring,
         )
-        self.federation = federation
-        self.path = federation.path
         self.every_task = self.path.every_task
         if self.attackers is not None:
             self.attackers.server = server.rehearse
+        self._releases, self._streams = federation.releases, federation.resolved.streams
         self._reports_losses = scenario.reports_losses
         self._last: dict[int, tuple[int, int, int]] = {}
         """Client -> number, base version and turn of its last collected task."""
@@ -125,18 +117,15 @@ class TrainingClients(SimulatedClients):
         self.seconds = 0.0
         """Wall-clock seconds spent on training and scoring so far."""
 
-    def _train(self, task: TaskRecord) -> None:
+    def train(self, task: TaskRecord) -> None:
         began = time.perf_counter()
         if task.base is None:
             raise ValueError(f"the base model of task {task.number} was not kept")
-        self.path.train(self._assignment(task, task.base))
+        self.path.train(_assignment(task, task.base))
         self.seconds += time.perf_counter() - began
 
     def drop(self, task: TaskRecord) -> None:
-        self.federation.releases.dropped(self.path.drop(task.number))
-
-    def _assignment(self, task: TaskRecord, base: Vector) -> Assignment:
-        return Assignment(task.number, task.client, task.base_version, base, task.turn, task.epochs)
+        self._releases.dropped(self.path.drop(task.number))
 
     def collect(self, time_s: float, action: Collect) -> Collected:
         began = time.perf_counter()
@@ -145,10 +134,11 @@ class TrainingClients(SimulatedClients):
         if not self.every_task:
             self.trained += len(tasks)
         bases = {one: table.model(one) for one in {version, *(task.base_version for task in tasks)}}
-        assignments = [self._assignment(task, bases[task.base_version]) for task in tasks]
-        payloads = self.path.carry_out(assignments, version, bases[version])
-        self.federation.releases.collected(payloads.uploads)
-        self.zeroed = [tasks[row] for row in np.flatnonzero(payloads.zeroed).tolist()]
+        made = self.path.carry_out(
+            [_assignment(task, bases[task.base_version]) for task in tasks], version, bases[version]
+        )
+        self._releases.collected(made.uploads)
+        self.zeroed = [tasks[row] for row in np.flatnonzero(made.zeroed).tolist()]
         for task in tasks:
             task.trained = False
             self._last[task.client] = task.number, task.base_version, task.turn
@@ -156,24 +146,27 @@ class TrainingClients(SimulatedClients):
         return Collected(
             time_s,
             action.tasks,
-            payloads.models,
-            payloads.losses if self._reports_losses else None,
-            sound=payloads.sound,
-            clip_norm=payloads.clip_norm,
-            upload_std=payloads.asked_std,
-            work=self._work(tasks),
+            made.models,
+            made.losses if self._reports_losses else None,
+            sound=made.sound,
+            clip_norm=made.clip_norm,
+            upload_std=made.asked_std,
+            work=work_of([task.epochs for task in tasks], self.load.epochs),
         )
 
     def scoring_begins(self, client: int) -> None:
         personal = self.path.personal
         self._scores_with[client] = None if personal is None else personal.of(client)
 
-    def score(self, request: RequestScores, turn: int) -> NDArray[np.float64]:
-        began = time.perf_counter()
-        path, client, streams = self.path, request.client, self.federation.resolved.streams
-        scores = path.scores(client, turn, request.models, self._scores_with.pop(client, None))
+    def score(self, request: RequestScores, turn: int) -> Floats:
+        began, client = time.perf_counter(), request.client
+        scores = self.path.scores(client, turn, request.models, self._scores_with.pop(client, None))
         number, base_version, turn = self._last.get(client, (-1, self.server.version, 0))
         if self.attackers is not None and self.attackers.attacks(number, client, base_version, turn):
-            scores = self.attackers.threats.lie(scores, streams.generator("lies", client, turn))
+            scores = self.attackers.threats.lie(scores, self._streams.generator("lies", client, turn))
         self.seconds += time.perf_counter() - began
         return scores
+
+
+def _assignment(task: TaskRecord, base: Vector) -> Assignment:
+    return Assignment(task.number, task.client, task.base_version, base, task.turn, task.epochs)

@@ -78,7 +78,7 @@ class Clock(EventLog):
             self._failure = error
             raise
 
-    def later(self, delay_s: float, do: Callable[[], None]) -> None:
+    def later(self, delay_s: float, do: Callable[[], object]) -> None:
         """Call `do` after `delay_s` seconds. Cheaper than a process."""
         event = self.env.timeout(delay_s)
         if event.callbacks is not None:

@@ -351,7 +351,8 @@ class Driver(ActionExecutor):
         return self.processes.dispatch(action)
 
     def _begun(self) -> None:
-        self.clients.begun()
+        if self.clients.attackers is not None:
+            self.clients.attackers.draw()
 
     def _forget(self, task: TaskRecord) -> None:
         if task.trained:

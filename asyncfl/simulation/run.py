@@ -9,6 +9,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -53,10 +54,13 @@ class SimulatedRuns:
         scenario = resolved.scenario
         if scenario.data.own is not None:  # may lie in memory already, or be larger than it
             return data_of(scenario, resolved.streams)
-        about = [scenario.data.model_dump(mode="json"), scenario.data.resolve_source(), scenario.data.content_digest()]
-        key = json.dumps(
-            [about, scenario.defence.root_samples, resolved.seed, scenario.seeding.model_dump(mode="json")]
+        about = (
+            scenario.data.resolve_source(),
+            scenario.data.content_digest(),
+            scenario.defence.root_samples,
+            resolved.seed,
         )
+        key = json.dumps([scenario.data.model_dump(mode="json"), scenario.seeding.model_dump(mode="json"), *about])
         if key not in self._data:
             data = data_of(scenario, resolved.streams)
             if sum(one.images.nbytes + one.test_images.nbytes for one in [*self._data.values(), data]) > KEPT_BYTES:
@@ -109,15 +113,8 @@ def simulate_seed(
         federation = around(federation)
     scenario, streams = federation.resolved.scenario, federation.resolved.streams
     data = federation.data
-    log.info(
-        "seed %d: %d clients hold %d samples of %s, tested on %d; %s",
-        seed,
-        data.clients,
-        len(data.labels),
-        data.provenance,
-        len(data.test_labels),
-        federation.learner.log_line,
-    )
+    sizes = seed, data.clients, len(data.labels), data.provenance, len(data.test_labels)
+    log.info("seed %d: %d clients hold %d samples of %s, tested on %d; %s", *sizes, federation.learner.log_line)
     server: Server = Server(federation.plan)
     recording = None
     if scenario.evaluation.record != "none":
@@ -126,7 +123,7 @@ def simulate_seed(
     clients = TrainingClients(federation, server)
     rounds, recorder = RoundRecorder(scenario, seed, federation, progress), Recorder(seed)
     if watch is not None:
-        rounds.progress = _watched(rounds, recorder, watch)
+        rounds.progress = partial(_watched, rounds, recorder, watch, progress)
     is_prepared = time.perf_counter()
     driver = Driver(
         server,
@@ -148,18 +145,6 @@ def simulate_seed(
     versions = len(rounds.rows) - 1
     log.info("seed %d: %s after %d versions, %d tasks trained; %s", seed, run.stopped, versions, run.trained, parts)
     return run
-
-
-def _watched(rounds: RoundRecorder, recorder: Recorder, watch: Watch) -> Progress:
-    """Return a progress callback that calls the one of `rounds`, and then `watch`."""
-    progress = rounds.progress
-
-    def tell(row: Row) -> None:
-        if progress is not None:
-            progress(row)
-        watch(row["version"], lambda: {"rounds": table_of_rounds(rounds.rows), "events": recorder.table()})
-
-    return tell
 
 
 def simulate_clock(
@@ -196,3 +181,9 @@ def _seed_run(driver: Driver, rounds: RoundRecorder, stopped: str) -> SeedRun:
     clients, events = driver.clients, driver.clock.recorder.table()
     spent = None if clients.budgets is None else driver.processes.spent
     return seed_run(driver, rounds, stopped, events, clients.trained, clients.load.samples, spent, clients.attackers)
+
+
+def _watched(rounds: RoundRecorder, recorder: Recorder, watch: Watch, progress: Progress | None, row: Row) -> None:
+    if progress is not None:
+        progress(row)
+    watch(row["version"], lambda: {"rounds": table_of_rounds(rounds.rows), "events": recorder.table()})

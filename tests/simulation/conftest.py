@@ -35,7 +35,7 @@ class Clients(SimulatedClients):
         self.held: set[int] = set()
         """Tasks that were trained ahead and not collected or dropped yet."""
 
-    def _train(self, task: TaskRecord) -> None:
+    def train(self, task: TaskRecord) -> None:
         assert task.base is not None
         self.held.add(task.number)
 
