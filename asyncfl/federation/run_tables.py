@@ -7,14 +7,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from asyncfl.base.columns import PerClientTable, schema_of
+from asyncfl.base.messages import Floats, Ints
 from asyncfl.defences.quality import COUNTS
 from asyncfl.federation.round_recorder import table_of_rounds
 from asyncfl.federation.seed_run import SeedRun
+from asyncfl.trace import Kind
+from asyncfl.trace.query import select
 from asyncfl.trace.tasks import tasks_of
 from asyncfl.world.world import Power
+
+CONTEXT = ("clients", "participants", "rounds", "smallest_samples", "exposures")
+"""Facts about the noise calibration in the summary. The scenario and the learner tell the others."""
 
 
 def rounds_table(run: SeedRun) -> pa.Table:
@@ -52,36 +57,27 @@ def clients_table(run: SeedRun) -> pa.Table:
     """
     clients = len(run.sizes)
 
-    def events(kind: str) -> pa.Table:
-        return run.events.filter(pc.equal(run.events["kind"].cast(pa.string()), kind))
+    def events(kind: Kind) -> pa.Table:
+        return select(run.events, kinds=[kind])
 
-    def number(chosen: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def count(chosen: pa.Table) -> Ints:
         return np.bincount(chosen["client"].to_numpy(), minlength=clients).astype(np.int64)
 
-    def count(kind: str) -> np.ndarray[Any, np.dtype[np.int64]]:
-        return number(events(kind))
-
-    def theirs(chosen: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def malicious(chosen: pa.Table) -> Ints:
         of, values = ("client", run.attackers) if run.drawn is None else ("task", run.drawn)
-        return number(chosen.filter(np.isin(chosen[of].to_numpy(), values)))
+        return count(chosen.filter(np.isin(chosen[of].to_numpy(), values)))
 
-    uploads, aggregated = events("uploaded"), events("aggregated")
+    def column(values: dict[int, Any], nothing: float) -> Any:
+        found = np.full(clients, nothing)
+        found[list(values)] = list(values.values())
+        return found
+
+    uploads, aggregated = events(Kind.UPLOADED), events(Kind.AGGREGATED)
     used = aggregated.filter(pc.greater(aggregated["weight"], 0.0))
-
-    def overheard(held: dict[int, int]) -> np.ndarray[Any, np.dtype[np.int64]]:
-        column = np.zeros(clients, dtype=np.int64)
-        column[list(held)] = list(held.values())
-        return column
-
     train_loss = np.full(clients, np.nan)
     trained = run.uploads.at(run.uploads.rows[1])  # ordered by task, so that the last task of a client counts
     trained = trained.at(np.flatnonzero(trained.table["loss"].is_valid().to_numpy()))
     train_loss[trained.column("contribution.client")] = trained.column("loss")
-
-    spent_s = np.full(clients, np.nan)
-    for client, time_s in (run.spent or {}).items():
-        spent_s[client] = time_s
-
     return pa.table(
         {
             "seed": np.full(clients, run.seed, dtype=np.int64),
@@ -89,37 +85,35 @@ def clients_table(run: SeedRun) -> pa.Table:
             **({"domain": list(run.domains)} if run.domains else {}),
             "samples": run.sizes.astype(np.int64),
             "attacker": np.isin(np.arange(clients), run.attackers),
-            "banned": count("banned") > 0,
-            "tasks": count("dispatched"),
-            "uploads": number(uploads),
-            "malicious_uploads": theirs(uploads),
-            "aggregated": number(aggregated),
-            "used": number(used),
-            "malicious_used": theirs(used),
-            "flagged": count("flagged"),
-            "discarded": count("discarded"),
+            "banned": count(events(Kind.BANNED)) > 0,
+            "tasks": count(events(Kind.DISPATCHED)),
+            "uploads": count(uploads),
+            "malicious_uploads": malicious(uploads),
+            "aggregated": count(aggregated),
+            "used": count(used),
+            "malicious_used": malicious(used),
+            "flagged": count(events(Kind.FLAGGED)),
+            "discarded": count(events(Kind.DISCARDED)),
             "train_loss": train_loss,
-            "exposures_up": overheard(run.traffic.overheard_up),
-            "exposures_down": overheard(run.traffic.overheard_down),
-            **({} if run.spent is None else {"budget_spent_s": spent_s}),
+            "exposures_up": column(run.traffic.overheard_up, 0),
+            "exposures_down": column(run.traffic.overheard_down, 0),
+            **({} if run.spent is None else {"budget_spent_s": column(run.spent, np.nan)}),
             **({} if run.power is None else energy(run.events, clients, run.power)),
         }
     )
 
 
-CONTEXT = ("clients", "participants", "rounds", "smallest_samples", "exposures")
-"""Facts about the noise calibration in the summary. The scenario and the learner tell the others."""
-
-
 def seed_summary(run: SeedRun) -> dict[str, Any]:
     """Return the summary of a seed: plain values, the same each time."""
     begun = sum(run.fates.values())
-    up = run.traffic.overheard_up
+    last = run.rounds[-1] if run.rounds else {"version": 0, "time_s": 0.0}
+    spent = [] if run.spent is None else [*run.spent.values()]
+    budgets = {"spent": len(spent), "first_s": min(spent, default=None), "last_s": max(spent, default=None)}
     return {
         "stopped": run.stopped,
         "diverged": run.diverged,
-        "versions": run.rounds[-1]["version"] if run.rounds else 0,
-        "virtual_s": run.rounds[-1]["time_s"] if run.rounds else 0.0,
+        "versions": last["version"],
+        "virtual_s": last["time_s"],
         "fates": run.fates,
         "tasks": {
             "begun": begun,
@@ -131,25 +125,16 @@ def seed_summary(run: SeedRun) -> dict[str, Any]:
         "exposures": {
             "assumed": None if run.context is None else run.context.exposures,
             "calibration": [] if run.resolved is None else list(run.resolved.calibration),
-            "uplink_most_overheard_client": max(up.values(), default=0),
+            "uplink_most_overheard_client": max(run.traffic.overheard_up.values(), default=0),
             "downlink_versions": len(run.traffic.overheard_versions),
         },
         "detection": _detection(run),
-        **({} if run.spent is None else {"budgets": _budgets(run.spent)}),
+        **({} if run.spent is None else {"budgets": budgets}),
         "context": None if run.context is None else {name: getattr(run.context, name) for name in CONTEXT},
         "data": run.data,
         "learner": run.learner,
         "notes": run.notes,
         **({"noted": run.noted} if run.noted else {}),
-    }
-
-
-def _budgets(spent: dict[int, float]) -> dict[str, Any]:
-    """Return how many clients have spent their budgets, and when the first and the last had; None if none has."""
-    return {
-        "spent": len(spent),
-        "first_s": min(spent.values(), default=None),
-        "last_s": max(spent.values(), default=None),
     }
 
 
@@ -160,20 +145,17 @@ def _detection(run: SeedRun) -> dict[str, Any]:
     for row in run.rounds:
         for name in COUNTS:
             total[name] += row[name]
-    accused = total["true_positives"] + total["false_positives"]
-    malicious = total["true_positives"] + total["false_negatives"]
+    right = total["true_positives"]
+    accused, malicious = right + total["false_positives"], right + total["false_negatives"]
     return {
         **total,
         "attackers": len(run.attackers),
-        "precision": total["true_positives"] / accused if accused else None,
-        "recall": total["true_positives"] / malicious if malicious else None,
+        "precision": right / accused if accused else None,
+        "recall": right / malicious if malicious else None,
     }
 
 
-Joules = NDArray[np.float64]
-
-
-def energy(events: pa.Table, clients: int, power: Power) -> dict[str, Joules]:
+def energy(events: pa.Table, clients: int, power: Power) -> dict[str, Floats]:
     """Compute (clients,) joules per column: `energy_compute_j`, `_send_j`, `_receive_j`, `_idle_j`.
 
     `events`: the whole trace of one seed. `power`: watts of a device by activity.
@@ -182,15 +164,14 @@ def energy(events: pa.Table, clients: int, power: Power) -> dict[str, Joules]:
     # A phase without an end lasted until the end of its task or of the run.
     left_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
 
-    def seconds(began_s: NDArray[np.float64], ended_s: NDArray[np.float64]) -> Joules:
+    def seconds(began_s: Floats, ended_s: Floats) -> Floats:
         lasted_s = np.nan_to_num(np.where(np.isnan(ended_s), left_s, ended_s) - began_s)
         return np.bincount(tasks.client, weights=lasted_s, minlength=clients).astype(np.float64)
 
     compute_s = seconds(tasks.training_started_s, tasks.trained_s)
     send_s = seconds(tasks.upload_started_s, tasks.uploaded_s)
     receive_s = seconds(tasks.download_started_s, tasks.downloaded_s)
-    times_s = events["time_s"].to_numpy()
-    idle_s = float(times_s.max(initial=0.0)) - compute_s - send_s - receive_s
+    idle_s = float(events["time_s"].to_numpy().max(initial=0.0)) - compute_s - send_s - receive_s
     return {
         "energy_compute_j": power.compute_w * compute_s,
         "energy_send_j": power.send_w * send_s,

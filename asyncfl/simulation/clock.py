@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Generator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import simpy
 from simpy.events import NORMAL
@@ -78,7 +78,7 @@ class Clock(EventLog):
             self._failure = error
             raise
 
-    def later(self, delay_s: float, do: Callable[[], object]) -> None:
+    def later(self, delay_s: float, do: Callable[[], Any]) -> None:
         """Call `do` after `delay_s` seconds. Cheaper than a process."""
         event = self.env.timeout(delay_s)
         if event.callbacks is not None:
