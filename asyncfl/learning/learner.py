@@ -50,7 +50,7 @@ class Learner(ABC):
         self.layout = model.layout(shape, outputs)
         self.gemm = resolve(training.gemm) if device == "cpu" else "default"
 
-    @property
+    @cached_property
     def n_parameters(self) -> int:
         return self.layout.n_parameters
 
@@ -227,7 +227,7 @@ class Learner(ABC):
         if rows.shape != (n, d) or rows.dtype != np.float32 or not rows.flags.c_contiguous:
             raise ValueError(f"rows must be C-contiguous float32 of shape ({n}, {d}), got {rows.dtype} {rows.shape}")
         for number, job in enumerate(jobs):
-            m = job.samples
+            m = len(job.labels)
             # A client that was stopped has fewer epochs, but at least one.
             epochs = min(len(job.order), self.training.epochs) or self.training.epochs
             wanted = {

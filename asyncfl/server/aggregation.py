@@ -191,42 +191,6 @@ class AggregationResult:
     """Unusual observations of the rule."""
 
 
-class RejectedUpdates:
-    """Counter of the updates rejected since the last sound one.
-
-    A buffer without one sound update may contain attackers only, and is discarded. But if every client sends malformed
-    updates, the model has diverged.
-    """
-
-    def __init__(self, clients: int) -> None:
-        self.clients = clients
-        self._in_succession = 0
-        self._not_finite = 0
-        self._senders: set[int] = set()
-
-    def sound(self) -> None:
-        """Record a sound update."""
-        self._in_succession = self._not_finite = 0
-        self._senders.clear()
-
-    def rejected(self, client: int, *, finite: bool) -> None:
-        """Record that an update of `client` was malformed: not finite, or of the wrong length if `finite`."""
-        self._in_succession += 1
-        self._not_finite += not finite
-        self._senders.add(client)
-
-    def why_stop(self, left: AbstractSet[int]) -> str | None:
-        """Return the reason why no sound update can be expected; None if one may arrive. `left`: clients that are never
-        asked again. Either each client that can still be asked has sent a malformed update since the last sound one, or
-        as many updates as there are clients (at least 20) were malformed in succession."""
-        all_excluded = len(self._senders | left) == self.clients
-        if not (all_excluded or self._in_succession >= max(LEAST_REJECTED, self.clients)):
-            return None
-        if self._not_finite:
-            return f"diverged: the last {self._in_succession} updates were all rejected, {self._not_finite} not finite"
-        return f"no update could be used: the last {self._in_succession} were all of the wrong length"
-
-
 class Aggregation:
     """The current buffer of one server. `samples`: (clients,) training samples of each client."""
 
@@ -240,7 +204,8 @@ class Aggregation:
         self.table = table
         self.samples = samples
         self.observer = observer
-        self.rejected_updates = RejectedUpdates(len(samples))
+        self._malformed: list[tuple[int, bool]] = []
+        """Sender of each update that was rejected since the last sound one, and whether its length was wrong."""
         self.tasks: list[TaskRecord] = []
         """Tasks of the updates in the buffer, in its order."""
         self._requests = 0
@@ -269,15 +234,31 @@ class Aggregation:
         whole = np.ones(len(self.tasks), dtype=bool) if collected.sound is None else collected.sound
         sound = whole & np.isfinite(collected.models).all(axis=1)
         if sound.any():
-            self.rejected_updates.sound()
+            self._malformed = []
         if sound.all():
             return sound, ()
         for row in np.flatnonzero(~sound).tolist():
             task = self.tasks[row]
             actions.append(self.table.settle(task.number, Fate.REJECTED, detail="not finite or of the wrong length"))
-            self.rejected_updates.rejected(task.client, finite=not whole[row])
+            self._malformed.append((task.client, not whole[row]))
         senders = self.clients[~sound]
         return sound, self.defences.strike(senders, np.ones(len(senders), dtype=bool))
+
+    def why_stop(self, left: AbstractSet[int]) -> str | None:
+        """Return the reason why no sound update can be expected; None if one may arrive. `left`: clients that are never
+        asked again.
+
+        A buffer without one sound update may contain attackers only. But the model has diverged if each client that can
+        still be asked has sent a malformed update since the last sound one, or as many updates as there are clients (at
+        least 20) were malformed in succession.
+        """
+        clients, number = len(self.samples), len(self._malformed)
+        all_excluded = len({client for client, _ in self._malformed} | left) == clients
+        if not (all_excluded or number >= max(LEAST_REJECTED, clients)):
+            return None
+        if not_finite := sum(not short for _, short in self._malformed):
+            return f"diverged: the last {number} updates were all rejected, {not_finite} not finite"
+        return f"no update could be used: the last {number} were all of the wrong length"
 
     def fill(
         self, collected: Collected, sound: Bools, banned: tuple[int, ...], version: int, actions: list[Action]

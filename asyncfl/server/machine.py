@@ -141,6 +141,7 @@ class Server:
     def __init__(self, plan: ServerPlan) -> None:
         self.plan = plan
         self.protocol = plan.protocol
+        self._opening = plan.protocol.opening
         self.clients = len(plan.samples)
         self.tasks = TaskTable()
         self.version = 0
@@ -290,7 +291,7 @@ class Server:
         """Take the updates of the buffer and ask for their parameters, if enough have arrived or no more can arrive."""
         if self.phase is not ServerPhase.FILLING or not self._buffer:
             return
-        filling, opening = self._cohorts.filling(len(self._buffer)), self.protocol.opening
+        filling, opening = self._cohorts.filling(len(self._buffer)), self._opening
         if not opening.is_open(filling):
             if filling.coming or self._cohorts.startable:
                 return
@@ -332,7 +333,7 @@ class Server:
         """Return to filling for the same version after a buffer without one usable update, or stop if none can be
         expected."""
         self.phase = ServerPhase.FILLING
-        reason = self.population.why_none_left or self._aggregation.rejected_updates.why_stop(self.population.excluded)
+        reason = self.population.why_none_left or self._aggregation.why_stop(self.population.excluded)
         if reason is not None:
             self._stop(reason, actions)
         else:

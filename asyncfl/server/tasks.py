@@ -167,6 +167,7 @@ class Cohorts:
         clients = population.clients
         self._level, self._at_publish = protocol.dispatch.level(clients), protocol.dispatch.at_publish(clients)
         self._wanted = protocol.dispatch.wanted(clients)
+        self._deadline_s = protocol.opening.seconds
         self._streams = streams
         self._begun_singly = 0
         self._cohorts = 0
@@ -241,7 +242,7 @@ class Cohorts:
         self._cohort = self._coming = self._unreached = 0
         self._enlarge(self._at_publish, version, time_s, actions)
         self.deadline_passed = False
-        if (seconds := self.protocol.opening.seconds) is not None:
+        if (seconds := self._deadline_s) is not None:
             # The deadline is the cohort's, not the version's: a repeated cohort has a deadline of its own.
             actions.append(SetTimer(f"deadline:{self._cohorts - 1}", seconds))
 

@@ -152,6 +152,8 @@ class ClientProcesses:
                 self._ended(task, phase.fails)
                 clock.tell(ClientIdle(clock.env.now, client))
                 return
+            if phase.ends is Kind.UPLOADED:
+                break
         clock.tell(UpdateArrived(clock.env.now, task.number))
 
     def _passes(

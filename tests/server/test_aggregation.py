@@ -26,7 +26,6 @@ from asyncfl.base.messages import (
 from asyncfl.base.streams import Streams
 from asyncfl.defences import Buffer, DefenceContext, Detector, ScoreRequest, Strikes, Verdict, accept_all
 from asyncfl.server import Buffered, DefencePlan, FedAsync, Protocol, Server, ServerPhase, ServerPlan, Sync
-from asyncfl.server.aggregation import RejectedUpdates
 from asyncfl.server.dispatch import ConstantDispatch
 
 
@@ -238,19 +237,3 @@ def test_a_rehearsal_of_nothing_sound_strikes_all_and_moves_nothing() -> None:
         np.array([[np.nan], [3.0]], np.float32), np.zeros(2), None, lambda client, models: models[0]
     )
     assert (half_struck.tolist(), half_model.tolist()) == ([True, False], [3.0])
-
-
-def test_rejected_updates_are_counted_since_the_last_sound_one() -> None:
-    few, many = RejectedUpdates(3), RejectedUpdates(30)
-    for client in (0, 1):
-        few.rejected(client, finite=True)
-    assert few.why_stop(set()) is None
-    assert few.why_stop({2}) == "no update could be used: the last 2 were all of the wrong length"
-    few.sound()
-    few.rejected(2, finite=False)
-    assert few.why_stop(set()) is None
-    for _ in range(29):
-        many.rejected(0, finite=True)
-    assert many.why_stop(set()) is None
-    many.rejected(1, finite=False)
-    assert many.why_stop(set()) == "diverged: the last 30 updates were all rejected, 1 not finite"
