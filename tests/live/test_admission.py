@@ -1,5 +1,6 @@
 """Admission of clients: tokens, numbers, and processes that come back."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -48,3 +49,14 @@ def test_wrong_tokens_models_and_sample_counts_are_refused(said: Hello, why: str
     with pytest.raises(RefusedError, match=why):
         clients.admit(said)
     assert (clients.by_number, clients.by_name, clients.renewed) == ({}, {}, [])
+
+
+def test_a_second_process_is_refused_while_the_first_is_connected() -> None:
+    clients = registry()
+    client: Any = clients.admit(hello("ann"))
+    client.link, client.instance = SimpleNamespace(peer="10.0.0.1:5"), "one"
+    assert clients.admit(hello("ann")) is client
+    with pytest.raises(RefusedError, match=r"client 'ann' is connected already, from 10\.0"):
+        clients.admit(hello("ann", of="two"))
+    client.link = None
+    assert clients.admit(hello("ann", of="two")) is client

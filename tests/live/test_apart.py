@@ -139,47 +139,6 @@ def test_a_client_that_left_may_come_back_with_other_samples(tmp_path: Path) -> 
     whole(run)
 
 
-def test_a_second_process_of_a_client_is_refused_until_the_first_has_died(
-    tmp_path: Path,
-) -> None:
-    told: list[str] = []
-
-    async def scene(table: Table) -> None:
-        first = table.sit("ann")
-        table.sit("bob")
-        await table.until(lambda: table.host.server.version >= 1)
-        own = table.running["ann"]
-        second = table.sit("ann")
-        told.append(await table.running["ann"])
-        assert not second.ended_well
-        # The first dies without a word.
-        own.cancel()
-        await asyncio.gather(own, return_exceptions=True)
-        assert first.over is None
-        table.sit("ann", 33)
-
-    run, table = apart(DESCRIPTION, tmp_path, scene)
-    assert told == ["client 'ann' is connected already, from memory"]
-    assert run.stopped == "all versions published"
-    assert run.sizes[table.host.clients.by_name["ann"].number] == 33
-    whole(run)
-
-
-def test_a_process_replaces_a_connection_that_only_the_server_still_holds(
-    tmp_path: Path,
-) -> None:
-    async def scene(table: Table) -> None:
-        client = table.sit("ann")
-        table.sit("bob")
-        await table.until(lambda: table.host.server.version >= 1 and client._activities)
-        table.cut("ann")
-
-    run, _ = apart(DESCRIPTION, tmp_path, scene)
-    assert run.stopped == "all versions published"
-    assert run.fates["timed_out"] == run.fates["dropped_out"] == 0
-    whole(run)
-
-
 def test_a_client_gives_up_a_missing_server_with_one_message(tmp_path: Path) -> None:
     told: list[str] = []
 
@@ -281,16 +240,6 @@ def test_noise_comes_from_the_clients_secret_unless_the_run_is_shaped(tmp_path: 
     covered = {row["adversary"] for row in rows if row["exact_epsilon"] > 0 and np.isfinite(row["provable"])}
     assert covered.isdisjoint(knowing) == shape
     assert any("can subtract it" in note for note in run.notes) == shape
-
-
-def test_without_noise_one_sample_is_enough(tmp_path: Path) -> None:
-    async def scene(table: Table) -> None:
-        table.sit("ann", 30)
-        table.sit("bob", 1)
-
-    run, _ = apart(DESCRIPTION, tmp_path, scene)
-    assert run.stopped == "all versions published"
-    assert 1 in run.sizes[:2]
 
 
 def test_a_jump_of_a_clients_clock_is_noted_and_the_run_is_whole(

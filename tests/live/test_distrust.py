@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.live.client import LiveClient
 from asyncfl.live.host import Host
 from asyncfl.live.transport import Connect, Connection, EndedError
-from asyncfl.live.vocabulary import Judge, Noted, Report, Task, Trace, Update
+from asyncfl.live.vocabulary import Judge, Report, Task, Update
 from asyncfl.live.wire import encode
 from tests.live.test_live import BUFFERED, SLOW, Scene, held, whole
 
@@ -68,25 +67,6 @@ def test_an_uncompressed_update_is_refused_where_updates_are_compressed() -> Non
     whole(run)
     assert "come packed here (top_k), got float32" in str(liars[0].over)
     assert 0.1 not in {one.loss for one in run.uploads}, "what it told of it"
-
-
-@pytest.mark.parametrize("detail", ["abc", "3 of 3 epochs", "1 of 4 epochs", "0 of 3 epochs"])
-def test_an_invalid_number_of_epochs_is_kept_out_of_the_trace(detail: str) -> None:
-    """The ledger reads it there, of updates that nobody used."""
-    liars: list[LiveClient] = []
-
-    async def lie(host: Host, clients: list[LiveClient], connect: Connect) -> None:
-        while host.server.tasks.begun == 0:
-            await asyncio.sleep(0.001)
-        task = next(iter(host.server.tasks.open.values()))
-        liars.append(next(client for client in clients if client.name == str(task.client)))
-        assert liars[0]._connection is not None
-        await liars[0]._connection.send(encode(Trace(task.number, (Noted(0.0, "trained", detail=detail),))))
-
-    run = held({"world": STEADY, "protocol": BUFFERED | {"buffer": 1}, "training": STOPPED}, lie, shape=True)
-    assert f"ends with its epochs where it was stopped, else nothing is said, got {detail!r}" in str(liars[0].over)
-    assert len(SeedLedger(run).ledger)
-    whole(run)
 
 
 @pytest.mark.parametrize("what", ["task", "request"])

@@ -20,7 +20,7 @@ from asyncfl.live.clock import Terms
 from asyncfl.live.host import Host
 from asyncfl.live.run import local_clients
 from asyncfl.live.transport import BACKLOG, Connect, EndedError, Pipe
-from asyncfl.live.vocabulary import Gone, Hello, Message, Ping, Refused, Update
+from asyncfl.live.vocabulary import Gone, Hello, Message, Ping, Refused
 from asyncfl.live.wire import client_decoder, encode
 from asyncfl.scenario import Scenario
 from asyncfl.trace.query import select
@@ -112,25 +112,6 @@ def test_a_malformed_frame_ends_its_own_connection_with_the_reason_and_no_other(
     assert "has no such token" in reasons
     assert "both sides need the same scenario" in reasons
     assert "version must be 2, got 3; both sides need the same asyncfl" in reasons
-    whole(run)
-
-
-def test_an_answer_to_another_clients_task_is_refused() -> None:
-    liars: list[LiveClient] = []
-
-    async def lie(host: Host, clients: list[LiveClient], connect: Connect) -> None:
-        while host.server.tasks.begun == 0:
-            await asyncio.sleep(0.001)
-        victim = next(iter(host.server.tasks.open.values()))
-        liar = next(client for client in clients if client.name != str(victim.client))
-        liars.append(liar)
-        update = Update(victim.number, None, 0.0, None, ())
-        assert liar._connection is not None
-        await liar._connection.send(encode(update, np.zeros((1, 10), np.float32)))
-
-    run = held({"world": {"device": {"kind": "fixed", "s_per_sample": 1.0}}, "protocol": BUFFERED}, lie, shape=True)
-    assert run.stopped == "all versions published"
-    assert f"got an answer of {liars[0].name}" in str(liars[0].over)
     whole(run)
 
 

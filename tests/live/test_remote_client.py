@@ -170,6 +170,24 @@ def test_a_client_is_welcomed_then_begins_then_is_given_a_task() -> None:
     assert table.live.context.trained == 1
 
 
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (Update(1, 0.5, 0.0, None, ()), "task 1 is client 1's, got an answer of 0"),
+        (Gone(9, "lost_up", ()), "task 9 is not one that client 0 is at"),
+        (Gone(0, "aggregated", ()), "a task of a client does not end 'aggregated'"),
+        (Update(0, 0.5, 0.0, 3.0, ()), "task 0 has a budget of None, got 3.0"),
+        (Update(0, 0.5, 0.0, None, (), 1), "task 0 comes of 1 epochs, and nobody is stopped"),
+        (Trace(0, (Noted(0.0, "trained", detail="1 of 3 epochs"),)), "a training ends with its epochs where"),
+    ],
+)
+def test_answers_that_cannot_be_true_are_refused(answer: Any, why: str) -> None:
+    table = begun("0", "1")
+    with pytest.raises((MessageError, WireError), match=why):
+        table.hear("0", answer, isinstance(answer, Update))
+    assert table.live.clients.by_name["0"].task is not None
+
+
 def test_a_lease_ends_the_task_of_a_client_that_stays_away() -> None:
     table = begun("0", "1")
     client = table.live.clients.by_name["0"]
