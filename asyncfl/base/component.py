@@ -17,8 +17,7 @@ from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationErro
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from asyncfl.base.errors import InputError, nearest, shortened
-from asyncfl.base.own_classes import IMPORT_PATH, describe_exception, own_class
-from asyncfl.base.sources import own_modules
+from asyncfl.base.own_classes import IMPORT_PATH, describe_exception, own_class, own_modules
 
 
 def _exact(schema: Any, model: type[BaseModel]) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -48,12 +47,10 @@ def format_number(value: Any) -> str:
 
 
 def rounded_difference(one: float, other: float) -> float:
-    """Compute `other - one`, rounded to the last digit that `format_number` prints of the larger one."""
-    largest = max(abs(one), abs(other))
-    if isinstance(other - one, int) or not 0 < largest < math.inf:
+    """Compute `other - one` of the numbers as `format_number` prints them."""
+    if isinstance(other - one, int):
         return other - one
-    last = _DIGITS - 1 - math.floor(math.log10(largest))
-    return round(round(other, last) - round(one, last), last)
+    return float(f"{other:.{_DIGITS}g}") - float(f"{one:.{_DIGITS}g}")
 
 
 def print_table(

@@ -142,7 +142,7 @@ def _axes(experiment: Experiment, scale: Scale, cells: pd.DataFrame, figure: Fig
 def data_in_words(provenances: Sequence[str]) -> str:
     """Name each data set of some cells once: those of all cells first, then those of some.
 
-    Each provenance is a list of parts, see `asyncfl.base.sources`.
+    Each provenance is a list of parts, separated by semicolons.
     """
     cells = [text.split("; ") for text in dict.fromkeys(provenances)]
     parts = list(dict.fromkeys(part for cell in cells for part in cell))

@@ -18,7 +18,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from asyncfl.base.component import components_in, own_sources
-from asyncfl.base.sources import file_of, imports, package_of
+from asyncfl.base.own_classes import file_of, imports, package_of
 
 ROOT = "asyncfl.api"
 INSIDE = (

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import asyncfl
-from asyncfl.base.sources import own_modules
+from asyncfl.base.own_classes import own_modules
 
 Write = Callable[[str, str], Path]
 
