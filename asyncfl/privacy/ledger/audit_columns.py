@@ -24,48 +24,43 @@ def with_measured(
     `epsilons`: row -> lower bound, >= 0. `disproved`: rows whose assumed sensitivity the audit refuted by an example.
     Raises KeyError for an unknown row, and ValueError for a proven row in `disproved`.
     """
-    columns: dict[str, list[Any]] = {name: ledger[name].to_pylist() for name in ledger.column_names}
-    keys = zip(columns["seed"], columns["holder"], columns["client"], columns["adversary"], strict=True)
-    places: dict[Row, int] = {key: place for place, key in enumerate(keys)}
-    for row, epsilon in epsilons.items():
-        columns[column_of(by)][places[row]] = epsilon
-    for row in disproved:
-        place = places[row]
-        if columns["status"][place] == "proven":
-            raise ValueError(f"the sensitivity of {row} is proven, but an audit found a counterexample")
-        if columns["status"][place] == "heuristic":
-            columns["status"][place] = "disproved"
-    return _written(ledger, columns)
+    rows = ledger.to_pylist()
+    named = {(row["seed"], row["holder"], row["client"], row["adversary"]): row for row in rows}
+    for key, epsilon in epsilons.items():
+        named[key][column_of(by)] = epsilon
+    for key in disproved:
+        if named[key]["status"] == "proven":
+            raise ValueError(f"the sensitivity of {key} is proven, but an audit found a counterexample")
+        if named[key]["status"] == "heuristic":
+            named[key]["status"] = "disproved"
+    return _judged(rows, ledger.schema)
 
 
 def without_measured(ledger: pa.Table, seed: int, by: Audit = "twins") -> pa.Table:
     """Return `ledger` without the results of one kind of audit of `seed`, and without what only twins can disprove."""
-    columns: dict[str, list[Any]] = {name: ledger[name].to_pylist() for name in ledger.column_names}
-    for place, own in enumerate(columns["seed"]):
-        if own != seed:
-            continue
-        columns[column_of(by)][place] = None
-        if by == "twins" and columns["status"][place] == "disproved":
-            columns["status"][place] = "heuristic"
-    return _written(ledger, columns)
+    rows = ledger.to_pylist()
+    for row in rows:
+        if row["seed"] == seed:
+            row[column_of(by)] = None
+            if by == "twins" and row["status"] == "disproved":
+                row["status"] = "heuristic"
+    return _judged(rows, ledger.schema)
 
 
 def column_of(audit: Audit) -> str:
     return f"measured_by_{audit}"
 
 
-def _written(ledger: pa.Table, columns: Mapping[str, list[Any]]) -> pa.Table:
-    """Return a table of `columns` with `measured` and `claim_holds` updated."""
-
-    def numbers(name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-        return np.array([np.nan if value is None else value for value in columns[name]], dtype=np.float64)
-
-    found = np.fmax.reduce([numbers(column_of(audit)) for audit in AUDITS])
-    status, flags = (np.array(columns[name], dtype=object) for name in ("status", "flags"))
-    claimed, provable, exact = map(numbers, ("claimed_epsilon", "provable", "exact_epsilon"))
-    columns = {
-        **columns,
-        "measured": [None if np.isnan(value) else value for value in found.tolist()],
-        "claim_holds": claim_holds(status, claimed, provable, exact, flags, found).tolist(),
-    }
-    return pa.table({name: pa.array(values, ledger.schema.field(name).type) for name, values in columns.items()})
+def _judged(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
+    """Return a table of `rows` with `measured` and `claim_holds` updated."""
+    for row in rows:
+        found = [row[column_of(audit)] for audit in AUDITS]
+        row["measured"] = max((one for one in found if one is not None), default=None)
+    of = {name: np.array([row[name] for row in rows], dtype=object) for name in schema.names}
+    claimed, provable, exact, measured = (
+        of[name].astype(np.float64) for name in ("claimed_epsilon", "provable", "exact_epsilon", "measured")
+    )
+    held = claim_holds(of["status"], claimed, provable, exact, of["flags"], measured)
+    for row, holds in zip(rows, held.tolist(), strict=True):
+        row["claim_holds"] = holds
+    return pa.Table.from_pylist(rows, schema=schema)
