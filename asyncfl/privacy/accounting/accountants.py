@@ -24,9 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncfl.privacy.accounting.events import MechanismEvent, Neighbours, for_neighbours, merge_equal_events
-from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
+from asyncfl.privacy.accounting.gaussian import Floats, exact_epsilon, squared_mu_of
 
-Floats = NDArray[np.float64]
 Accountant = Literal["basic", "advanced", "rdp", "exact"]
 ACCOUNTANTS: tuple[Accountant, ...] = ("basic", "advanced", "rdp", "exact")
 

@@ -22,9 +22,8 @@ from asyncfl.privacy.accounting.accountants import (
     smallest_epsilon,
 )
 from asyncfl.privacy.accounting.events import MechanismEvent, MechanismName
-from asyncfl.privacy.accounting.gaussian import exact_epsilon
+from asyncfl.privacy.accounting.gaussian import Floats, exact_epsilon
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _FEW_KINDS = 4  # kinds of Gaussian noise of one holder up to which every single budget is solved for by itself

@@ -27,9 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.privacy.accounting.gaussian import exact_epsilon
-
-Floats = NDArray[np.float64]
+from asyncfl.privacy.accounting.gaussian import Floats, exact_epsilon
 
 FINENESS = 8  # points of the trapezoidal rule per width of the saddle
 BLOCK, MOST_POINTS = 128, 2**18  # points summed first (then as many again), and the limit

@@ -19,16 +19,15 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from asyncfl.base.component import Described
-from asyncfl.privacy.accounting.gaussian import classical_constant
+from asyncfl.privacy.accounting.gaussian import Floats, classical_constant
 from asyncfl.privacy.queries import Count, Question
 from asyncfl.privacy.ranges import within
 
-Floats = NDArray[np.float64]
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), within(1e-50, 1e50)]
 """A positive number. The bounds multiply up to six of them without overflow."""
 
