@@ -71,16 +71,6 @@ AnyExposures: Any = Annotated[
 """Type of a field that holds L as a number or as a rule."""
 
 
-def assumed_exposures(
-    exposures: int | Exposures, rounds: int, participants: int, clients: int
-) -> int | MeasuredExposures:
-    """Return L as a number, or the `MeasuredExposures` by which to measure it."""
-    number = exposures if isinstance(exposures, int) else exposures.number(rounds, participants, clients)
-    if number is None:
-        return exposures if isinstance(exposures, MeasuredExposures) else MeasuredExposures()
-    return number
-
-
 def exposure_faults(assumed: int | MeasuredExposures, rounds: int) -> Iterator[Fault]:
     """Yield a fault if the `assumed` L is a number outside of 0..rounds; the field is relative to the scheme."""
     if isinstance(assumed, int) and not 0 <= assumed <= rounds:

@@ -3,7 +3,13 @@
 import pytest
 
 from asyncfl.base.errors import Fault
-from asyncfl.privacy.exposures import Exposures, MeasuredExposures, ShareExposures, assumed_exposures, exposure_faults
+from asyncfl.privacy import Nbafl
+from asyncfl.privacy.exposures import Exposures, MeasuredExposures, ShareExposures, exposure_faults
+
+
+def assumed_exposures(rule, rounds, participants, clients):
+    scheme = Nbafl.model_construct(epsilon=60.0, exposures=rule)
+    return scheme.assumed_exposures(rounds, participants, clients)
 
 
 @pytest.mark.parametrize(("rounds", "expected"), [(5, 1), (10, 2), (14, 3), (15, 3), (25, 5), (30, 6)])

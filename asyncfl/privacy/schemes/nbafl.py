@@ -48,7 +48,7 @@ from asyncfl.privacy.accounting.calibrate import (
     noise_multiplier,
 )
 from asyncfl.privacy.client_weights import UNEVEN_WEIGHTS, client_sensitivities, max_client_weight, noise_scale
-from asyncfl.privacy.exposures import AnyExposures, MeasuredExposures, assumed_exposures
+from asyncfl.privacy.exposures import AnyExposures, MeasuredExposures
 from asyncfl.privacy.flags import AMPLIFICATION, CLIP_NORM
 from asyncfl.privacy.ranges import Budget, Delta, Factor
 from asyncfl.privacy.release import Contribution, PrivacyContext, Status
@@ -164,7 +164,11 @@ class Nbafl(Scheme):
         return noise_multiplier(releases, self.epsilon, self.delta, self.constant, self.composition)
 
     def assumed_exposures(self, rounds: int, participants: int, clients: int) -> int | MeasuredExposures:
-        return 0 if self.off else assumed_exposures(self.exposures, rounds, participants, clients)
+        rule = 0 if self.off else self.exposures
+        number: int | None = rule if isinstance(rule, int) else rule.number(rounds, participants, clients)
+        if number is not None:
+            return number
+        return rule if isinstance(rule, MeasuredExposures) else MeasuredExposures()
 
     def start(self, context: PrivacyContext) -> State:
         if self.clip_norm == "median" and not self.off:
