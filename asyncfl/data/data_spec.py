@@ -13,7 +13,7 @@ from asyncfl.base.errors import DataError, Fault
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
 from asyncfl.data.canaries import Canaries, PlantedCanaries, plant_canaries
-from asyncfl.data.catalog import CATALOG, DatasetName
+from asyncfl.data.catalog import CATALOG, DatasetName, find
 from asyncfl.data.concept import Concept, Relabelled, Restyled
 from asyncfl.data.federated import FederatedData, Source, concatenate, offsets_from_sizes
 from asyncfl.data.image_file import ImageFile
@@ -23,7 +23,7 @@ from asyncfl.data.named_sets import (
     array_source,
     image_sources,
     name_or_description,
-    resolve_source,
+    substitute,
     title_without_stand_in,
 )
 from asyncfl.data.own import Dataset, HuggingFace, ImageFolder, NpyFolder, NpzFile, ScikitLearn, TableFile
@@ -146,7 +146,13 @@ class DataSpec(Described):
 
         Raises DataError if ASYNCFL_DATA_DIR names no folder.
         """
-        return resolve_source(self.names, self.dataset, bool(self.domains)) if self.source == "auto" else self.source
+        if self.source != "auto":
+            return self.source
+        federated = bool(self.domains)
+        if not federated and title_without_stand_in(self.dataset) is not None:
+            return "real"
+        found = all(find(name) or substitute(name, self.names, federated) for name in self.names)
+        return "real" if found else "embedded"
 
     def faults(self) -> Iterator[Fault]:
         """Report why these data cannot be built, without loading images; field names are relative to `data`.

@@ -57,13 +57,16 @@ class ImageFile(SampleSource):
     """
 
     def __init__(self, dataset: CatalogEntry, path: Path, stands_for: CatalogEntry | None = None) -> None:
-        self.dataset, self.stands_for, self.path = dataset, stands_for, path
+        self.dataset, self.path = dataset, path
         self.name, self.title, self.scale = dataset.name, dataset.title, dataset.scale
         if not path.is_file():
             kind = "a folder" if path.is_dir() else "a link to nothing" if path.is_symlink() else "none"
             raise DataError(f"must be an npz file, but is {kind}; move it away, or copy the file there", path)
         self._sizes, self.content = _headers(dataset, path, _stamp(path))
         self.is_original = stands_for is None and tuple(self._sizes.values()) == dataset.official
+        kind = "complete" if self.is_original else dataset.remade or "not the complete original"
+        of = f"stand-in for {stands_for.title}: " if stands_for else ""
+        self.provenance = f"{of}{self.title}, {kind} ({self._sizes['train']} + {self._sizes['test']} images)"
 
     content: str
     """32 hexadecimal digits: the checksums (CRC-32) of the four arrays, `x_train` first, as stored in the file. Reading
@@ -71,14 +74,6 @@ class ImageFile(SampleSource):
 
     def size(self, split: Split) -> int:
         return self._sizes[split]
-
-    @property
-    def provenance(self) -> str:
-        count = f"{self._sizes['train']} + {self._sizes['test']} images"
-        if self.is_original:
-            return f"{self.title}, complete ({count})"
-        origin = f"{self.title}, {self.dataset.remade or 'not the complete original'} ({count})"
-        return origin if self.stands_for is None else f"stand-in for {self.stands_for.title}: {origin}"
 
     def labels(self, split: Split, indices: Ints) -> Ints:
         key = f"y_{split}"

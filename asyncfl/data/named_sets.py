@@ -20,7 +20,7 @@ from asyncfl.data.catalog import CATALOG, DATA_DIR, NATURAL, DatasetName, Natura
 from asyncfl.data.download import fetch
 from asyncfl.data.federated import Source
 from asyncfl.data.image_file import ImageFile
-from asyncfl.data.own import TITLES, Dataset, NpzFile, Samples, ScikitLearn, ScikitLearnName
+from asyncfl.data.own import TITLES, Dataset, NpzFile, ScikitLearn, ScikitLearnName
 from asyncfl.data.own.dataset import ArraySource, load_source
 from asyncfl.data.sample_source import SampleSource
 from asyncfl.data.stand_ins import StandIns, draw_femnist
@@ -51,22 +51,6 @@ def name_or_description(described: Any) -> Any:
     ]
 
 
-class NaturalSource(ArraySource):
-    """Samples of a data set whose samples have owners, real or drawn."""
-
-    def __init__(self, about: NaturalSet, samples: Samples, drawn: bool) -> None:
-        super().__init__(about.name, about.title, samples)
-        self._about, self._drawn = about, drawn
-        self.is_original = not drawn and self.size("train") + self.size("test") == about.official
-
-    @property
-    def provenance(self) -> str:
-        count = f"{self.size('train')} + {self.size('test')} samples"
-        if self._drawn:
-            return f"stand-in for {self.title}: {self._about.embedded} ({count})"
-        return f"{self.title}, {'complete' if self.is_original else 'not the complete original'} ({count})"
-
-
 def array_source(dataset: str | Dataset, source: AnySource) -> ArraySource | None:
     """Return the samples of a data set that consists of arrays, loaded on first use; None for images by name.
 
@@ -93,9 +77,16 @@ def array_source(dataset: str | Dataset, source: AnySource) -> ArraySource | Non
 
 
 @lru_cache(maxsize=2)
-def _natural_source(about: NaturalSet, found: ArraySource | None) -> NaturalSource:
+def _natural_source(about: NaturalSet, found: ArraySource | None) -> ArraySource:
+    """Return the samples of a data set whose samples have owners: `found`, or drawn ones."""
     samples = draw_femnist() if found is None else replace(found.samples, classes=about.classes)
-    return NaturalSource(about, samples, drawn=found is None)
+    source = ArraySource(about.name, about.title, samples)
+    count = f"{source.size('train')} + {source.size('test')} samples"
+    source.is_original = found is not None and source.size("train") + source.size("test") == about.official
+    kind = "complete" if source.is_original else "not the complete original"
+    drawn = f"stand-in for {about.title}: {about.embedded} ({count})"
+    source.provenance = drawn if found is None else f"{about.title}, {kind} ({count})"
+    return source
 
 
 def title_without_stand_in(dataset: str | Dataset) -> str | None:
@@ -104,13 +95,6 @@ def title_without_stand_in(dataset: str | Dataset) -> str | None:
         return dataset.title
     about = NATURAL.get(dataset)
     return TITLES.get(dataset) if about is None else None if about.embedded else about.title  # type: ignore[call-overload]
-
-
-def resolve_source(names: Sequence[str], dataset: str | Dataset, federated: bool) -> Source:
-    """Return whether `source: auto` means `real` or `embedded`; contents of files are not read."""
-    if not federated and title_without_stand_in(dataset) is not None:
-        return "real"
-    return "real" if all(find(name) or _substitute(name, names, federated) for name in names) else "embedded"
 
 
 def image_sources(names: Sequence[str], source: Source, federated: bool) -> list[SampleSource]:
@@ -123,7 +107,7 @@ def image_sources(names: Sequence[str], source: Source, federated: bool) -> list
     """
     if source == "embedded":
         return [StandIns(CATALOG[name]) for name in names]
-    substitutes = {name: _substitute(name, names, federated) for name in names}
+    substitutes = {name: substitute(name, names, federated) for name in names}
     files = {name: find(name) for name in names}
     missing = [name for name in names if not files[name] and not substitutes[name]]
     files |= zip(missing, fetch(missing), strict=True)
@@ -138,7 +122,7 @@ def image_sources(names: Sequence[str], source: Source, federated: bool) -> list
     return opened
 
 
-def _substitute(name: str, names: Sequence[str], federated: bool) -> Path | None:
+def substitute(name: str, names: Sequence[str], federated: bool) -> Path | None:
     """Return the file that may replace that of the domain `name`; None if there is none."""
     other = CATALOG[name].substitute if federated else ""
     return find(other) if other and other not in names else None

@@ -28,15 +28,12 @@ class SampleSource(ABC):
     """Name of the data set in messages and captions."""
     is_original: bool
     """Whether these are all samples of the real data set: not stand-ins, not a subset."""
+    provenance: str
+    """Origin of the samples in one line, for captions."""
     scale: Scale
     """Mean and deviation that standardise images."""
     columns: tuple[str, ...] = ()
     """Names of the columns besides `label`."""
-
-    @property
-    @abstractmethod
-    def provenance(self) -> str:
-        """Origin of the samples in one line, for captions."""
 
     @abstractmethod
     def size(self, split: Split) -> int:

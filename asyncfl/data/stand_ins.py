@@ -64,11 +64,8 @@ class StandIns(SampleSource):
 
     def __init__(self, dataset: CatalogEntry) -> None:
         self.dataset, self.name, self.title, self.scale = dataset, dataset.name, dataset.title, dataset.scale
+        self.provenance = f"stand-in for {dataset.title}: {dataset.embedded}"
         self._style = STYLES[dataset.name]
-
-    @property
-    def provenance(self) -> str:
-        return f"stand-in for {self.title}: {self.dataset.embedded}"
 
     def size(self, split: Split) -> int:
         return BLOCK * BLOCKS
@@ -131,7 +128,6 @@ _HABIT = 0.75
 _BY_HAND = Distortion(turn=20, shear=0.35, stretch=0.25, scale=(0.75, 1.05), shift=2.0, bend=0.9, width=(-0.6, 1.4))
 
 
-@lru_cache(maxsize=1)
 def draw_femnist() -> Samples:
     """Draw the stand-in for FEMNIST, by writers who each have their own font, slant and stroke width.
 

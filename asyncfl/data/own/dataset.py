@@ -124,6 +124,17 @@ class ArraySource(SampleSource):
             self._parts["test"] = tests
         self.classes = samples.classes if isinstance(samples.classes, int) else len(self.class_names)
         self.outputs = self.classes or int(self._parts["train"][1].shape[1])
+        features, caption = samples.features, samples.caption and f"; {samples.caption}"
+        self.provenance = f"{title} ({self.size('train')} + {self.size('test')} samples{caption})"
+        self.are_images = features.dtype == np.uint8 and features.ndim in (3, 4)
+        """Whether the features are images stored as bytes, which are scaled."""
+        self.measured_on: Split | None = "test" if self.are_images else samples.measured_on
+        """Split on which scales (and texts) of the features were measured; None: they are not scaled."""
+        self.on_disk = isinstance(features, np.memmap)
+        """Whether the features stay in a file until they are used."""
+        stored = features.shape[1:]
+        self.shape = stored if not self.are_images else (1, *stored) if len(stored) == 2 else (stored[2], *stored[:2])
+        """Shape of a sample as the model receives it."""
 
     def _targets(self, labels: Array) -> Array:
         """Return the index (n,) of each label among the class names, or numbers to predict as (n, outputs) float32."""
@@ -133,35 +144,6 @@ class ArraySource(SampleSource):
             return labels.astype(np.int64)
         place = {name: number for number, name in enumerate(self.class_names)}
         return np.array([place[str(one)] for one in labels.tolist()], np.int64)
-
-    @property
-    def provenance(self) -> str:
-        of_labels = f"; {self.samples.caption}" if self.samples.caption else ""
-        return f"{self.title} ({self.size('train')} + {self.size('test')} samples{of_labels})"
-
-    @property
-    def are_images(self) -> bool:
-        """Whether the features are images stored as bytes, which are scaled."""
-        features = self.samples.features
-        return features.dtype == np.uint8 and features.ndim in (3, 4)
-
-    @property
-    def measured_on(self) -> Split | None:
-        """Split on which scales (and texts) of the features were measured; None: they are not scaled."""
-        return "test" if self.are_images else self.samples.measured_on
-
-    @property
-    def on_disk(self) -> bool:
-        """Whether the features stay in a file until they are used."""
-        return isinstance(self.samples.features, np.memmap)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of a sample as the model receives it."""
-        stored = self.samples.features.shape[1:]
-        if not self.are_images:
-            return stored
-        return (1, *stored) if len(stored) == 2 else (stored[2], *stored[:2])
 
     def size(self, split: Split) -> int:
         rows = self._rows[split]
