@@ -346,10 +346,7 @@ class TrialClients:
 
 
 def run_trial(
-    trial: Trial,
-    detector: Detector | None = None,
-    strikes: Strikes | None = None,
-    fallback: Rule | None = None,
+    trial: Trial, detector: Detector | None = None, strikes: Strikes | None = None, fallback: Rule | None = None
 ) -> tuple[TrialResult, Bools]:
     """Run `trial` on a server that takes the mean, with `detector` and `strikes`.
 

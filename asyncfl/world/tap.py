@@ -86,13 +86,7 @@ class Tap(Described):
         return 1 - self.packet_loss**arrived * self._misses_lost ** (sum(sent) - arrived)
 
     def heard_s(
-        self,
-        sent: Sequence[int],
-        pending: int,
-        begins_s: Sequence[float],
-        packet_s: float,
-        way_s: float,
-        coin: float,
+        self, sent: Sequence[int], pending: int, begins_s: Sequence[float], packet_s: float, way_s: float, coin: float
     ) -> tuple[float, float]:
         """Compute when the tap has the whole message, and when any part of it, seconds from its start; inf: never.
 

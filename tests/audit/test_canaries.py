@@ -185,9 +185,7 @@ def test_an_update_along_the_difference_of_gradients_scores_its_norm(federation:
     assert not np.isnan(score[planted.owners == 3]).any()
 
 
-def test_a_model_trained_on_the_canary_scores_the_fall_of_its_loss(
-    federation: Federation,
-) -> None:
+def test_a_model_trained_on_the_canary_scores_the_fall_of_its_loss(federation: Federation) -> None:
     watch = CanaryScorer()
     watch.around(federation)
     planted, learner, base = federation.data.canaries, federation.learner, federation.plan.initial

@@ -19,12 +19,7 @@ KNOWN: dict[str, Any] = {
     "data": {"dataset": "mnist", "clients": 20, "samples_per_client": 50, "source": "embedded"},
     "model": {"kind": "mlp", "hidden": [32]},
     "training": {"batch_size": 50, "epochs": 2},
-    "protocol": {
-        "kind": "fedbuff",
-        "rounds": 200,
-        "buffer": 5,
-        "dispatch": {"kind": "constant", "in_flight": 12},
-    },
+    "protocol": {"kind": "fedbuff", "rounds": 200, "buffer": 5, "dispatch": {"kind": "constant", "in_flight": 12}},
     "world": {
         "device": {
             "kind": "lognormal",

@@ -105,10 +105,7 @@ def test_a_fitted_population_has_distributions_in_place_of_lists(found: Calibrat
 
 
 def _lossless(known: Scenario, **more: Any) -> Scenario:
-    world = {
-        "device": {"kind": "fixed", "s_per_sample": 0.01},
-        "uplink": {"latency_s": 0.1, "bandwidth_bps": 1e6},
-    }
+    world = {"device": {"kind": "fixed", "s_per_sample": 0.01}, "uplink": {"latency_s": 0.1, "bandwidth_bps": 1e6}}
     return known.override({"world": world, "protocol.rounds": 20, **more})
 
 

@@ -95,11 +95,7 @@ One = tuple[float, Kind, dict[str, Any]]
 def served(number: int, at_s: float, arrived_s: float, version: int, until_s: float) -> list[One]:
     """A served that ended in the version after `version`, at `until_s`."""
     of = {"task": number, "client": number % 2, "version": version}
-    return [
-        (at_s, Kind.DISPATCHED, of),
-        (arrived_s, Kind.UPLOADED, of),
-        (until_s, Kind.AGGREGATED, of),
-    ]
+    return [(at_s, Kind.DISPATCHED, of), (arrived_s, Kind.UPLOADED, of), (until_s, Kind.AGGREGATED, of)]
 
 
 def published(version: int, at_s: float) -> One:

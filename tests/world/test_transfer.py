@@ -236,14 +236,7 @@ def test_aggregate_draws_are_distributed_as_packet_by_packet(loss, at) -> None:
     aggregate = [
         (t.delivered, t.attempts, t.overheard, t.packets_sent)
         for t in (
-            message(
-                packets * 1000,
-                loss,
-                rng,
-                retransmissions=retransmissions,
-                tap=tap(0.1, at),
-            )
-            for _ in range(runs)
+            message(packets * 1000, loss, rng, retransmissions=retransmissions, tap=tap(0.1, at)) for _ in range(runs)
         )
     ]
     fates = sorted({row[:3] for row in reference + aggregate})

@@ -9,13 +9,7 @@ import pytest
 
 from asyncfl.audit.neighbours import findings
 from asyncfl.audit.neighbours.data import Neighbour
-from asyncfl.audit.neighbours.findings import (
-    TwinRelease,
-    counted_kinds,
-    epsilons,
-    model_transcript,
-    upload_releases,
-)
+from asyncfl.audit.neighbours.findings import TwinRelease, counted_kinds, epsilons, model_transcript, upload_releases
 from asyncfl.audit.neighbours.observer import Other
 from asyncfl.audit.neighbours.training import TwinUpload
 from asyncfl.federation.adversaries import AdversaryHoldings
