@@ -34,11 +34,8 @@ from asyncfl.privacy.release import ModelRelease
 from asyncfl.privacy.scheme import Guarantee
 
 NOTE = "audit: "
-
 ROUNDING = 1e-5
 """Part of a sensitivity by which float32 may exceed it."""
-
-
 GaussianRow = tuple[float, float, float, float]
 """Numbers released, squared distance, standard deviation of the noise here and in the twin's world."""
 
@@ -171,13 +168,18 @@ def furthest_upload(
 ) -> tuple[AuditedTask, TwinUpload] | None:
     """Return the held upload of a twin of these kinds that lies furthest away for its sensitivity; None: none."""
     found = [
-        (twin.distance / task.release.sensitivity if task.release.sensitivity > 0 else 0.0, -task.task, task, twin)
-        for task in audited.tasks.values()
-        if task.task in held.uploads
+        (task, twin)
+        for number, task in sorted(audited.tasks.items())
+        if number in held.uploads
         for twin in task.twins.values()
         if twin.neighbour.kind in kinds
     ]
-    return max(found, key=lambda row: row[:2])[2:] if found else None
+
+    def share(row: tuple[AuditedTask, TwinUpload]) -> float:
+        task, twin = row
+        return twin.distance / task.release.sensitivity if task.release.sensitivity > 0 else 0.0
+
+    return max(found, key=share, default=None)
 
 
 @dataclass(frozen=True)
@@ -268,9 +270,8 @@ class _Findings:
         of_models, defence = scheme.model_guarantee(path.context), self.observer.federation.resolved.scenario.defence
         in_training = scheme.noise_each_epoch or path.training.example_noise > 0
         are_sums = of_models is not None and not in_training and defence.rule.is_linear and defence.detector is None
-        for adversary, held in one_by_one(
-            list(held_by.items()), self.observer.stage, f"epsilons of twins of seed {seed}"
-        ):
+        what = f"epsilons of twins of seed {seed}"
+        for adversary, held in one_by_one(list(held_by.items()), self.observer.stage, what):
             for client in self.clients:
                 row: Row = (seed, "client", client.client, adversary)
                 for neighbour in self._best(client):

@@ -27,6 +27,8 @@ from asyncfl.learning.personal_layers import SharedPartLearner
 from asyncfl.privacy import Contribution
 from asyncfl.privacy.accounting.release_pairs import laplace_shift_counts
 
+Layers = Sequence[Vector] | None
+"""(n_personal,) personal layers of each job; None: all layers are shared."""
 CHUNK_BYTES = 2**26
 
 
@@ -89,14 +91,14 @@ class TwinTraining:
             yield from self._by_steps(assignment, job, contribution, twins, layers)
             return
         recorded_layers = None if layers is None else [layers.recorded]
-        bases = self._bases(assignment, job, contribution, recorded_layers)
-        own, own_losses, _ = self._trained([job], bases, recorded_layers)
+        parts = self._parts(assignment, job, contribution, recorded_layers)
+        own, own_losses, _ = self._trained([job], parts, recorded_layers)
         recorded, _, _ = self._clipped([models[0] for models in own], assignment, norms, row)
         at_once = max(1, CHUNK_BYTES // (4 * len(assignment.base)))
         for start in range(0, len(twins), at_once):
             some = twins[start : start + at_once]
             before = None if layers is None else [layers.twins[one.number] for one, _ in some]
-            rows, losses, after = self._trained([self._twin(job, one, assignment) for one, _ in some], bases, before)
+            rows, losses, after = self._trained([self._twin(job, one, assignment) for one, _ in some], parts, before)
             for place, (neighbour, epsilon) in enumerate(some):
                 zeroed = neighbour.kind == "zeroed"
                 models = [assignment.base if zeroed else part[place] for part in rows]
@@ -132,41 +134,37 @@ class TwinTraining:
         assert isinstance(learner, SharedPartLearner)
         return learner.whole, replace(job, base=learner.parameter_split.join(job.base, layers.recorded))
 
-    def _bases(
-        self, assignment: Assignment, job: Job, contribution: Contribution, layers: Sequence[Vector] | None
-    ) -> list[Vector]:
-        """Return the models that the parts of the recorded training begin with: one, or one for each epoch."""
-        path, bases = self.path, [assignment.base]
-        if path.scheme.noise_each_epoch:
-            stream = path.streams.generator("epoch_noise", assignment.client, assignment.turn)
-            std = np.float32(path.scheme.upload_noise(path.context, None, contribution).std)
-            for epoch in range(len(job.order) - 1):
-                part = replace(job, base=bases[-1], order=job.order[epoch : epoch + 1])
-                rows, _, layers = self._learn([part], layers)
-                bases.append(rows[0] + std * stream.standard_normal(rows.shape[1], dtype=np.float32))
-        return bases
+    def _parts(
+        self, assignment: Assignment, job: Job, contribution: Contribution, layers: Layers
+    ) -> list[tuple[Vector, slice]]:
+        """Return the parts of the recorded training: the model that each begins with, and its epochs."""
+        path, base = self.path, assignment.base
+        if not path.scheme.noise_each_epoch:
+            return [(base, slice(None))]
+        stream = path.streams.generator("epoch_noise", assignment.client, assignment.turn)
+        std = np.float32(path.scheme.upload_noise(path.context, None, contribution).std)
+        parts = [(base, slice(0, 1))]
+        for epoch in range(1, len(job.order)):
+            (rows,), _, layers = self._trained([job], parts[-1:], layers)
+            base = rows[0] + std * stream.standard_normal(rows.shape[1], dtype=np.float32)
+            parts.append((base, slice(epoch, epoch + 1)))
+        return parts
 
     def _trained(
-        self, jobs: Sequence[Job], bases: Sequence[Vector], layers: Sequence[Vector] | None
-    ) -> tuple[list[Vector], NDArray[np.float64], Sequence[Vector] | None]:
+        self, jobs: Sequence[Job], parts: Sequence[tuple[Vector, slice]], layers: Layers
+    ) -> tuple[list[Vector], NDArray[np.float64], Layers]:
         """Return (n, n_parameters) models of the jobs at the end of each part, the last losses, and personal layers."""
-        made = []
-        for epoch, base in enumerate(bases):
-            orders = [job.order if len(bases) == 1 else job.order[epoch : epoch + 1] for job in jobs]
-            parts = [replace(job, base=base, order=order) for job, order in zip(jobs, orders, strict=True)]
-            rows, losses, layers = self._learn(parts, layers)
+        made, learner = [], self.path.learner
+        for base, epochs in parts:
+            rows = np.empty((len(jobs), len(base)), np.float32)
+            own = [replace(job, base=base, order=job.order[epochs]) for job in jobs]
+            if layers is None:
+                losses = learner.train(rows, own)
+            else:
+                assert isinstance(learner, SharedPartLearner)
+                losses, layers = learner.train_personal(rows, own, layers)
             made.append(rows)
         return made, losses, layers
-
-    def _learn(
-        self, jobs: Sequence[Job], layers: Sequence[Vector] | None
-    ) -> tuple[Vector, NDArray[np.float64], Sequence[Vector] | None]:
-        """Return the models of the jobs (n, n_parameters), their losses, and the personal layers afterwards."""
-        rows, learner = np.empty((len(jobs), len(jobs[0].base)), np.float32), self.path.learner
-        if layers is None:
-            return rows, learner.train(rows, jobs), None
-        assert isinstance(learner, SharedPartLearner)
-        return rows, *learner.train_personal(rows, jobs, layers)
 
     def _twin(self, job: Job, neighbour: Neighbour, assignment: Assignment) -> Job:
         images, labels = neighbour.data(self.path.data, assignment.client)
