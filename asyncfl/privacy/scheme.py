@@ -196,6 +196,8 @@ class Scheme(Component):
         "summary.notes",
     )
 
+    accounts_for_training: ClassVar[bool] = False
+    """Whether the noise of an upload is the noise drawn during training (`training.example_noise`)."""
     stop_at: StopAt | None = None
     """Privacy budget at which a client stops taking part. The check comes before the upload that would exceed it; null:
     clients never stop."""
@@ -319,11 +321,6 @@ class Scheme(Component):
     @property
     def noise_each_epoch(self) -> bool:
         """Whether clients also add the noise of an upload after each earlier epoch of a task."""
-        return False
-
-    @property
-    def accounts_for_training(self) -> bool:
-        """Whether the noise of an upload is the noise drawn during training (`training.example_noise`)."""
         return False
 
     @property

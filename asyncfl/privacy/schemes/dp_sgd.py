@@ -35,6 +35,7 @@ class DpSgd(Scheme):
     """
 
     kind: Literal["dp_sgd"] = "dp_sgd"
+    accounts_for_training: ClassVar[bool] = True
     alongside: ClassVar[Mapping[str, Any]] = {"training.example_clip": 1.0, "training.example_noise": 1.1}
     clip_norm: Annotated[Factor, MeasuredIn("L2 norm")] = 1.0
     """C: L2 norm that the gradient of each example is clipped to; must equal `training.example_clip`."""
@@ -72,10 +73,6 @@ class DpSgd(Scheme):
             field = "epsilon" if self.noise_multiplier is None else "noise_multiplier"
             message = f"needs training.example_noise: {z:.9g}, got {training.example_noise:g}"
             yield Fault(field, f"{message}; the noise is drawn during training")
-
-    @property
-    def accounts_for_training(self) -> bool:
-        return True
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
         """Return one release per epoch, each with noise z C for the sensitivity 2 C of a batch's sum of gradients."""

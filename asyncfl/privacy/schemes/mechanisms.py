@@ -53,6 +53,7 @@ from asyncfl.privacy.scheme import (
 class Mechanism(Component):
     """A rule for the noise that a clipped value needs."""
 
+    distribution: ClassVar[Distribution]
     logged: ClassVar[tuple[str, ...]] = (
         "rounds.sigma_u",
         "rounds.sigma_d",
@@ -71,11 +72,6 @@ class Mechanism(Component):
     def count(self, rounds: int) -> int:
         """Return the number of releases that share the budget in a run of `rounds` versions."""
         return rounds if self.releases == "rounds" else self.releases
-
-    @property
-    def distribution(self) -> Distribution:
-        """Distribution of the noise."""
-        raise NotImplementedError
 
     @property
     def stated_delta(self) -> float:
@@ -121,6 +117,7 @@ class GaussianNoise(Mechanism):
     """
 
     kind: Literal["gaussian"] = "gaussian"
+    distribution: ClassVar[Distribution] = "gaussian"
     delta: Annotated[Delta, MeasuredIn("probability")] = 1e-5
     """Probability with which the budget may be broken, 0..1, exclusive; shared among releases like epsilon."""
     calibration: Calibration = "analytic"
@@ -135,10 +132,6 @@ class GaussianNoise(Mechanism):
                 "releases together; use composition naive_delta_split or advanced, or calibration: analytic"
             )
         return self
-
-    @property
-    def distribution(self) -> Distribution:
-        return "gaussian"
 
     @property
     def stated_delta(self) -> float:
@@ -173,6 +166,7 @@ class LaplaceNoise(Mechanism):
     """
 
     kind: Literal["laplace"] = "laplace"
+    distribution: ClassVar[Distribution] = "laplace"
     delta: Annotated[float, Field(ge=0, lt=1), within(LEAST, 1, zero=True), MeasuredIn("probability")] = 0.0
     """Probability with which the budget may be broken, 0..1; above 0 unless the composition is `naive_delta_split`."""
     sensitivity_from: Literal["l1", "from_l2", "seed_literal"] = "l1"
@@ -186,10 +180,6 @@ class LaplaceNoise(Mechanism):
                 f"composition: {self.composition} needs delta > 0, got 0; set delta or use naive_delta_split"
             )
         return self
-
-    @property
-    def distribution(self) -> Distribution:
-        return "laplace"
 
     @property
     def stated_delta(self) -> float:
