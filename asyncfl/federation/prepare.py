@@ -83,9 +83,9 @@ def resolve(scenario: Scenario, seed: int, prior: PriorRuns) -> ResolvedSeed:
     if reference is not None:
         # Evaluation does not change training: skip it.
         unjudged = Evaluation(train_every=0, test_every=0)
-        log.info("seed %d: the scheme is settled by a run of %s first", seed, reference.scheme.kind)
-        first = scenario.model_copy(update={"privacy": reference.scheme, "evaluation": unjudged, "seeds": (seed,)})
-        scenario = scenario.model_copy(update={"privacy": reference.settle(prior.uploads(first, seed))})
+        log.info("seed %d: the scheme is settled by a run of %s first", seed, reference.kind)
+        first = scenario.model_copy(update={"privacy": reference, "evaluation": unjudged, "seeds": (seed,)})
+        scenario = scenario.model_copy(update={"privacy": scenario.privacy.settle(prior.uploads(first, seed))})
     return with_exposures(scenario, seed, prior)
 
 

@@ -17,7 +17,6 @@ from asyncfl.privacy.scheme import (
     MixingNode,
     ModelNoise,
     Noise,
-    Reference,
     Scheme,
     State,
 )
@@ -55,7 +54,6 @@ __all__ = [
     "NoPrivacy",
     "Noise",
     "PrivacyContext",
-    "Reference",
     "Release",
     "Scheme",
     "State",

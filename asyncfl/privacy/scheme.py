@@ -15,7 +15,7 @@ Before a model is published, `model_noise` is called with the contributions that
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
@@ -169,15 +169,6 @@ def _share_or_clients(value: Any) -> Any:
 Curious = Annotated[float | tuple[int, ...], BeforeValidator(_share_or_clients)]
 
 
-@dataclass(frozen=True)
-class Reference:
-    """Another scheme that must be run first, with the same scenario and seed."""
-
-    scheme: Scheme
-    settle: Callable[[Sequence[Upload]], Scheme]
-    """Function that returns the scheme to be measured, given the uploads of the reference run."""
-
-
 class Scheme(Component):
     """Defines what is clipped and how much noise clients and server add."""
 
@@ -329,9 +320,13 @@ class Scheme(Component):
         return None
 
     @property
-    def reference(self) -> Reference | None:
-        """Run that must come first because this scheme is set from its uploads; None: no such run."""
+    def reference(self) -> Scheme | None:
+        """Scheme of a run that must come first with the same seed, as `settle` needs its uploads; None: no such run."""
         return None
+
+    def settle(self, uploads: Sequence[Upload]) -> Scheme:
+        """Return the scheme to be measured, given the uploads of the `reference` run."""
+        return self
 
 
 def model_without_noise(context: PrivacyContext, contributions: Sequence[Contribution]) -> ModelNoise:

@@ -69,7 +69,6 @@ from asyncfl.privacy.scheme import (
     Guarantee,
     ModelNoise,
     Noise,
-    Reference,
     Scheme,
     State,
     model_without_noise,
@@ -394,12 +393,11 @@ class AdaptiveBudgets(Scheme):
         return self.shuffler
 
     @property
-    def reference(self) -> Reference | None:
-        if self.equal_spend is None or not self.adapts:
-            return None
-        return Reference(self.model_copy(update={"equal_spend": None}), self._with_budgets_of)
+    def reference(self) -> Scheme | None:
+        controlled = self.equal_spend is not None and self.adapts
+        return self.model_copy(update={"equal_spend": None}) if controlled else None
 
-    def _with_budgets_of(self, uploads: Sequence[Upload]) -> Scheme:
+    def settle(self, uploads: Sequence[Upload]) -> Scheme:
         measure = self.equal_spend or "naive"
         spent: list[list[float]] = [[] for _ in self.budgets]
         for upload in uploads:
