@@ -13,7 +13,7 @@ from asyncfl.federation.prepare import Federation
 from asyncfl.live.clock import LiveClock, Terms
 from asyncfl.live.remote_client import ClientLink, Handling, RemoteClient, RunContext
 from asyncfl.live.reports import LiveEventLog
-from asyncfl.live.vocabulary import Begin, Hello, Over, Welcome
+from asyncfl.live.vocabulary import Begin, Hello, Noted, Over, Welcome
 from asyncfl.server import Server
 from asyncfl.server.tasks import TaskRecord
 from asyncfl.trace import Kind
@@ -126,10 +126,10 @@ class LiveFederation(ActionExecutor):
         """Tasks that clients are at."""
         return sum(client.task is not None for client in self.clients.by_number.values())
 
-    def observe(self, client: int, number: int, kind: str, size: int, attempt: int, detail: str) -> None:
+    def observe(self, client: int, number: int, event: Noted) -> None:
         """See `RemoteClient.observe`, for clients in this process."""
         if client in self.clients.by_number:
-            self.clients.by_number[client].observe(number, kind, size, attempt, detail)
+            self.clients.by_number[client].observe(number, event)
 
     # --- connections and the course of a run -----------------------------------------------------------------------
 

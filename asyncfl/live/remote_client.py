@@ -401,14 +401,14 @@ class RemoteClient:
         if task is not None and number not in run.tasks:
             run.updates.record_dropped(task)
 
-    def observe(self, number: int, kind: str, size: int, attempt: int, detail: str) -> None:
+    def observe(self, number: int, event: vocabulary.Noted) -> None:
         """Put an event that happens now at this client into the trace, unless it ends a task.
 
         `number`: of the task; -1: a request for scores.
         """
         task = self.task if number >= 0 else None
         if self._run.stopped is None and (task is not None or number < 0):
-            self._run.reports.observe(self.number, task, vocabulary.Noted(0.0, kind, size, attempt, detail))
+            self._run.reports.observe(self.number, task, event)
 
     # --- tasks and requests for scores -----------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from asyncfl.live.joining import without_samples
 from asyncfl.live.local_training import LocalTraining
 from asyncfl.live.task_runner import ClientSetup
 from asyncfl.live.transport import Connect
-from asyncfl.live.vocabulary import Welcome
+from asyncfl.live.vocabulary import Noted, Welcome
 from asyncfl.server import Server
 from asyncfl.server.recording import RecordedServer, Recording
 
@@ -256,7 +256,7 @@ def local_clients(
     connect: Connect,
     executor: Executor,
     streams: Streams,
-    observe: Callable[[int, int, str, int, int, str], None] | None = None,
+    observe: Callable[[int, int, Noted], None] | None = None,
 ) -> list[LiveClient]:
     """Return all clients of a federation, in this process.
 

@@ -12,7 +12,16 @@ from typing import TypeAlias
 
 from asyncfl.base.messages import Fate, Vector
 from asyncfl.client import Assignment
-from asyncfl.federation.phases import LinkMessage, Phase, ScoringPhase, Way, Workload, scoring_phases, task_phases
+from asyncfl.federation.phases import (
+    LinkMessage,
+    MessageEvent,
+    Phase,
+    ScoringPhase,
+    Way,
+    Workload,
+    scoring_phases,
+    task_phases,
+)
 from asyncfl.learning.job import NoEpochError
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.local_training import LocalTraining, TrainedUpdate
@@ -24,8 +33,8 @@ from asyncfl.trace import Kind
 from asyncfl.trace.events import NO_EPOCH, epochs_detail
 from asyncfl.world import Transfer, WorldState
 
-Observer: TypeAlias = Callable[[int, str, int, int, str], None]
-"""Called with an event of a client: task (-1: a request for scores), kind, bytes, attempt, detail."""
+Observer: TypeAlias = Callable[[int, Noted], None]
+"""Called with an event of a client, and its task (-1: a request for scores)."""
 
 
 @dataclass(frozen=True)
@@ -107,14 +116,13 @@ class Activity:
         """Record an event that happens now, and tell the observer."""
         self.notes.append(Noted(max(0.0, now_s - self.began_s), kind, size, attempt, detail))
         if self.observer is not None:
-            self.observer(self.number, kind, size, attempt, detail)
+            self.observer(self.number, self.notes[-1])
 
-    def foresee(self, clock: LiveClock, time_s: float, kind: str, size: int, attempt: int, detail: str) -> None:
+    def foresee(self, clock: LiveClock, time_s: float, mark: MessageEvent, detail: str) -> None:
         """Record an event that will happen at `time_s`. A report before then leaves it out."""
-        self.notes.append(Noted(max(0.0, time_s - self.began_s), kind, size, attempt, detail))
+        self.notes.append(Noted(max(0.0, time_s - self.began_s), mark.kind, mark.size, mark.attempt, detail))
         if self.observer is not None:
-            tell = partial(self.observer, self.number, kind, size, attempt, detail)
-            self.timers.append(clock.at(time_s, tell))
+            self.timers.append(clock.at(time_s, partial(self.observer, self.number, self.notes[-1])))
 
     def stop(self) -> None:
         """Stop it: none of its foreseen events happens."""
@@ -228,7 +236,7 @@ class TaskRunner:
         activity.sending, activity.sent_s = sending, began_s
         for mark in () if sending is None else sending.events():
             if began_s + mark.at_s <= until_s:
-                activity.foresee(clock, began_s + mark.at_s, mark.kind, mark.size, mark.attempt, detail)
+                activity.foresee(clock, began_s + mark.at_s, mark, detail)
         end_s = began_s + duration_s
         await clock.until(end_s if end_s <= until_s else math.inf)
         activity.sending = None

@@ -78,13 +78,13 @@ class Link:
 class Table:
     """A federation of four clients, its clock and its connections."""
 
-    def __init__(self, description: dict[str, Any], *, known: bool = False) -> None:
+    def __init__(self, description: dict[str, Any], *, known: bool = False, shape: bool = False) -> None:
         federation = prepare(resolve(Scenario.read({**DESCRIPTION, **description}), 0, SimulatedRuns()))
         plan = federation.plan.__class__(**{**vars(federation.plan), "all_present": known})
         self.clock: Any = Clock()
         self.n = federation.learner.n_parameters
         tokens = {str(number): f"t{number}" for number in range(4)}
-        self.live = LiveFederation(federation, Server(plan), self.clock, Terms(), tokens)
+        self.live = LiveFederation(federation, Server(plan), self.clock, Terms(shape=shape), tokens)
         self.links: dict[str, Link] = {}
         self.alarms: list[tuple[float, Handling]] = []
 
@@ -133,8 +133,8 @@ class Table:
         return [(row["kind"], row["client"]) for row in self.live.event_log.table().to_pylist()]
 
 
-def begun(*names: str, **description: Any) -> Table:
-    table = Table(description)
+def begun(*names: str, shape: bool = False, **description: Any) -> Table:
+    table = Table(description, shape=shape)
     for name in names:
         table.connect(name)
         table.hear(name, Ready(True, None))
@@ -266,12 +266,12 @@ class AnyClients(RuleBasedStateMachine):
     names = st.sampled_from("0123")
     process = st.sampled_from(["one", "two"])
 
-    @initialize(scored=st.booleans(), serial=st.booleans(), instant=st.booleans())
-    def start(self, scored: bool, serial: bool, instant: bool) -> None:
+    @initialize(scored=st.booleans(), serial=st.booleans(), instant=st.booleans(), shape=st.booleans())
+    def start(self, scored: bool, serial: bool, instant: bool, shape: bool) -> None:
         detection = {"kind": "instant"} if instant else {"kind": "lease", "seconds": 3.0}
         protocol = {**DESCRIPTION["protocol"], "scoring": "serial" if serial else "parallel"}
         description = {"world": {"failure_detection": detection}, "protocol": protocol, **(SCORED if scored else {})}
-        self.table = begun("0", "1", **description)
+        self.table = begun("0", "1", shape=shape, **description)
 
     @rule(name=names, instance=process, keeps=st.booleans())
     def connects(self, name: str, instance: str, keeps: bool) -> None:
@@ -285,9 +285,9 @@ class AnyClients(RuleBasedStateMachine):
         if name in self.table.links:
             self.table.disconnect(name)
 
-    @rule(name=names, seconds=st.floats(0, 5))
-    def is_ready(self, name: str, seconds: float) -> None:
-        self.says(name, Ready(True, None))
+    @rule(name=names, online=st.booleans(), seconds=st.floats(0, 5))
+    def is_ready(self, name: str, online: bool, seconds: float) -> None:
+        self.says(name, Ready(online, None))
         self.table.wait(seconds)
 
     @rule(name=names, lost=st.booleans())
@@ -328,7 +328,7 @@ class AnyClients(RuleBasedStateMachine):
         live = self.table.live
         live.server.tasks.check()
         for client in live.clients.by_number.values():
-            assert client.link is None or client.state is not ClientState.AWAY
+            assert client.link is not None or client.state is not ClientState.READY
             assert client.task is None or client.is_prepared
             assert (client.name in self.table.links) == (client.link is not None)
 
