@@ -92,11 +92,9 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _asyncfl(
     version: Annotated[bool, option("Print the version.", "--version", is_eager=True, callback=_print_version)] = False,
-    traceback: Annotated[
-        bool, option("Show the whole traceback when a component of your own fails.", "--traceback")
-    ] = False,
+    traceback: Annotated[bool, option("Show the whole traceback of a component of your own.", "--traceback")] = False,
     verbose: Annotated[
-        int, option("Log each step to standard error; -vv: each model version too.", "--verbose", "-v", count=True)
+        int, option("Log each step to standard error; -vv: each version too.", "--verbose", "-v", count=True)
     ] = 0,
 ) -> None:
     """Simulate federated learning that is private, attacked and late."""

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from asyncfl.base.description import faults_of
 from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.cli.audit_reconstruct import reconstruct
-from asyncfl.cli.options import CommandGroup, Json, Quiet, RunFolder, Seed, option
+from asyncfl.cli.options import Adversary, CommandGroup, Json, Quiet, RunFolder, Seed, option
 from asyncfl.cli.output import console, format_number, print_json, print_rows, print_table, print_text
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.evaluation import OF_CLIENTS, OF_SAMPLES, TwinAudit
@@ -64,9 +64,7 @@ MEASURED = {
 @app.command("neighbours")
 def neighbours(
     run: RunFolder,
-    clients: Annotated[
-        str, option("Number of clients to audit, or the clients themselves: 0,3,7 (client 3 alone: 3,).")
-    ] = "5",
+    clients: Annotated[str, option("Number of clients, or the clients themselves: 0,3,7 (client 3 alone: 3,).")] = "5",
     neighbours: Annotated[
         str,
         option(
@@ -135,11 +133,9 @@ def canaries(
         option("Unit that is included or left out by a fair coin: one sample, or one client's updates."),
     ] = "sample",
     kind: Annotated[
-        Literal["mislabelled", "noise"], option("Data of a canary: a sample with a wrong label, or noise.")
+        Literal["mislabelled", "noise"], option("Data of a canary: a wrong label, or noise.")
     ] = "mislabelled",
-    delta: Annotated[
-        float | None, option("Delta of the measured epsilon. Default: the delta of the scheme's claim.", min=0, max=0.5)
-    ] = None,
+    delta: Annotated[float | None, option("Delta of the epsilon. Default: that of the claim.", min=0, max=0.5)] = None,
     seed: Seed = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -235,9 +231,7 @@ def _too_few(canaries: int, delta: float) -> str:
 @app.command("membership")
 def membership(
     run: RunFolder,
-    adversary: Annotated[
-        Literal["eavesdropper", "server"], option("Adversary that attacks. The server holds all uploads.")
-    ] = "eavesdropper",
+    adversary: Adversary = "eavesdropper",
     worlds: Annotated[int, option("Shadow worlds to train for each attacked upload.", min=8, max=100_000)] = 64,
     seed: Seed = None,
     json: Json = False,

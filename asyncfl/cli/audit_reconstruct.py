@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from asyncfl.base.errors import Fault, ScenarioError
-from asyncfl.cli.options import Json, Quiet, RunFolder, integer, option
+from asyncfl.cli.options import Adversary, Json, Quiet, RunFolder, integer, option
 from asyncfl.cli.output import console, print_json, print_table, print_text
 from asyncfl.cli.progress import ProgressBar
 
@@ -19,12 +19,8 @@ if TYPE_CHECKING:
 
 def reconstruct(
     run: RunFolder,
-    adversary: Annotated[
-        Literal["eavesdropper", "server"], option("Adversary that holds the upload. The server holds all uploads.")
-    ] = "eavesdropper",
-    client: Annotated[
-        int | None, integer("Client that sent the upload. Default: the first that was overheard.")
-    ] = None,
+    adversary: Adversary = "eavesdropper",
+    client: Annotated[int | None, integer("Client of the upload. Default: the first that was overheard.")] = None,
     task: Annotated[int | None, integer("Task of the upload. Default: the client's first.")] = None,
     method: Annotated[
         Literal["first_layer", "cosine", "l2", "labels"] | None,
@@ -42,9 +38,7 @@ def reconstruct(
     ] = None,
     images: Annotated[int, option("Largest number of images to reconstruct.", min=1, max=1000)] = 16,
     steps: Annotated[int, option("Gradient steps of a descent.", min=1, max=1_000_000)] = 1000,
-    most_parameters: Annotated[
-        int, option("Refuse descent on a network with more parameters.", min=1, max=10**9)
-    ] = 2_000_000,
+    most_parameters: Annotated[int, option("Refuse descent on larger networks.", min=1, max=10**9)] = 2_000_000,
     out: Annotated[Path | None, option("Folder for the images and their table. Default: RUN/reconstruction.")] = None,
     seed: Annotated[int | None, integer("Seed of the upload. Default: the run's first.")] = None,
     json: Json = False,

@@ -56,9 +56,7 @@ def fetch(names: Annotated[list[str], argument("NAME", "Data sets to download.")
 def sheet(
     names: Annotated[list[str] | None, argument("NAME", "Data sets to draw. Default: all.")] = None,
     out: Annotated[Path, option("PNG file to write.")] = Path("data.png"),
-    embedded: Annotated[
-        bool, option("Draw the embedded replacements even if the real data are on disk.", "--embedded")
-    ] = False,
+    embedded: Annotated[bool, option("Draw embedded replacements, not data on disk.", "--embedded")] = False,
     force: Force = False,
 ) -> None:
     """Draw some images of each class.

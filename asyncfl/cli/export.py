@@ -16,9 +16,7 @@ def export(
     version: Annotated[int | None, option("Version of the model. Default: the newest that was kept.", min=0)] = None,
     seed: Annotated[int | None, option("Seed of the model. Default: the run's first.", min=0)] = None,
     client: Annotated[int | None, option("Client whose personal layers to export, with model.personal.", min=0)] = None,
-    own_code: Annotated[
-        bool, option("Import a network of your own, from the run's folder, here, or PYTHONPATH.", "--own-code")
-    ] = False,
+    own_code: Annotated[bool, option("Import networks of your own (also from RUN).", "--own-code")] = False,
     force: Force = False,
 ) -> None:
     """Export a model that a run kept, as a state dict.

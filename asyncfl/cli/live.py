@@ -33,9 +33,7 @@ class LiveGroup(CommandGroup):
 
 def keys(
     folder: Annotated[Path, argument("FOLDER", "Folder to write, or to add clients to.")],
-    host: Annotated[
-        list[str] | None, option("Name or address of the server in its certificate. May be repeated.")
-    ] = None,
+    host: Annotated[list[str] | None, option("Name or address of the server. May be repeated.")] = None,
     client: Annotated[list[str] | None, option("Name of a client. May be repeated.")] = None,
     clients: Annotated[int, option("Number of clients to name 0, 1, ... in addition.", min=0, max=100_000)] = 0,
     days: Annotated[int, option("Days until the certificate expires.", min=1, max=3650)] = 365,

@@ -29,12 +29,8 @@ def join(
     url: Annotated[str, argument("URL", "Address of the server: wss://host:port.")],
     data: Annotated[Path, option("npz file with x_train and y_train. It stays on this machine.")],
     token: Annotated[Path, option("File with the name and token of this client.")],
-    certificate: Annotated[
-        Path | None, option("Certificate of the server. Default: the authorities that this machine trusts.")
-    ] = None,
-    scenario: Annotated[
-        Path | None, option("Join only a federation with this scenario. Default: any scenario of the server.")
-    ] = None,
+    certificate: Annotated[Path | None, option("Server's certificate. Default: the machine's authorities.")] = None,
+    scenario: Annotated[Path | None, option("Join only this scenario. Default: the server's.")] = None,
     patience: Annotated[float, option("Seconds to wait for a server that does not answer.", min=0, max=1e6)] = 60.0,
     quiet: Annotated[bool, option("Print no line for each task.", "--quiet")] = False,
 ) -> None:

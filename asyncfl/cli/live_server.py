@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 
 
 Out: TypeAlias = Annotated[Path | None, option("Folder to write: new or empty. Default: results/live/TIME.")]
-Shape: TypeAlias = Annotated[
-    bool, option("Slow clients down to the devices and links of the scenario's world.", "--shape")
-]
+Shape: TypeAlias = Annotated[bool, option("Slow clients down as the scenario's world does.", "--shape")]
 Speedup: TypeAlias = Annotated[float, option("Seconds of the scenario per real second.", min=0.001, max=1e6)]
 
 
@@ -116,10 +114,7 @@ def serve(
     keys: Annotated[Path, option("Folder that asyncfl live keys has written.")],
     host: Annotated[str, option("Address to listen at; 0.0.0.0: all addresses of this machine.")] = "0.0.0.0",
     port: Annotated[int, option("Port to listen at; 0: any free port.", min=0, max=65535)] = 8765,
-    at_least: Annotated[
-        int | None,
-        option("Clients to wait for before the first task. Default: the updates that one version needs.", min=1),
-    ] = None,
+    at_least: Annotated[int | None, option("Clients to wait for. Default: the updates of one version.", min=1)] = None,
     out: Out = None,
     set_: Assignments = None,
     shape: Shape = False,

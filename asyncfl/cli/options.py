@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 import typer
 from typer.core import TyperGroup
@@ -46,15 +46,14 @@ Assignments: TypeAlias = Annotated[
     list[str] | None,
     option("Change a field, e.g. privacy.epsilon=60. May be repeated.", "--set", metavar="FIELD=VALUE"),
 ]
-WorldFile: TypeAlias = Annotated[
-    Path | None, option("File of a world that replaces the scenario's, e.g. from asyncfl calibrate.")
-]
+WorldFile: TypeAlias = Annotated[Path | None, option("World that replaces the scenario's, see asyncfl calibrate.")]
 Seed: TypeAlias = Annotated[int | None, integer("Use this seed only. Default: all seeds of the run.")]
-MaxHours: TypeAlias = Annotated[
-    float, option("Refuse a run with a longer estimated duration, in hours on one core.", min=0)
-]
+MaxHours: TypeAlias = Annotated[float, option("Refuse a run that would take longer, in hours on one core.", min=0)]
 MaxGib: TypeAlias = Annotated[float, option("Refuse a run with a larger estimated memory, in GiB.", min=0)]
 Threads: TypeAlias = Annotated[int, option("Threads for the training of a run.", min=1)]
+Adversary: TypeAlias = Annotated[
+    Literal["eavesdropper", "server"], option("Adversary that attacks. The server holds all uploads.")
+]
 Force: TypeAlias = Annotated[bool, option("Replace existing files.", "--force")]
 Json: TypeAlias = Annotated[bool, option("Print JSON.", "--json")]
 Quiet: TypeAlias = Annotated[bool, option("Show no progress bar.", "--quiet")]

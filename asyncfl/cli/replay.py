@@ -16,9 +16,7 @@ from asyncfl.cli.output import console, print_json
 def replay(
     run: Annotated[Path, argument("RUN", "Folder of a run with evaluation.record: digests or parameters.")],
     seed: Seed = None,
-    train: Annotated[
-        bool, option("Repeat the training too, if only digests of the updates were recorded.", "--train")
-    ] = False,
+    train: Annotated[bool, option("Train again where only digests were recorded.", "--train")] = False,
     json: Json = False,
 ) -> None:
     """Repeat the server's decisions of a recorded run, and compare them.

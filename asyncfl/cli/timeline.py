@@ -16,9 +16,7 @@ def timeline(
     scenario: ScenarioFile,
     set_: Assignments = None,
     world: WorldFile = None,
-    out: Annotated[
-        Path | None, option("Folder for tables and figures: new, empty or a timeline. Default: write nothing.")
-    ] = None,
+    out: Annotated[Path | None, option("Folder to write: new, empty or a timeline. Default: none.")] = None,
     max_hours: MaxHours = 2.0,
     json: Json = False,
     quiet: Quiet = False,

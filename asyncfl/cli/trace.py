@@ -45,7 +45,7 @@ def events_(
     run: RunFolder,
     client: Clients = None,
     kind: Annotated[
-        list[str] | None, option("Only events of this kind, e.g. uploaded. May be repeated.", autocompletion=_kinds)
+        list[str] | None, option("Only this kind, e.g. lost. May be repeated.", autocompletion=_kinds)
     ] = None,
     task: Task = None,
     version: Annotated[int | None, integer("Only events while this version was the newest.", least=-1)] = None,

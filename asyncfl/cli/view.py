@@ -25,13 +25,9 @@ RELOAD_S = 3.0
 def view(
     run: RunFolder,
     other: Annotated[Path | None, argument("OTHER", "Folder of a second run, drawn over the first.")] = None,
-    out: Annotated[
-        Path | None, option("File to write. Default: the run's name with .html, in the working directory.")
-    ] = None,
+    out: Annotated[Path | None, option("File to write. Default: the run's name with .html.")] = None,
     open_: Annotated[bool, option("Open the file in the browser.", "--open")] = False,
-    follow: Annotated[
-        bool, option("Follow an unfinished run: update the file until the run ends.", "--follow")
-    ] = False,
+    follow: Annotated[bool, option("Follow an unfinished run until it ends.", "--follow")] = False,
     seed: Seed = None,
     since: Annotated[float | None, option("Draw only tasks from this virtual second on.")] = None,
     until: Annotated[float | None, option("Draw only tasks up to this virtual second.")] = None,

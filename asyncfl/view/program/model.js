@@ -14,48 +14,31 @@ function modelOf({ header, numbers }) {
   const texts = (ref) => ({ of: numbers(ref.codes), names: ref.texts });
 
   function tasksOf(told) {
-    const tasks = {};
-    for (const name of ["task", "client", "base_version", "fate", "making", "staleness", "weight", "held", "overheard",
-      "bytes_down", "bytes_up", "attempts_down", "attempts_up"]) tasks[name] = numbers(told[name]);
+    const times = ["dispatched", "left", "settled", ...PHASES.flatMap(([, ...names]) => names)];
+    const plain = Object.entries(told).filter(([name]) => !times.includes(name));
+    const tasks = Object.fromEntries(plain.map(([name, ref]) => [name, numbers(ref)]));
     const dispatched = numbers(told.dispatched);
     const count = dispatched.length;
     const last = Float64Array.from(dispatched);
     tasks.dispatched = last.map((at) => at / 1e6);
-    for (const [, ...names] of PHASES) {
-      for (const name of names) {
-        const took = numbers(told[name]);
-        const times = new Float64Array(count);
-        for (let i = 0; i < count; i++) {
-          if (took[i] < 0) { times[i] = NaN; continue; }
-          last[i] += took[i];
-          times[i] = last[i] / 1e6;
-        }
-        tasks[name] = times;
-      }
-    }
-    for (const name of ["left", "settled"]) {
-      const took = numbers(told[name]);
-      tasks[name] = Float64Array.from(took, (after, i) => after < 0 ? NaN : (dispatched[i] + after) / 1e6);
-    }
+    for (const name of PHASES.flatMap(([, ...names]) => names))
+      tasks[name] = Float64Array.from(numbers(told[name]), (took, i) => took < 0 ? NaN : (last[i] += took) / 1e6);
+    for (const name of ["left", "settled"])
+      tasks[name] = Float64Array.from(numbers(told[name]), (after, i) => after < 0 ? NaN : (dispatched[i] + after) / 1e6);
     return Object.assign(tasks, { count });
   }
 
   function eventsOf(told) {
-    const events = { time: inSeconds(told.time), detail: texts(told.detail) };
-    for (const name of ["kind", "task", "client", "version", "staleness", "bytes", "attempt", "weight"])
-      events[name] = numbers(told[name]);
-    return events;
+    const { time, detail, ...plain } = told;
+    const columns = Object.entries(plain).map(([name, ref]) => [name, numbers(ref)]);
+    return { time: inSeconds(time), detail: texts(detail), ...Object.fromEntries(columns) };
   }
 
-  // Where the rows of each client begin and end, in an order by client; `chosen` are rows in order of time.
+  // The rows of each client, of `chosen` rows in order of time.
   function byClient(chosen, clientOf, clients) {
-    const start = new Int32Array(clients + 2);
-    for (const row of chosen) start[clientOf[row] + 1]++;
-    for (let client = 0; client <= clients; client++) start[client + 1] += start[client];
-    const rows = new Int32Array(chosen.length);
-    const next = start.slice();
-    for (const row of chosen) rows[next[clientOf[row]]++] = row;
-    return { start, rows, of: (client) => rows.subarray(start[client] ?? rows.length, start[client + 1] ?? rows.length) };
+    const lists = Array.from({ length: clients }, () => []);
+    for (const row of chosen) lists[clientOf[row]]?.push(row);
+    return { of: (client) => lists[client] ?? [] };
   }
 
   function seedOf(told, clients) {
@@ -64,12 +47,12 @@ function modelOf({ header, numbers }) {
     const marked = new Set(MARKS.map((kind) => kinds.indexOf(kind)));
     const away = new Set(["went_offline", "came_online"].map((kind) => kinds.indexOf(kind)));
     const rows = [...events.kind.keys()];
-    const ofClients = rows.filter((row) => events.client[row] >= 0);
+    const ofKinds = (chosen) => byClient(rows.filter((row) => chosen.has(events.kind[row])), events.client, clients);
     const seed = {
       seed: told.seed, end: told.end / 1e6, tasks, events,
       lanes: byClient([...tasks.task.keys()], tasks.client, clients),
-      marks: byClient(ofClients.filter((row) => marked.has(events.kind[row])), events.client, clients),
-      offline: spansOffline(byClient(ofClients.filter((row) => away.has(events.kind[row])), events.client, clients)),
+      marks: ofKinds(marked),
+      offline: spansOffline(ofKinds(away)),
       serverMarks: rows.filter((row) => SERVER_MARKS.includes(kinds[events.kind[row]]) && isOfServer(events, row)),
       aggregations: rows.filter((row) => kinds[events.kind[row]] === "aggregation_started"),
       requests: {
@@ -147,7 +130,7 @@ function modelOf({ header, numbers }) {
   }
 
   const runs = header.runs.map((told) => ({
-    name: told.name, facts: told.facts, notes: told.notes, window: told.window, asked: told.asked, clients: told.clients,
+    ...told,
     seeds: told.seeds.map((seed) => seedOf(seed, told.clients)),
     tables: told.tables.map((table) => Object.assign(table, {
       columns: table.columns.map((column) => Object.assign(column, column.codes
@@ -155,6 +138,5 @@ function modelOf({ header, numbers }) {
         : { values: numbers(column), numeric: true })),
     })),
   }));
-  return { runs, kinds, fates: header.fates, going: header.going, reload_s: header.reload_s, command: header.command,
-    compared: header.compared };
+  return { ...header, runs };
 }
