@@ -90,8 +90,7 @@ FOUND = schema(
 @dataclass(frozen=True)
 class CanaryAudit:
     scenario: Scenario
-    found: pa.Table
-    """Measured epsilons, one row per seed and adversary; the columns are `FOUND`."""
+    found: pa.Table  # measured epsilons, one row per seed and adversary; the columns are `FOUND`
     scores: pa.Table
     """One row per canary: seed, number, client, whether it was included, and its value of each adversary's scores."""
 
@@ -104,8 +103,7 @@ class HeldReleases(NamedTuple):
     """
 
     tasks: frozenset[int] = frozenset()
-    versions: tuple[int, ...] = ()
-    """Published versions that the adversary holds, from 1 on, ascending."""
+    versions: tuple[int, ...] = ()  # published versions that the adversary holds, from 1 on, ascending
 
 
 def held_releases(run: SeedRun) -> dict[str, HeldReleases]:

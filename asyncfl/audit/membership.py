@@ -58,10 +58,8 @@ Images = NDArray[np.float32]
 Truths = NDArray[np.bool_]
 
 LAST_MODEL, UPLOAD_LOSS, LIKELIHOOD = "loss of the last model", "loss of uploads", "likelihood ratio of uploads"
-LEAST = 1e-3
-"""Least rate on the axes of the figure: a lower rate would need more non-members than test sets have."""
-APART = 1.08
-"""Factor between the horizontal positions of two points of the figure."""
+LEAST = 1e-3  # least rate on the axes of the figure: a lower rate would need more non-members than test sets have
+APART = 1.08  # factor between the horizontal positions of two points of the figure
 
 FOUND = schema(
     "seed:i method adversary unit attack members:i others:i true_positives:i false_positives:i true_positive_rate:f "
@@ -82,10 +80,8 @@ Scores = tuple[Floats, Floats]
 
 @dataclass(frozen=True)
 class MembershipAudit:
-    found: pa.Table
-    """Rates of true positives, one row per seed and attack; the columns are `FOUND`."""
-    scores: Mapping[int, Mapping[str, Scores]]
-    """Scores of each seed and attack."""
+    found: pa.Table  # rates of true positives, one row per seed and attack; the columns are `FOUND`
+    scores: Mapping[int, Mapping[str, Scores]]  # scores of each seed and attack
 
 
 def audit_membership(
@@ -216,8 +212,7 @@ class ShadowPool:
 
     images: Images
     labels: NDArray[np.int64]
-    member: Truths
-    """(p,) whether the sample is the client's."""
+    member: Truths  # (p,) whether the sample is the client's
 
     @classmethod
     def draw(cls, data: FederatedData, client: int, unused: Truths, wanted: int) -> ShadowPool:

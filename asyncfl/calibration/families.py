@@ -19,12 +19,9 @@ from scipy import optimize, stats
 from asyncfl.world.distributions import Distribution, Exponential, Fixed, Lognormal, Pareto, Uniform
 
 Floats: TypeAlias = NDArray[np.float64]
-SAME = 1e-4
-"""Spread relative to the largest value up to which a quantity counts as constant."""
-TINY = 1e-9
-"""Absolute spread, in the unit of the quantity, up to which it counts as constant."""
-FEWEST = 8
-"""Smallest sample to which a family is fitted. Smaller samples give their mean, as a constant."""
+SAME = 1e-4  # spread relative to the largest value up to which a quantity counts as constant
+TINY = 1e-9  # absolute spread, in the unit of the quantity, up to which it counts as constant
+FEWEST = 8  # smallest sample to which a family is fitted. Smaller samples give their mean, as a constant
 
 SCALED = {
     Fixed: ("value",),
@@ -41,14 +38,11 @@ class FittedShape:
     """A distribution fitted to a sample, and its goodness of fit."""
 
     distribution: Distribution
-    exact: Floats
-    """(n,) uncensored values, ascending."""
+    exact: Floats  # (n,) uncensored values, ascending
     shares: Floats
     """(n,) estimated distribution function of the sample at these values, with censored values taken into account."""
-    expected: Floats
-    """(n,) quantiles of the distribution at these shares."""
-    compared: dict[str, float]
-    """Family -> Akaike's criterion, `2 parameters - 2 log-likelihood`. The smallest is best."""
+    expected: Floats  # (n,) quantiles of the distribution at these shares
+    compared: dict[str, float]  # family -> Akaike's criterion, `2 parameters - 2 log-likelihood`. The smallest is best
 
     @property
     def gap(self) -> float:

@@ -32,11 +32,9 @@ from asyncfl.world.links import Link
 @dataclass(frozen=True)
 class FittedQuantity:
     name: str
-    unit: str
-    """`s`, `bps`, or empty."""
+    unit: str  # `s`, `bps`, or empty
     shape: FittedShape
-    sample: str
-    """Size of the sample, e.g. `20 clients`."""
+    sample: str  # size of the sample, e.g. `20 clients`
 
 
 @dataclass(frozen=True)
@@ -49,16 +47,11 @@ class Calibration:
     presence: FittedAvailability
     dropout_rates: DropoutRates
     worker_slots: WorkerSlots
-    processors: float | None
-    """Processors that clients and server share; None: each has one of its own."""
-    aggregate_s: Floats
-    """Seconds of aggregation on an unshared processor, of each version for which events show them."""
-    aggregate_alone: bool
-    """Whether the server does nothing else while it aggregates."""
-    evaluate_s: float
-    """Seconds to evaluate a version beside the run, on an unshared processor; 0: events show none."""
-    scenario_world: World
-    """World of the runs' scenario, which gives the fields that events cannot show."""
+    processors: float | None  # processors that clients and server share; None: each has one of its own
+    aggregate_s: Floats  # seconds of aggregation on an unshared processor, of each version for which events show them
+    aggregate_alone: bool  # whether the server does nothing else while it aggregates
+    evaluate_s: float  # seconds to evaluate a version beside the run, on an unshared processor; 0: events show none
+    scenario_world: World  # world of the runs' scenario, which gives the fields that events cannot show
 
     def world(self, population: bool = False) -> World:
         """Build the fitted world. It lists the observed clients one by one.

@@ -32,26 +32,20 @@ from asyncfl.trace.tasks import KINDS, codes
 from asyncfl.world.links import Link
 from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss, Loss, NoLoss
 
-INSTANT_S = 1e-5
-"""Seconds that count as 0, since sizes of retransmissions are rounded to whole bytes."""
-EXACT_WEIGHT = 1e3
-"""Weight of equations without jitter relative to equations with jitter."""
+INSTANT_S = 1e-5  # seconds that count as 0, since sizes of retransmissions are rounded to whole bytes
+EXACT_WEIGHT = 1e3  # weight of equations without jitter relative to equations with jitter
 MOST_PACKETS = 2000
 """Largest message, packets, for which bursts are fitted, since their likelihood takes a step per packet."""
-FEWEST_MESSAGES = 30
-"""Smallest number of messages, and of lost packets, for which bursts are fitted."""
+FEWEST_MESSAGES = 30  # smallest number of messages, and of lost packets, for which bursts are fitted
 
 
 class ObservedMessage(NamedTuple):
     """Times and sizes of one message."""
 
     client: int
-    sizes: tuple[int, ...]
-    """Bytes of each transmission, in order."""
-    began_s: tuple[float, ...]
-    """Start of each transmission, seconds after the first."""
-    arrived_s: float
-    """Completion, seconds after the first start; NaN: the message was lost."""
+    sizes: tuple[int, ...]  # bytes of each transmission, in order
+    began_s: tuple[float, ...]  # start of each transmission, seconds after the first
+    arrived_s: float  # completion, seconds after the first start; NaN: the message was lost
 
     @property
     def arrived(self) -> bool:
@@ -62,8 +56,7 @@ class ObservedMessage(NamedTuple):
 class FittedLoss:
     loss: Loss
     packets: int
-    lost: int
-    """Number of packets known to be lost."""
+    lost: int  # number of packets known to be lost
     compared: dict[str, float]
     """Kind of loss -> Akaike's criterion on the first transmissions of messages; empty: only one model was fitted."""
 
@@ -71,22 +64,17 @@ class FittedLoss:
 @dataclass(frozen=True)
 class FittedLinks:
     latency_s: Floats
-    bandwidth_bps: Floats
-    """(clients,) bits per second; inf: the time of a message does not depend on its size."""
+    bandwidth_bps: Floats  # (clients,) bits per second; inf: the time of a message does not depend on its size
     latency: FittedShape
     bandwidth: FittedShape | None
     """Distribution of the bandwidth over clients; None: no bandwidth is known, or all are unlimited."""
-    jitter: FittedShape
-    """Distribution of the extra delay of a message."""
+    jitter: FittedShape  # distribution of the extra delay of a message
     loss: FittedLoss
-    retransmissions: int
-    """Retransmissions after which the sender gives up; see `Link.retransmissions`."""
+    retransmissions: int  # retransmissions after which the sender gives up; see `Link.retransmissions`
     timeout_s: float
     messages: int
-    separable: int
-    """Number of clients whose latency and bandwidth can be separated."""
-    unseen: tuple[int, ...]
-    """Clients without an arrived message, which get the medians of the others."""
+    separable: int  # number of clients whose latency and bandwidth can be separated
+    unseen: tuple[int, ...]  # clients without an arrived message, which get the medians of the others
 
 
 def messages_of(run: ObservedRun, way: str) -> list[ObservedMessage]:

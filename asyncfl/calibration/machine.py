@@ -28,16 +28,11 @@ from asyncfl.calibration.observations import Ints, ObservedRun, trained_s
 from asyncfl.trace.events import Kind
 from asyncfl.trace.tasks import FATES
 
-TRIED = 12
-"""Numbers of processors that are tried before the best one is refined."""
-DEVIATIONS = 1.645
-"""Standard deviations by which the gain in log-likelihood must exceed 0: one-sided 5 % level."""
-SPREAD = 1e-6
-"""Smallest spread of the logarithms of works, since equal works differ by rounding."""
-STEPS = 70
-"""Largest number of evaluations of the likelihood that refine the best values."""
-AT_ONCE = 0.05
-"""Share of an aggregation's duration after publication within which dispatches belong to the publication."""
+TRIED = 12  # numbers of processors that are tried before the best one is refined
+DEVIATIONS = 1.645  # standard deviations by which the gain in log-likelihood must exceed 0: one-sided 5 % level
+SPREAD = 1e-6  # smallest spread of the logarithms of works, since equal works differ by rounding
+STEPS = 70  # largest number of evaluations of the likelihood that refine the best values
+AT_ONCE = 0.05  # share of an aggregation's duration after publication within which dispatches belong to the publication
 
 
 def aggregations_of(run: ObservedRun) -> tuple[Floats, Floats]:
@@ -102,10 +97,8 @@ def evaluated_s(run: ObservedRun) -> Floats:
 class Concurrency:
     """Number of concurrent jobs in one run over time."""
 
-    at_s: Floats
-    """(n,) times of changes, ascending."""
-    at_work: Floats
-    """(n,) number of jobs from these times on."""
+    at_s: Floats  # (n,) times of changes, ascending
+    at_work: Floats  # (n,) number of jobs from these times on
 
     def rate(self, processors: float) -> Floats:
         """Compute the share of a processor that each job gets from each change on, (n,)."""
@@ -129,15 +122,12 @@ class Concurrency:
 
 @dataclass(frozen=True)
 class MachineActivity:
-    others: Concurrency
-    """Concurrency of trainings and aggregations."""
-    published_s: Floats
-    """(n,) publication times of evaluated versions, ascending."""
+    others: Concurrency  # concurrency of trainings and aggregations
+    published_s: Floats  # (n,) publication times of evaluated versions, ascending
     client: Ints
     asked: Floats
     began_s: Floats
-    ended_s: Floats
-    """Finished trainings: client, samples times epochs, start and end."""
+    ended_s: Floats  # finished trainings: client, samples times epochs, start and end
 
     @classmethod
     def of(cls, run: ObservedRun, aggregated: tuple[Floats, Floats], workers: int | None) -> MachineActivity:
@@ -179,12 +169,9 @@ class MachineActivity:
 class ProcessorSharing:
     """Fitted processors, and work of an evaluation."""
 
-    processors: float | None
-    """Number of shared processors; None: each job has one."""
-    evaluate_s: float
-    """Seconds of an evaluation on an unshared processor; 0: none is visible."""
-    loads: tuple[Concurrency, ...]
-    """Concurrency of each run."""
+    processors: float | None  # number of shared processors; None: each job has one
+    evaluate_s: float  # seconds of an evaluation on an unshared processor; 0: none is visible
+    loads: tuple[Concurrency, ...]  # concurrency of each run
 
     def work(self, run: int, began_s: Floats, ended_s: Floats) -> Floats:
         """Compute the work in intervals of a run, seconds on an unshared processor."""

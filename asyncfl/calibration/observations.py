@@ -18,8 +18,7 @@ from asyncfl.trace.tasks import KINDS, Tasks, codes, tasks_of
 
 Ints = NDArray[np.int64]
 
-FEWEST_TASKS = 10
-"""Smallest number of finished trainings to which a world is fitted."""
+FEWEST_TASKS = 10  # smallest number of finished trainings to which a world is fitted
 
 
 @dataclass(frozen=True)
@@ -28,12 +27,10 @@ class ObservedRun:
 
     name: str
     scenario: Scenario
-    samples: Ints
-    """(clients,) training samples of each client."""
+    samples: Ints  # (clients,) training samples of each client
     events: pa.Table
     tasks: Tasks
-    kind: Ints
-    """(events,) index in `KINDS`."""
+    kind: Ints  # (events,) index in `KINDS`
 
     @classmethod
     def of(cls, name: str, scenario: Scenario, samples: Ints, events: pa.Table) -> ObservedRun:

@@ -24,32 +24,24 @@ from asyncfl.trace.tasks import KINDS
 from asyncfl.world.availability import AlternatingAvailability, AlwaysOnline, Availability
 from asyncfl.world.distributions import Distribution, Exponential, Fixed
 
-SHORTEST_S = 1e-6
-"""Seconds below which an absence is too short to be measured."""
+SHORTEST_S = 1e-6  # seconds below which an absence is too short to be measured
 
 
 @dataclass
 class PresenceObservations:
     """Observed times, in seconds, at which clients were online and offline, and numbers of transitions."""
 
-    online_s: float = 0.0
-    """Total time that clients were known to be online."""
-    went: int = 0
-    """Observed transitions to offline."""
-    offline_s: float = 0.0
-    """Total time that clients were known to be offline."""
-    came: int = 0
-    """Observed transitions to online."""
+    online_s: float = 0.0  # total time that clients were known to be online
+    went: int = 0  # observed transitions to offline
+    offline_s: float = 0.0  # total time that clients were known to be offline
+    came: int = 0  # observed transitions to online
     gaps_online: list[float] = field(default_factory=list)
     """Unobserved gaps between two times at which a client was online."""
     gaps_offline: list[float] = field(default_factory=list)
     """Unobserved gaps from a time online to a time at which the client could not be reached."""
-    first_online: int = 0
-    """Clients that were online at their first observation."""
-    first_offline: int = 0
-    """Clients that were offline at their first observation."""
-    whole_off: list[float] = field(default_factory=list)
-    """Periods offline that were observed completely."""
+    first_online: int = 0  # clients that were online at their first observation
+    first_offline: int = 0  # clients that were offline at their first observation
+    whole_off: list[float] = field(default_factory=list)  # periods offline that were observed completely
     cut_off: list[float] = field(default_factory=list)
     """Periods offline that were observed from their start and cut off by the end of the trace."""
 
@@ -69,8 +61,7 @@ class PresenceObservations:
 class FittedAvailability:
     availability: Availability
     observations: PresenceObservations
-    off: FittedShape | None
-    """Distribution of the periods offline; None: none was observed completely."""
+    off: FittedShape | None  # distribution of the periods offline; None: none was observed completely
 
 
 def fit_availability(runs: Sequence[ObservedRun]) -> FittedAvailability:

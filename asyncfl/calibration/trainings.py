@@ -34,12 +34,9 @@ It excludes the short overlaps when one client ends and the next one starts."""
 @dataclass(frozen=True)
 class Trainings:
     client: Ints
-    work: Floats
-    """Samples times epochs."""
-    seconds: Floats
-    """Seconds on an unshared processor."""
-    seen: NDArray[np.bool_]
-    """Whether the training finished; otherwise it would have taken longer."""
+    work: Floats  # samples times epochs
+    seconds: Floats  # seconds on an unshared processor
+    seen: NDArray[np.bool_]  # whether the training finished; otherwise it would have taken longer
 
 
 def trainings_of(runs: Sequence[ObservedRun], work: Work) -> Trainings:
@@ -63,10 +60,8 @@ class FittedSpeeds:
     """(clients,) mean seconds per sample and epoch; for clients without a finished training, the median of the
     others."""
     unseen: tuple[int, ...]
-    population: FittedShape
-    """Distribution of the speeds of the other clients."""
-    jitter: FittedShape
-    """Distribution of the factor of a task, with mean 1."""
+    population: FittedShape  # distribution of the speeds of the other clients
+    jitter: FittedShape  # distribution of the factor of a task, with mean 1
     trainings: int
 
 
@@ -114,12 +109,9 @@ def _jitter(logs: Floats, client: Ints, number: Ints) -> FittedShape:
 
 @dataclass(frozen=True)
 class WorkerSlots:
-    workers: int | None
-    """Clients that can compute at the same time; None: no client waits."""
-    waits_s: Floats
-    """Seconds from the arrival of a model to the start of its training."""
-    turnaround_s: float
-    """Mean seconds that a worker was free between two clients while a client waited."""
+    workers: int | None  # clients that can compute at the same time; None: no client waits
+    waits_s: Floats  # seconds from the arrival of a model to the start of its training
+    turnaround_s: float  # mean seconds that a worker was free between two clients while a client waited
 
 
 def fit_worker_slots(runs: Sequence[ObservedRun]) -> WorkerSlots:
@@ -187,8 +179,7 @@ class DropoutRates:
     """Fitted dropout of clients that stay online."""
 
     dropout: float
-    dropout_per_s: float
-    """Rate of dropouts per second of a task."""
+    dropout_per_s: float  # rate of dropouts per second of a task
     times: int
 
 

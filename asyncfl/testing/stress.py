@@ -26,12 +26,9 @@ from asyncfl.defences import Detector, Rule, Strikes
 from asyncfl.privacy.estimators.intervals import interval, upper_bound
 from asyncfl.testing.trials import ATTACKS, TESTED, Noise, Skew, Trial, TrialResult, run_trial
 
-MOST_BANNED = 1e-3
-"""Largest share of honest clients that may be banned."""
-MOST_LOST = 0.01
-"""Largest mean loss of accuracy against the plain mean, over a row of the table or over a cell."""
-ANOTHER_SEED = 1_000_000
-"""Difference between the seeds of a cell, larger than the number of seeds in the grid."""
+MOST_BANNED = 1e-3  # largest share of honest clients that may be banned
+MOST_LOST = 0.01  # largest mean loss of accuracy against the plain mean, over a row of the table or over a cell
+ANOTHER_SEED = 1_000_000  # difference between the seeds of a cell, larger than the number of seeds in the grid
 BUFFERS, SHARES = (5, 10, 40), (0.1, 0.25, 0.4, 0.45)
 NOISES: tuple[Noise, ...] = get_args(Noise)
 SKEWS: tuple[Skew, ...] = get_args(Skew)

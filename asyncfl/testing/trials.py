@@ -42,8 +42,7 @@ PARTITIONS: dict[str, Partition] = {
 SIDE, CLASSES, HIDDEN = 8, 10, 16
 PIXELS = SIDE * SIDE
 N_PARAMETERS = PIXELS * HIDDEN + HIDDEN + HIDDEN * CLASSES + CLASSES
-SAMPLES = 60
-"""Mean number of training samples per client."""
+SAMPLES = 60  # mean number of training samples per client
 ROOT, TESTED = 100, 400
 """Samples in the server's root set and in the test set. No client has any of them."""
 STEPS, BATCH, LR, CLIP = 5, 20, 0.3, 1.0
@@ -207,15 +206,12 @@ class Trial:
     """Settings of one small federation."""
 
     skew: Skew = "IID"
-    attack: str | None = None
-    """Name of an attack in ATTACKS; None: no attackers."""
-    share: float = 0.0
-    """Share of the clients that attack, below 0.5."""
+    attack: str | None = None  # name of an attack in ATTACKS; None: no attackers
+    share: float = 0.0  # share of the clients that attack, below 0.5
     buffer: int = 10
     noise: Noise = "usual"
     clients: int = 40
-    turns: int = 12
-    """Mean number of updates per client."""
+    turns: int = 12  # mean number of updates per client
     root: bool = False
     seed: int = 0
 

@@ -31,8 +31,7 @@ from asyncfl.world.keyed_stream import KeyedStream
 from asyncfl.world.profiles import MeasuredColumn, RowOrder, read_profile, rows_of
 
 HOUR_S, DAY_S = 3600.0, 86400.0
-SEARCH_DAYS = 1000
-"""Days after which a client without a change is assumed to stay online, or offline, for ever."""
+SEARCH_DAYS = 1000  # days after which a client without a change is assumed to stay online, or offline, for ever
 NIGHT = Uniform(low=21.0, high=24.0)
 
 Zone = Annotated[float, Field(ge=-12, le=14)]
@@ -42,10 +41,8 @@ Zone = Annotated[float, Field(ge=-12, le=14)]
 class ClientTraits:
     """Properties of the clients that their availability may depend on."""
 
-    s_per_sample: Floats
-    """(clients,) seconds of computation per sample and epoch."""
-    samples: Ints | None = None
-    """(clients,) training samples of each client; None: unknown."""
+    s_per_sample: Floats  # (clients,) seconds of computation per sample and epoch
+    samples: Ints | None = None  # (clients,) training samples of each client; None: unknown
 
     @property
     def clients(self) -> int:

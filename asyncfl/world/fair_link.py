@@ -16,8 +16,7 @@ import numpy as np
 
 from asyncfl.base.messages import Floats
 
-FINISHED = 1e-9
-"""Share of a flow's bits below which it counts as finished, because of rounding."""
+FINISHED = 1e-9  # share of a flow's bits below which it counts as finished, because of rounding
 
 _NUMBER, _BITS, _LEFT, _CAP = range(4)
 

@@ -101,12 +101,9 @@ class LinkState:
     """Drawn links of one direction, one row per client."""
 
     link: Link
-    latency_s: Floats
-    """(clients,) seconds."""
-    bandwidth_bps: Floats
-    """(clients,) bits per second."""
-    packet_loss: Floats | None
-    """(clients,) probability of packet loss from a profile. None: `link.loss` applies."""
+    latency_s: Floats  # (clients,) seconds
+    bandwidth_bps: Floats  # (clients,) bits per second
+    packet_loss: Floats | None  # (clients,) probability of packet loss from a profile. None: `link.loss` applies
 
     def loss_of(self, client: int) -> Loss:
         """Return the loss model of the client's link."""

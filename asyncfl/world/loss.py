@@ -22,8 +22,7 @@ from pydantic import Field
 from asyncfl.base.component import Component, choice
 from asyncfl.base.quantities import MeasuredIn
 
-MANY_CYCLES = 16
-"""Expected bursts in a run above which they are drawn as an array. Below, single draws are faster."""
+MANY_CYCLES = 16  # expected bursts in a run above which they are drawn as an array. Below, single draws are faster
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 

@@ -23,12 +23,9 @@ class MeasuredColumn(NamedTuple):
     """Requirements on a column of a profile."""
 
     name: str
-    positive: bool = False
-    """Whether 0 is refused."""
-    at_most: float = math.inf
-    """Largest value that is allowed."""
-    required: bool = True
-    """Whether a file without the column is refused."""
+    positive: bool = False  # whether 0 is refused
+    at_most: float = math.inf  # largest value that is allowed
+    required: bool = True  # whether a file without the column is refused
 
 
 def profile_content(path: str, field: str) -> tuple[Path, bytes]:

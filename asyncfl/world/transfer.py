@@ -20,16 +20,11 @@ from typing import NamedTuple
 class Burst(NamedTuple):
     """One transmission of a message: its packets, or those that were lost before, sent back to back."""
 
-    packets: int
-    """Number of packets."""
-    size_bytes: int
-    """Bytes of these packets."""
-    pause_s: float
-    """Seconds from its last packet to the next burst; for the last burst, to the end of the transfer."""
-    caught: bool
-    """Whether the eavesdropper has a part of the message from the first packet of this transmission on."""
-    overheard: bool
-    """Whether the eavesdropper has the whole message from the last packet of this transmission on."""
+    packets: int  # number of packets
+    size_bytes: int  # bytes of these packets
+    pause_s: float  # seconds from its last packet to the next burst; for the last burst, to the end of the transfer
+    caught: bool  # whether the eavesdropper has a part of the message from the first packet of this transmission on
+    overheard: bool  # whether the eavesdropper has the whole message from the last packet of this transmission on
 
 
 class Transfer(NamedTuple):
@@ -39,34 +34,23 @@ class Transfer(NamedTuple):
     numbers are those of the complete transfer.
     """
 
-    duration_s: float
-    """Seconds until the receiver has the whole message; for a lost message, until the sender gives up."""
-    delivered: bool
-    """Whether the receiver has every packet."""
-    attempts: int
-    """Transmissions of the message (1: no retransmission)."""
-    packets: int
-    """Packets of the message."""
-    packets_sent: int
-    """Packets sent, including retransmissions."""
-    packets_lost: int
-    """Packets sent that did not arrive."""
-    sent_bytes: int
-    """Bytes sent, including retransmissions."""
+    duration_s: float  # seconds until the receiver has the whole message; for a lost message, until the sender gives up
+    delivered: bool  # whether the receiver has every packet
+    attempts: int  # transmissions of the message (1: no retransmission)
+    packets: int  # packets of the message
+    packets_sent: int  # packets sent, including retransmissions
+    packets_lost: int  # packets sent that did not arrive
+    sent_bytes: int  # bytes sent, including retransmissions
     overheard_s: float
     """Time at which the eavesdropper has the whole message, seconds from the start of the transfer; inf: never."""
     resent_at_s: tuple[float, ...]
     """Start of each retransmission, seconds from the start of the transfer; () without retransmissions."""
-    resent_bytes: tuple[int, ...]
-    """Bytes of each retransmission."""
-    payload_bytes: int
-    """Bytes of the message."""
-    packet_s: float
-    """Seconds to send a packet."""
+    resent_bytes: tuple[int, ...]  # bytes of each retransmission
+    payload_bytes: int  # bytes of the message
+    packet_s: float  # seconds to send a packet
     caught_s: float = math.inf
     """Time at which the eavesdropper has a part of the message, seconds from the start of the transfer; inf: never."""
-    to_tap_s: float = 0.0
-    """Seconds from the departure of a packet until the eavesdropper hears it."""
+    to_tap_s: float = 0.0  # seconds from the departure of a packet until the eavesdropper hears it
 
     def attempts_by(self, elapsed_s: float) -> int:
         """Return the number of transmissions that have started `elapsed_s` seconds after the start."""

@@ -157,8 +157,7 @@ class WorldState:
 
     settings: World
     task_stream: KeyedStream
-    s_per_sample: Floats
-    """(clients,) seconds of computation per sample and epoch, without the jitter of a task."""
+    s_per_sample: Floats  # (clients,) seconds of computation per sample and epoch, without the jitter of a task
     downlink: LinkState
     uplink: LinkState
     presence: Presence

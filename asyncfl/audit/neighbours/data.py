@@ -29,12 +29,10 @@ if TYPE_CHECKING:
 
 Image = NDArray[np.float32]
 
-MOST_OF_ASCENT = 8
-"""Twins that gradient ascent finds for a client: each costs many times as much as another."""
+MOST_OF_ASCENT = 8  # twins that gradient ascent finds for a client: each costs many times as much as another
 MOST_PARTNERS = 8
 STEPS = 12
-PART = 0.25
-"""Length of the first step in parts of the pixels' range; the last is a tenth as long."""
+PART = 0.25  # length of the first step in parts of the pixels' range; the last is a tenth as long
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,16 +40,11 @@ class Neighbour:
     """Data that a client might have had instead of its own."""
 
     kind: Twin
-    number: int
-    """Number among the client's neighbours, in the order in which they are tried."""
-    sample: int = -1
-    """Index of the client's sample that is replaced; -1: all are."""
-    image: Image | None = None
-    """(channels, height, width) image in its place."""
-    label: Any = -1
-    """Label in its place: a class, or (outputs,) numbers of a regression."""
-    partner: int = -1
-    """Client whose data it has instead of its own; -1: none."""
+    number: int  # number among the client's neighbours, in the order in which they are tried
+    sample: int = -1  # index of the client's sample that is replaced; -1: all are
+    image: Image | None = None  # (channels, height, width) image in its place
+    label: Any = -1  # label in its place: a class, or (outputs,) numbers of a regression
+    partner: int = -1  # client whose data it has instead of its own; -1: none
 
     def data(self, federated: FederatedData, client: int) -> tuple[NDArray[np.float32], NDArray[Any]]:
         """Return images (m, channels, height, width) and labels (m,) to train on, as many as the client's own.

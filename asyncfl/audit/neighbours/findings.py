@@ -34,8 +34,7 @@ from asyncfl.privacy.release import ModelRelease
 from asyncfl.privacy.scheme import Guarantee
 
 NOTE = "audit: "
-ROUNDING = 1e-5
-"""Part of a sensitivity by which float32 may exceed it."""
+ROUNDING = 1e-5  # part of a sensitivity by which float32 may exceed it
 GaussianRow = tuple[float, float, float, float]
 """Numbers released, squared distance, standard deviation of the noise here and in the twin's world."""
 
@@ -45,19 +44,15 @@ class TwinRelease:
     """One release that an adversary holds, in both worlds."""
 
     time_s: float
-    task: int
-    """Task of the upload; -1: it is a model."""
+    task: int  # task of the upload; -1: it is a model
     neighbour: Neighbour
     distance: float
     sensitivity: float
     std: float
     twin_std: float
-    gaussians: tuple[GaussianRow, ...]
-    """Rows of `GaussianPairs`; empty with Laplace noise."""
-    shifts: NDArray[np.int64] | None
-    """`laplace_shift_counts`; None with Gaussian noise."""
-    pure: float
-    """Epsilon at delta = 0."""
+    gaussians: tuple[GaussianRow, ...]  # rows of `GaussianPairs`; empty with Laplace noise
+    shifts: NDArray[np.int64] | None  # `laplace_shift_counts`; None with Gaussian noise
+    pure: float  # epsilon at delta = 0
 
 
 def upload_releases(
@@ -233,8 +228,7 @@ class Audited:
     table: pa.Table
     ledger: pa.Table
     files: dict[str, bytes] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    """Sentences that a reader of the run's results must see."""
+    notes: list[str] = field(default_factory=list)  # sentences that a reader of the run's results must see
 
 
 def audited(observer: TwinsObserver, run: SeedRun, ledger: pa.Table) -> Audited:

@@ -35,8 +35,7 @@ class Other(NamedTuple):
     """Another client's upload of the same collection, which the twin changes through the clip norm alone."""
 
     task: int
-    distance: float
-    """|u - u'|."""
+    distance: float  # |u - u'|
     std: float
     twin_std: float
 
@@ -47,24 +46,19 @@ class AuditedTask:
     turn: int
     base_version: int
     release: Release
-    twins: dict[int, TwinUpload]
-    """Number of the neighbour -> its upload."""
-    others: dict[int, tuple[Other, ...]]
-    """Number of the neighbour -> its changes of other clients' uploads."""
+    twins: dict[int, TwinUpload]  # number of the neighbour -> its upload
+    others: dict[int, tuple[Other, ...]]  # number of the neighbour -> its changes of other clients' uploads
 
 
 @dataclass
 class AuditedClient:
     client: int
     followed: list[Neighbour]
-    states: dict[int, State]
-    """Number of the neighbour -> state of the scheme in its world."""
-    next_number: int
-    """Number of the next neighbour that ascent finds."""
+    states: dict[int, State]  # number of the neighbour -> state of the scheme in its world
+    next_number: int  # number of the next neighbour that ascent finds
     tasks: dict[int, AuditedTask] = field(default_factory=dict)
     """Audited tasks by number, in the order in which they were trained."""
-    layers: OwnLayers | None = None
-    """The client's personal layers in all worlds; None: all layers are shared."""
+    layers: OwnLayers | None = None  # the client's personal layers in all worlds; None: all layers are shared
     waiting: dict[int, OwnLayers] = field(default_factory=dict)
     """Trained task that is not collected yet -> personal layers before it."""
 

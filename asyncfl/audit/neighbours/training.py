@@ -27,28 +27,22 @@ from asyncfl.learning.personal_layers import SharedPartLearner
 from asyncfl.privacy import Contribution
 from asyncfl.privacy.accounting.release_pairs import laplace_shift_counts
 
-Layers = Sequence[Vector] | None
-"""(n_personal,) personal layers of each job; None: all layers are shared."""
+Layers = Sequence[Vector] | None  # (n_personal,) personal layers of each job; None: all layers are shared
 CHUNK_BYTES = 2**26
 
 
 @dataclass(frozen=True)
 class TwinUpload:
     neighbour: Neighbour
-    loss: float
-    """Mean training loss of the last local epoch; NaN where none was found."""
-    norm: float
-    """Norm of its payload before clipping."""
-    clip_norm: float | None
-    """Norm that it is clipped to; None: it is not."""
+    loss: float  # mean training loss of the last local epoch; NaN where none was found
+    norm: float  # norm of its payload before clipping
+    clip_norm: float | None  # norm that it is clipped to; None: it is not
     distances: tuple[float, ...]
     """|u - u'| of the payloads that noise is added to, L2 (laplace: L1); several where an upload stands for several
     releases."""
-    contribution: Contribution
-    """Contribution with the twin's own budget, where budgets follow the losses."""
+    contribution: Contribution  # contribution with the twin's own budget, where budgets follow the losses
     std: float
-    shifts: NDArray[np.int64] | None = None
-    """`laplace_shift_counts` of u - u'; None with Gaussian noise."""
+    shifts: NDArray[np.int64] | None = None  # `laplace_shift_counts` of u - u'; None with Gaussian noise
 
     @property
     def distance(self) -> float:
@@ -59,10 +53,8 @@ class TwinUpload:
 class OwnLayers:
     """A client's personal layers before a task."""
 
-    recorded: Vector
-    """(n_personal,)"""
-    twins: dict[int, Vector]
-    """Number of the neighbour -> (n_personal,) layers in its world."""
+    recorded: Vector  # (n_personal,)
+    twins: dict[int, Vector]  # number of the neighbour -> (n_personal,) layers in its world
 
 
 class TwinTraining:

@@ -40,14 +40,12 @@ from asyncfl.learning.layout import Layer
 Method = Literal["first_layer", "cosine", "l2", "labels"]
 """Attack: division at the first layer, descent on the cosine or the L2 distance of gradients, or labels alone."""
 
-CLIPPED = 0.999
-"""Norm over the clip norm above which a model counts as clipped."""
+CLIPPED = 0.999  # norm over the clip norm above which a model counts as clipped
 LEGIBLE = 0.2
 """Largest noise std of a candidate image, relative to the range of pixels, unless there are too few such candidates."""
 OUTSIDE = 0.02
 """Tolerance beyond the range of pixels, relative to the range, in addition to four standard deviations of the noise."""
-SAME = 1e-3
-"""Relative length of a projected candidate below which it is a mix of the corners that were found."""
+SAME = 1e-3  # relative length of a projected candidate below which it is a mix of the corners that were found
 
 
 def pixel_range(data: DataSpec, domain: int = 0) -> PixelRange:
@@ -74,14 +72,10 @@ class Attacker:
     shape: Shape
     classes: int
     layout: Layout
-    base: Vector
-    """(n_parameters,) model that the client was sent."""
-    samples: int
-    """Images that the client trained on."""
-    step: float
-    """Quotient of update and mean gradient: learning rate times steps times the scheme's factor on updates."""
-    clip_norm: float | None
-    """Norm that whole models were clipped to; None: models were not clipped."""
+    base: Vector  # (n_parameters,) model that the client was sent
+    samples: int  # images that the client trained on
+    step: float  # quotient of update and mean gradient: learning rate times steps times the scheme's factor on updates
+    clip_norm: float | None  # norm that whole models were clipped to; None: models were not clipped
     pixels: PixelRange
 
     @classmethod

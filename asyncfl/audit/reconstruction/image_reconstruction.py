@@ -36,13 +36,10 @@ from asyncfl.scenario import Scenario
 WANG_WINDOW = 11
 FLAT_WINDOW = 7
 
-Images = NDArray[np.float32]
-"""(n, channels, height, width), pixels 0..1."""
+Images = NDArray[np.float32]  # (n, channels, height, width), pixels 0..1
 
-LEVELS: tuple[float | None, ...] = (math.inf, 10_000.0, 1_000.0, 100.0, 10.0)
-"""Default epsilons; infinite: no noise."""
-GREY = 0.5
-"""Pixels of an image that the attacker did not reconstruct."""
+LEVELS: tuple[float | None, ...] = (math.inf, 10_000.0, 1_000.0, 100.0, 10.0)  # default epsilons; infinite: no noise
+GREY = 0.5  # pixels of an image that the attacker did not reconstruct
 NAME = "reconstruction"
 METHODS = {
     "first_layer": "division at the first layer",
@@ -98,10 +95,8 @@ def match_images(true: Images, made: Images) -> tuple[NDArray[np.int64], NDArray
 
 @dataclass(frozen=True)
 class ReconstructionSettings:
-    method: Method | None = None
-    """Attack; None: `first_layer` where the network allows it, else `cosine`."""
-    images: int = 16
-    """Largest number of images to reconstruct, >= 1."""
+    method: Method | None = None  # attack; None: `first_layer` where the network allows it, else `cosine`
+    images: int = 16  # largest number of images to reconstruct, >= 1
     inversion: Inversion = field(default_factory=Inversion)
     most_parameters: int = 2_000_000
     """Parameters of the largest network to use descent on; a step costs two passes through it."""
@@ -137,15 +132,11 @@ class ReconstructionSettings:
 class LevelImages:
     """Reconstruction of an upload under one noise."""
 
-    epsilon: float | None
-    """Epsilon of the noise; infinite: no noise; None: the upload as it was sent."""
-    noise_std: float
-    """Standard deviation of the noise on each parameter of the upload."""
+    epsilon: float | None  # epsilon of the noise; infinite: no noise; None: the upload as it was sent
+    noise_std: float  # standard deviation of the noise on each parameter of the upload
     true: Images
-    made: Images
-    """(n, channels, height, width) image for each true image; grey where none was reconstructed."""
-    labels_right: float
-    """Share of the labels that were inferred, 0..1."""
+    made: Images  # (n, channels, height, width) image for each true image; grey where none was reconstructed
+    labels_right: float  # share of the labels that were inferred, 0..1
 
     @cached_property
     def psnr_db(self) -> NDArray[np.float64]:
@@ -176,11 +167,9 @@ class ReconstructedImages:
     method: Method
     places: NDArray[np.int64]
     """(n,) indices of the shown images: those with the least error under the first noise, the best first."""
-    true: Images
-    """(n, channels, height, width) the shown images, pixels 0..1."""
+    true: Images  # (n, channels, height, width) the shown images, pixels 0..1
     levels: tuple[LevelImages, ...]
-    guess: LevelImages
-    """Baseline without an upload: the mean test image for every image, and labels drawn uniformly."""
+    guess: LevelImages  # baseline without an upload: the mean test image for every image, and labels drawn uniformly
 
     @property
     def table(self) -> pd.DataFrame:

@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 
 Distance = Literal["l2", "cosine"]
 
-STEP_LENGTH = 0.1
-"""First step length of `cosine`, in quarters of the range of pixels."""
-TOTAL_VARIATION = 1e-3
-"""Weight of the total variation (mean absolute difference of neighbouring pixels) in `cosine`."""
+STEP_LENGTH = 0.1  # first step length of `cosine`, in quarters of the range of pixels
+TOTAL_VARIATION = 1e-3  # weight of the total variation (mean absolute difference of neighbouring pixels) in `cosine`
 
 
 class PixelRange(NamedTuple):
@@ -50,8 +48,7 @@ class PixelRange(NamedTuple):
 @dataclass(frozen=True)
 class Inversion:
     distance: Distance = "cosine"
-    steps: int = 1000
-    """Gradient steps, >= 1; Geiping et al. take 4,800 and more."""
+    steps: int = 1000  # gradient steps, >= 1; Geiping et al. take 4,800 and more
 
     def images(
         self,

@@ -36,8 +36,7 @@ from asyncfl.trace.query import select
 
 Holder = Literal["eavesdropper", "server"]
 
-COLLECTED = (Kind.AGGREGATED, Kind.FLAGGED)
-"""Events of tasks whose update the server has received and used."""
+COLLECTED = (Kind.AGGREGATED, Kind.FLAGGED)  # events of tasks whose update the server has received and used
 
 
 def choose_task(run: FinishedRun, seed: int, holder: Holder, client: int | None = None, task: int | None = None) -> int:
@@ -95,11 +94,9 @@ def find_upload(run: FinishedRun, seed: int, task: int, progress: Progress | Non
 class NoisedUpload(NamedTuple):
     """Upload of a task under some noise."""
 
-    epsilon: float | None
-    """Epsilon of the noise; infinite: no noise; None: the upload as it was sent."""
+    epsilon: float | None  # epsilon of the noise; infinite: no noise; None: the upload as it was sent
     model: Vector
-    std: float
-    """Standard deviation of the noise on each parameter, including noise of the training."""
+    std: float  # standard deviation of the noise on each parameter, including noise of the training
 
 
 def upload_at_epsilon(held: HeldUpload, epsilon: float | None) -> NoisedUpload:
