@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -75,7 +76,8 @@ class Host(LiveFederation):
             await self._something.wait()
             self._something.clear()
             while not self._messages.empty():
-                self._hear_one(self._messages.get_nowait())
+                # Handled, but no actions are carried out yet.
+                deque(self._messages.get_nowait(), maxlen=0)
         try:
             self.clock.begin()
             await self._do(self.beginning())
@@ -98,7 +100,7 @@ class Host(LiveFederation):
         await asyncio.gather(hearing, return_exceptions=True)
         self.over.set()
         while not self._messages.empty():
-            self._hear_one(self._messages.get_nowait())
+            deque(self._messages.get_nowait(), maxlen=0)
         return str(self.stopped)
 
     def end(self, reason: str) -> None:
@@ -143,12 +145,7 @@ class Host(LiveFederation):
 
     async def _hear_the_rest(self) -> None:
         while True:
-            self._hear_one(await self._messages.get())
-
-    def _hear_one(self, handling: Handling) -> None:
-        """Have a handling happen while no actions are carried out."""
-        for _ in handling:
-            pass
+            deque(await self._messages.get(), maxlen=0)
 
     async def serve(self, connection: Connection) -> None:
         """Take care of a connection until it ends."""

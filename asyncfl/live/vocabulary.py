@@ -35,11 +35,8 @@ class Noted(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     after_s: Annotated[Seconds, _TIME]
     """Seconds after the client had the task, or the request."""
     kind: Annotated[Word, Leak(BUDGETS, Public("links, availability, and noise and number of uploads decide it"))]
-    """Kind of the event."""
     size: Annotated[Number, Public("the model's and the compression's size")] = -1
-    """Bytes."""
     attempt: Annotated[Number, Public("the link decides it")] = -1
-    """Number of the transmission."""
     detail: Annotated[
         Text, Leak(BUDGETS, Public("direction, epochs by a deadline, or noise and number of uploads"))
     ] = ""
@@ -63,13 +60,10 @@ class Hello(Message, frozen=True):
     """A client introduces itself. The first that it says, and again when it is back."""
 
     name: Annotated[str, Meta(min_length=1, max_length=100), Public("the client's owner chose it")]
-    """Of the client, its own."""
     token: Annotated[str, Meta(max_length=200), Public("the server's operator gave it")]
-    """What it was given to be let in with."""
     n_parameters: Annotated[Count, Public("the scenario's model")]
     """Length of the models that it trains; 0: it takes what comes."""
     samples: Annotated[Count, Public("neighbouring data sets replace samples or updates, and keep their number")]
-    """Training samples that it has."""
     tasks: Annotated[Tasks, Public("availability decides it")] = ()
     """Tasks that it is still at."""
     given_up: Annotated[Tasks, Public("availability decides it")] = ()
@@ -153,14 +147,12 @@ class Welcome(Message, frozen=True):
     """The client is let in."""
 
     client: ServerNumber
-    """Its number."""
     run: Annotated[Word, Public("drawn at random")]
     """Name of the run, another one each time."""
     scenario: Annotated[str, Meta(max_length=200_000), Public("the operator wrote it")]
     """What is learned and how, as YAML."""
     seed: Annotated[Count, Public("the operator chose it; noise from it is flagged")]
     clients: Annotated[Count, Public("the scenario's")]
-    """How many take part."""
     smallest_samples: Annotated[Count, Public("neighbouring data sets keep the number of samples")]
     """Samples of the client that has fewest: noise is calibrated to it."""
     exposures: Annotated[Count, Public("the scenario's, or measured on a clock without data")]
