@@ -44,7 +44,7 @@ class LiveClient:
         patience_s: float = math.inf,
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        """`prepare`: what the client needs, made when it is let in for the first time.
+        """`prepare`: sets the client up when it is let in for the first time.
 
         `n_parameters`: of the models that it trains; 0: it takes what comes. `patience_s`: real seconds without a
         server after which it gives up. `tell`: is told what happens, in sentences.
@@ -79,9 +79,9 @@ class LiveClient:
     # --- connections -----------------------------------------------------------------------------------------------
 
     async def run(self) -> str:
-        """Take part until the run is over. Returns why it is, or why the server would not have the client.
+        """Take part until the run is over. Returns why it is over, or why the server refuses the client.
 
-        Raises UntrustedError, and whatever goes wrong here.
+        Raises UntrustedError, and the error of a failed training.
         """
         loop, wait_s = asyncio.get_running_loop(), RETRY_S[0]
         missing_since_s: float | None = None
@@ -181,7 +181,7 @@ class LiveClient:
         self._connected.set()
 
     async def _say(self, message: vocabulary.Message, models: Vector | Download | None = None) -> None:
-        """Send it now, or as soon as there is a connection again."""
+        """Send a message now, or as soon as there is a connection again."""
         frame = encode(message, models)
         while True:
             await self._connected.wait()
@@ -269,7 +269,7 @@ class LiveClient:
 
 
 def repeated(what: str, turn: int, last: int) -> str:
-    """Why a client does not do what it has done before."""
+    """Return why a client refuses a task or request whose turn is not new."""
     return (
         f"the server gave {what} {turn} again after {what} {last}, by its count of this client's: both would have the "
         "same noise, which could be subtracted"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Terms:
-    """How a live run relates to real time."""
+    """Relation of a live run to real time."""
 
     shape: bool = False
     """Whether clients wait as the scenario's world says."""

@@ -12,7 +12,7 @@ from asyncfl.scenario import Scenario
 
 
 def live_faults(scenario: Scenario, context: PrivacyContext, shape: bool = False) -> Iterator[Fault]:
-    """Yield what a client would have to know of the others.
+    """Yield settings for which a client would have to know about the others.
 
     `context`: what the noise is calibrated to. `shape`: whether clients wait as the scenario's world says.
     """
@@ -59,14 +59,14 @@ def live_faults(scenario: Scenario, context: PrivacyContext, shape: bool = False
 
 
 def flower_faults(scenario: Scenario) -> Iterator[Fault]:
-    """Yield what cannot be over a grid of Flower."""
+    """Yield settings that are impossible over a grid of Flower."""
     for name in ("compression", "download_compression"):
         if not getattr(scenario, name).off:
             yield Fault(name, "must be none: models travel over Flower's grid as arrays of float32")
 
 
 def serving_faults(scenario: Scenario, *, shape: bool) -> Iterator[Fault]:
-    """Yield what cannot be where clients bring samples of their own."""
+    """Yield settings that are impossible if clients bring their own samples."""
     data = scenario.data
     if data.domains:
         yield Fault("data.domains", "must be left out: of which domain a client's own samples are nobody knows")
@@ -88,7 +88,7 @@ def serving_faults(scenario: Scenario, *, shape: bool) -> Iterator[Fault]:
 
 
 def personal_faults(scenario: Scenario) -> Iterator[Fault]:
-    """Yield what needs the clients' own layers, where clients are on machines of their own."""
+    """Yield settings that need the clients' own layers, which stay on machines of their own."""
     evaluation, where = scenario.evaluation, "where model.personal is set"
     if scenario.model.initial is not None:
         yield Fault(

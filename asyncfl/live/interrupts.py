@@ -20,7 +20,7 @@ _NOT_HERE = (RuntimeError, ValueError, NotImplementedError)
 
 
 class Interrupts:
-    """Signals in the course of one or several runs, until what they came to is written.
+    """Handling of signals during one or several runs, until their results are written.
 
     Before the first run they break off, as usual; in a run they end it (`ending`); after it they wait until this
     context ends. What happened in real time cannot be had again.
@@ -42,7 +42,7 @@ class Interrupts:
 
     @contextmanager
     def ending(self, ends: Callable[[], object]) -> Iterator[None]:
-        """Inside it, in an event loop, a signal calls `ends`; at once where one came before."""
+        """Call `ends` at a signal inside this context, in an event loop; at once if one came before."""
         loop = asyncio.get_running_loop()
 
         def heard() -> None:

@@ -36,22 +36,22 @@ SERVER = "the server's scenario"
 
 
 class DisagreementError(AsyncflError):
-    """A server that wants something else than its client agreed to."""
+    """The server's scenario is not the one that its client agreed to."""
 
 
 @dataclass(frozen=True)
 class Joining:
-    """What a client brings."""
+    """A client's samples, and the scenario that it agreed to."""
 
     own: ClientFile
     agreed: Scenario | None = None
     """The scenario that it takes part in, and no other; None: any that needs no classes of a user's own."""
 
     def set_up(self, welcome: Welcome, executor: Executor, tell: Callable[[str], None]) -> ClientSetup:
-        """What the client works with in the federation that it was let into. `executor`: where it trains.
+        """Set the client up for the federation that it was let into. `executor`: where it trains.
 
-        `tell` is told which federation that is. Raises DisagreementError, DataError for samples of another kind, and
-        ScenarioError for a scenario that this version cannot read.
+        `tell`: called with sentences about the federation. Raises DisagreementError, DataError for samples of another
+        kind, and ScenarioError for a scenario that this version cannot read.
         """
         scenario = read_scenario(welcome, self.agreed)
         if welcome.smallest_samples > len(self.own) and not scenario.privacy.off:
@@ -93,7 +93,7 @@ class Joining:
 
 
 def read_scenario(welcome: Welcome, agreed: Scenario | None) -> Scenario:
-    """The scenario of a federation. Raises DisagreementError where it is not the one agreed to, and ScenarioError."""
+    """Read the scenario of a federation. Raises DisagreementError if it is not the one agreed to, and ScenarioError."""
     description = read_text(welcome.scenario, SERVER)
     if not isinstance(description, dict):
         raise ScenarioError("must be a mapping of fields", SERVER)
@@ -123,7 +123,7 @@ def drop_server_parts(description: dict[str, Any], *, shape: bool) -> None:
 
 
 def load_agreed(path: Path) -> Scenario:
-    """The scenario in a file, whose data need not be here. Raises ScenarioError."""
+    """Read the scenario in a file, whose data need not be here. Raises ScenarioError."""
     description = read_yaml(path)
     if not isinstance(description, dict):
         raise ScenarioError("a scenario must be a mapping of fields (data, model, training, ...)", path)
@@ -131,7 +131,7 @@ def load_agreed(path: Path) -> Scenario:
 
 
 def _parts_of(description: dict[str, Any], source: str | Path) -> Scenario:
-    """A scenario whose parts are sound. Where data are, they are checked against them; here there may be none."""
+    """Read the parts of a scenario, without checking them against data, which may not be here."""
     parts = sound_parts(Scenario, description)
     if set(parts) != set(Scenario.model_fields) or not set(description) <= set(parts):
         return Scenario.read(description, source)
@@ -155,7 +155,7 @@ def _check_agreed(description: dict[str, Any], agreed: Scenario, welcome: Welcom
 
 
 def _own_classes(value: Any) -> Iterator[str]:
-    """Texts that could name a class of a user's own."""
+    """Yield texts that could name a class of a user's own."""
     if isinstance(value, str) and re.fullmatch(IMPORT_PATH, value):
         yield value
     elif isinstance(value, dict | list):

@@ -1,4 +1,4 @@
-"""What two halves on different machines know each other by: the server's certificate, and a token of each client.
+"""Keys of a federation on several machines: the server's certificate, and a token of each client.
 
     FOLDER/certificate.pem        of the server; its clients get a copy
     FOLDER/key.pem                the server's alone
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 CERTIFICATE, KEY, CLIENTS, TOKEN = "certificate.pem", "key.pem", "clients", ".token"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,98}")
-"""What a client may be called: its name is the name of a file."""
+"""Allowed name of a client, which is the name of a file."""
 SECRET = re.compile(r"[A-Za-z0-9_-]{22,200}")
 
 
@@ -37,7 +37,7 @@ class KeysError(AsyncflError):
 
 
 def make_keys(folder: Path, hosts: Sequence[str], clients: Sequence[str], days: int) -> list[Path]:
-    """The files written: a certificate for a server with these `hosts` (names, addresses), and a token per client.
+    """Write a certificate for a server with these `hosts` (names, addresses), and a token per client; return the files.
 
     A certificate that is there already stays, and so do tokens: new clients are added. Raises ScenarioError for hosts
     and names that cannot be, and OutputError.
@@ -83,7 +83,7 @@ def _subject(host: str) -> x509.GeneralName:
 
 
 def _certificate(names: Sequence[x509.GeneralName], days: int) -> tuple[bytes, bytes]:
-    """(private key, certificate) as PEM."""
+    """Return (private key, certificate) as PEM."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -116,7 +116,7 @@ def _certificate(names: Sequence[x509.GeneralName], days: int) -> tuple[bytes, b
 
 
 def _write(path: Path, content: bytes) -> Path:
-    """The file, which nobody else could read at any moment."""
+    """Write a file that only its owner can read at any moment, and return it."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
     return path
@@ -126,7 +126,7 @@ def _write(path: Path, content: bytes) -> Path:
 
 
 def read_token(path: Path) -> tuple[str, str]:
-    """(name, token) of a client. Raises KeysError."""
+    """Read (name, token) of a client. Raises KeysError."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -138,7 +138,7 @@ def read_token(path: Path) -> tuple[str, str]:
 
 
 def read_tokens(folder: Path) -> dict[str, str]:
-    """Name -> token of the clients that may take part. Raises KeysError, also where two have one name or token."""
+    """Read name -> token of the clients that may take part. Raises KeysError, also if two share a name or token."""
     files = sorted((folder / CLIENTS).glob(f"*{TOKEN}"))
     if not files:
         raise KeysError(f"{folder / CLIENTS} has no tokens of clients; make them: asyncfl live keys {folder}")
@@ -155,7 +155,7 @@ def read_tokens(folder: Path) -> dict[str, str]:
 
 
 def server_context(folder: Path) -> ssl.SSLContext:
-    """What a server encrypts with. Raises KeysError."""
+    """Return the TLS context of a server. Raises KeysError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     certificate, key = folder / CERTIFICATE, folder / KEY
@@ -174,7 +174,7 @@ def server_context(folder: Path) -> ssl.SSLContext:
 
 
 def client_context(certificate: Path | None) -> ssl.SSLContext:
-    """What a client knows its server by: a copy of its certificate; None: the authorities that this machine trusts.
+    """Return the TLS context of a client. `certificate`: of its server; None: the authorities that this machine trusts.
 
     Raises KeysError.
     """

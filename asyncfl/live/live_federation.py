@@ -20,7 +20,7 @@ from asyncfl.trace import Kind
 
 
 class RefusedError(AsyncflError):
-    """A client that is not let in, and why."""
+    """The client is not let in, for this reason."""
 
 
 class ClientRegistry:
@@ -123,7 +123,7 @@ class LiveFederation(ActionExecutor):
 
     @property
     def in_flight(self) -> int:
-        """Tasks that clients are at."""
+        """Number of tasks that clients are at."""
         return sum(client.task is not None for client in self.clients.by_number.values())
 
     def observe(self, client: int, number: int, event: Noted) -> None:

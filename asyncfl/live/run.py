@@ -108,7 +108,7 @@ async def run_live(
     federation: Federation | None = None,
     rounds: RoundRecorder | None = None,
 ) -> SeedRun:
-    """Run one seed to its end. Raises ScenarioError for settings that a live federation cannot have.
+    """Run one seed to its end. Raises ScenarioError for settings that are impossible in a live federation.
 
     Args:
         resolved: The scenario and its seed.
@@ -202,7 +202,7 @@ async def run_live(
 
 
 def _notes(terms: Terms, host: Host, *, strangers: bool, apart: bool) -> Iterator[str]:
-    """Yield what a reader of the run's numbers must know."""
+    """Yield the notes that a reader of the run's numbers needs."""
     scenario = host.federation.resolved.scenario
     tap, ahead = scenario.world.tap, len(host.context.reports.ahead)
     renewed = ", ".join(map(str, host.clients.renewed))

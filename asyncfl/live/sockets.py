@@ -21,7 +21,7 @@ OPTIONS: dict[str, Any] = {"max_queue": BACKLOG, "compression": None, "ping_inte
 
 
 class PortError(AsyncflError):
-    """A server that cannot listen where it should."""
+    """The server cannot listen at its address."""
 
 
 class SocketConnection:
@@ -59,7 +59,7 @@ class SocketConnection:
 async def listening(
     handler: Handler, host: str, port: int, frame_bytes: int, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[int]:
-    """Serve connections at `host` and `port` (0: any that is free); the port. Raises PortError where it cannot be had.
+    """Serve connections at `host` and `port` (0: any that is free), and yield the port. Raises PortError.
 
     `frame_bytes`: the longest frame that a client may send. `tls` None: without encryption.
     """
@@ -79,7 +79,7 @@ async def listening(
 
 
 def to(url: str, frame_bytes: int, tls: ssl.SSLContext | None = None) -> Connect:
-    """Connections to the server at `url` (ws:// or wss://). `frame_bytes`: the longest frame that it may send."""
+    """Return a function that connects to `url` (ws:// or wss://). `frame_bytes`: the longest frame of the server."""
 
     async def connect() -> Connection:
         try:

@@ -22,21 +22,21 @@ class EndedError(AsyncflError):
 
 
 class UntrustedError(AsyncflError):
-    """A server that is not the one that it should be: it is not asked again."""
+    """The server has the wrong certificate; the client does not try again."""
 
 
 class Connection(Protocol):
     """One end of a connection."""
 
     peer: str
-    """Who is at the other end, for messages."""
+    """Name of the other end, for messages."""
 
     async def send(self, frame: bytes) -> None:
         """Send a frame; waits where the other side does not keep up. Raises EndedError."""
         ...
 
     async def receive(self) -> bytes:
-        """The next frame. Raises EndedError."""
+        """Return the next frame. Raises EndedError."""
         ...
 
     async def close(self, reason: str = "") -> None:
@@ -72,7 +72,7 @@ class Pipe:
         self._changed.set()
 
     async def get(self) -> bytes:
-        """The next frame."""
+        """Return the next frame."""
         while not self._frames:
             if self._ended:
                 raise EndedError("the connection has ended")
@@ -81,7 +81,7 @@ class Pipe:
         return self._frames.popleft()
 
     def end(self) -> None:
-        """Nothing more is sent."""
+        """Refuse further frames; those that wait can still be read."""
         self._ended = True
         self._changed.set()
 
@@ -106,7 +106,7 @@ class MemoryConnection:
 
 
 class Memory:
-    """A server's door within a process."""
+    """Connections to a server in the same process."""
 
     def __init__(self, handler: Handler) -> None:
         self.handler = handler

@@ -1,9 +1,9 @@
-"""What a server and its clients say to each other over a connection.
+"""Messages between a server and its clients.
 
 A client introduces itself (`Hello`) and is let in (`Welcome`) or not (`Refused`). Then the server gives it tasks and
 requests for scores, and the client answers each once. Clients tell durations, in seconds since they had the message
 that they answer, never times of day: no two clocks have to agree. All lengths are limited where the message is read.
-Each field of a message declares what it tells about training data (`asyncfl.base.disclosure`).
+Each field of a message declares what it discloses about training data (`asyncfl.base.disclosure`).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Hello(Message, frozen=True):
 
 
 class Ready(Message, frozen=True):
-    """The client has prepared itself, and waits for the beginning. Message once, after the first `Welcome`."""
+    """The client has prepared itself, and waits for the beginning. Sent once, after the first `Welcome`."""
 
     online: Annotated[bool, Public("the world decides it")]
     """Whether the world has it online at the beginning."""
@@ -97,7 +97,7 @@ class Update(Message, frozen=True):
 
 
 class Gone(Message, frozen=True):
-    """A task came to nothing."""
+    """A task has ended without an update."""
 
     task: ServerNumber
     fate: Annotated[Word, Public("availability, links, deadlines and budgets decide it")]
@@ -123,7 +123,7 @@ class Spent(Message, frozen=True):
 
 
 class Trace(Message, frozen=True):
-    """What a client was at that goes no further, for the trace alone: the server decides nothing by it."""
+    """Events of a task or request that the client abandons, for the trace alone: the server decides nothing by them."""
 
     task: Annotated[Number, Public("the server gave this number")]
     """Its task; -1: a request for scores."""
@@ -131,7 +131,7 @@ class Trace(Message, frozen=True):
 
 
 class Leaving(Message, frozen=True):
-    """The client takes part no longer: what it is at comes to nothing."""
+    """The client takes part no longer, and abandons its task."""
 
 
 class Pong(Message, frozen=True):
@@ -207,13 +207,13 @@ class Ping(Message, frozen=True):
 
 
 class Refused(Message, frozen=True):
-    """The connection ends here, and why."""
+    """The server ends the connection, for this reason."""
 
     reason: Annotated[Text, Public("the connection's settings decide it")]
 
 
 class Over(Message, frozen=True):
-    """The run is over, and why."""
+    """The run is over, for this reason."""
 
     reason: Annotated[Text, Leak(BUDGETS, Released("published models and verdicts; else times and budgets decide it"))]
 

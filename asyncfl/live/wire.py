@@ -38,12 +38,12 @@ PLAIN, PACKED = 0, 1
 
 
 class WireError(AsyncflError):
-    """Bytes that are no message, or one that may not come: why the connection ends."""
+    """A frame is malformed, or its message is not allowed; the connection ends."""
 
 
 @dataclass(frozen=True)
 class FrameLimits:
-    """How long what arrives may be."""
+    """Limits of the length of a frame."""
 
     message_bytes: int = 300_000
     """Without the models."""
@@ -62,7 +62,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def encode(message: Message, models: Vector | Download | None = None) -> bytes:
-    """`message` as a frame. `models`: (rows, columns) float32 that come with it, or one as it is sent; None: none."""
+    """Encode a message as a frame. `models`: (rows, columns) float32 that come with it, or a download; None: none."""
     header, form, rows, columns = _encoder.encode(message), PLAIN, 0, 0
     payload: bytes | memoryview = b""
     if isinstance(models, Download) and models.payload is not None:
@@ -92,9 +92,9 @@ class Decoder(Generic[S]):
         self._decoder: msgspec.msgpack.Decoder[S] = msgspec.msgpack.Decoder(of)
 
     def decode(self, frame: bytes | bytearray | memoryview) -> tuple[S, Vector]:
-        """The message in a frame, and the models that come with it: (rows, columns) float32, read-only.
+        """Return the message in a frame, and the models that come with it: (rows, columns) float32, read-only.
 
-        Raises WireError for what is no such message.
+        Raises WireError.
         """
         if len(frame) < _HEAD.size:
             raise WireError(f"a frame has at least {_HEAD.size} bytes, got {len(frame)}")
@@ -149,11 +149,11 @@ class Decoder(Generic[S]):
 
 
 def client_decoder(n_parameters: int, packing: Compression | None = None) -> Decoder[FromServer]:
-    """What a client reads. `n_parameters`: of its models. `packing`: of those that it trains from; None: none."""
+    """Return the decoder of a client. `n_parameters`: of its models; `packing`: of downloads, None for none."""
     return Decoder(FromServer, FrameLimits(rows=4096, columns=n_parameters), packing)
 
 
 def server_decoder(n_parameters: int, packing: Compression | None = None) -> Decoder[FromClient]:
-    """What a server reads. `packing`: of updates; None: none. A model of another length is let in as float32: it is
-    judged, as one that is not finite is."""
+    """Return the decoder of a server. `packing`: of updates, None for none. A float32 model of another length passes:
+    the server judges it, as it judges one that is not finite."""
     return Decoder(FromClient, FrameLimits(columns=2 * n_parameters + 1024), packing, n_parameters)
