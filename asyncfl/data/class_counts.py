@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.errors import DataError
 from asyncfl.base.streams import Streams
 from asyncfl.data.sample_source import Ints
 
@@ -74,6 +75,8 @@ class ClassCounts:
 def count_classes(data: DataSpec, streams: Streams) -> ClassCounts:
     """Count the samples of each class (of a regression: each fifth of its first target) on each client, as `data.build`
     with equal streams assigns them. Canaries count as the samples that they replace. Raises DataError."""
+    if faults := list(data.faults()):
+        raise DataError(fault.under("data") for fault in faults)
     classes = data.own.class_names if data.own is not None else tuple(map(str, range(data.classes)))
     counts, values, provenance = np.zeros((data.clients, data.classes or PARTS), np.int64), [], []
     column, kind = data.partition.split_column, "classes" if data.classes else "fifths of the target"

@@ -169,8 +169,7 @@ class DataSpec(Described):
             allowed = f"must be 1..{self._default_samples(least)} (samples of {least.title} to train on)"
             yield Fault("clients", f"{allowed} where samples_per_client is null, got {clients}")
             return
-        drawn = self.own is None and self.resolve_source() == "embedded"
-        short = list(self._drawing_faults(samples, 1) if drawn else self._shortage_faults(samples, sources))
+        short = list(self._limit_faults(samples, sources, drawn_for=1))
         short = short or [fault.under("partition") for fault in self.partition.faults(clients, samples)]
         yield from short
         if not short and (self.partition.sizes_from_data or self.partition.split_column != "label"):
@@ -207,40 +206,37 @@ class DataSpec(Described):
                 advice = "lower it, data.samples_per_client or data.test_samples"
                 yield Fault("root_samples", f"{allowed}, got {root_samples}; {advice}")
 
-    def _shortage_faults(self, samples: int, sources: Sequence[SampleSource]) -> Iterator[Fault]:
-        """Report too few samples in the files for `samples` per client, and for tests."""
-        clients, tested, of_each = self._clients_per_domain, self._test_count(samples), self._of_each
-        if short := [source for source in sources if clients * samples > source.size(self.train_on)]:
-            most, listed = _fewest(short, self.train_on)
-            yield _too_many(samples, f"must be at most {most // clients} ({listed}, {clients} clients{of_each})")
-        if short := [source for source in sources if (tested or 0) > source.size(self.test_on)]:
-            most, listed = _fewest(short, self.test_on)
-            yield self._too_many_tests(tested, f"must be 1..{most} ({listed})", f"there are {listed}")
+    def _limit_faults(self, samples: int, sources: Sequence[SampleSource], drawn_for: int) -> Iterator[Fault]:
+        """Report too few samples in the files for `samples` per client and for tests, or too many stand-ins to draw.
 
-    def _drawing_faults(self, samples: int, clients: int) -> Iterator[Fault]:
-        """Report requests for more stand-ins than are drawn, if `samples` for each of `clients` clients are drawn.
-
-        A simulation of timing alone draws no samples, so its population may be larger: it is checked as one client.
+        A simulation of timing alone draws none, so its population may be larger: it is checked with `drawn_for` 1.
         """
-        domains, tested = len(self.names), self._test_count(samples)
-        if clients > MOST_DRAWN:
-            yield Fault("clients", f"must be at most {MOST_DRAWN} ({_REASON}), got {self.clients}")
-        elif clients * samples > MOST_DRAWN:
-            most = max(1, MOST_DRAWN // self.clients)
-            yield _too_many(samples, f"must be at most {most} ({_REASON}, {self.clients} clients)")
-        if (tested or 0) * domains > MOST_DRAWN:
-            reason = _REASON + (f", {domains} domains" if domains > 1 else "")
-            yield self._too_many_tests(tested, f"must be 1..{MOST_DRAWN // domains} ({reason})", reason)
-
-    def _too_many_tests(self, tested: int | None, allowed: str, why: str) -> Fault:
-        if self.test_share is None:
-            return Fault("test_samples", f"{allowed}, got {tested}")
-        wanted = f"asks for {tested} test samples{self._of_each}, and {why}"
-        return Fault("test_share", f"{wanted}; lower it or data.samples_per_client")
-
-    @property
-    def _of_each(self) -> str:
-        return " of each domain" if len(self.names) > 1 else ""
+        clients, domains, tested = self._clients_per_domain, len(self.names), self._test_count(samples)
+        each = " of each domain" if domains > 1 else ""
+        train = test = None  # the most that is allowed, and why
+        if self.own is None and self.resolve_source() == "embedded":
+            if drawn_for > MOST_DRAWN:
+                yield Fault("clients", f"must be at most {MOST_DRAWN} ({_REASON}), got {self.clients}")
+            elif drawn_for * samples > MOST_DRAWN:
+                train = max(1, MOST_DRAWN // self.clients), f"{_REASON}, {self.clients} clients"
+            if (tested or 0) * domains > MOST_DRAWN:
+                reason = _REASON + (f", {domains} domains" if domains > 1 else "")
+                test = MOST_DRAWN // domains, reason, reason
+        else:
+            if short := [source for source in sources if clients * samples > source.size(self.train_on)]:
+                most, listed = _fewest(short, self.train_on)
+                train = most // clients, f"{listed}, {clients} clients{each}"
+            if short := [source for source in sources if (tested or 0) > source.size(self.test_on)]:
+                most, listed = _fewest(short, self.test_on)
+                test = most, listed, f"there are {listed}"
+        if train is not None:
+            allowed = f"must be at most {train[0]} ({train[1]}), got {samples}"
+            yield Fault("samples_per_client", f"{allowed}; lower data.samples_per_client or data.clients")
+        if test is not None and self.test_share is None:
+            yield Fault("test_samples", f"must be 1..{test[0]} ({test[1]}), got {tested}")
+        elif test is not None:
+            wanted = f"asks for {tested} test samples{each}, and {test[2]}"
+            yield Fault("test_share", f"{wanted}; lower it or data.samples_per_client")
 
     def _contradictions(self) -> Iterator[Fault]:
         """Report fields that contradict each other, whatever the data sets contain."""
@@ -306,13 +302,12 @@ class DataSpec(Described):
             raise DataError(faults)
         sources = self.sources()
         samples, per_domain = self._samples(sources), self._clients_per_domain
-        drawn = self.own is None and self.resolve_source() == "embedded"
-        if drawn and (faults := list(self._drawing_faults(samples, self.clients))):
+        if faults := list(self._limit_faults(samples, sources, drawn_for=self.clients)):
             raise DataError(fault.under("data") for fault in faults)
         root_per_domain = _divided(root_samples, len(sources))
         images, labels, held_by, tests = [], [], [], []
         roots: list[tuple[Floats, Array]] = []
-        for domain, (source, held, owners, shifted_labels) in enumerate(self._assignments(sources, streams)):
+        for domain, (source, held, owners, shifted_labels) in enumerate(self.assignments(streams)):
             members = domain * per_domain + np.arange(per_domain)
             held_by.append(owners)
             labels.append(shifted_labels)
@@ -371,14 +366,8 @@ class DataSpec(Described):
 
     def assignments(self, streams: Streams) -> Iterator[tuple[SampleSource, Ints, Ints, Array]]:
         """Yield for each domain its source, the indices of the clients' samples, the client of each sample and its
-        label, exactly as `build` with equal streams assigns them, without reading features. Raises DataError."""
-        if faults := list(self.faults()):
-            raise DataError(fault.under("data") for fault in faults)
-        yield from self._assignments(self.sources(), streams)
-
-    def _assignments(
-        self, sources: list[SampleSource], streams: Streams
-    ) -> Iterator[tuple[SampleSource, Ints, Ints, Array]]:
+        label, exactly as `build` with equal streams assigns them, without reading features. `faults` must be none."""
+        sources = self.sources()
         samples, per_domain = self._samples(sources), self._clients_per_domain
         if self.mixed_domains:
             dealt = np.repeat(np.arange(self.clients), samples)
@@ -466,10 +455,6 @@ class DataSpec(Described):
 def _divided(root: int, domains: int) -> list[int]:
     """Divide the server's samples evenly over the domains; the first domains get one more."""
     return [root // domains + (domain < root % domains) for domain in range(domains)]
-
-
-def _too_many(samples: int, allowed: str) -> Fault:
-    return Fault("samples_per_client", f"{allowed}, got {samples}; lower data.samples_per_client or data.clients")
 
 
 def _fewest(sources: Sequence[SampleSource], split: Split) -> tuple[int, str]:
