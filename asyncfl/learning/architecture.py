@@ -79,9 +79,24 @@ class Architecture(Component):
         """
         raise NotImplementedError
 
+    def untrained(self, shape: Shape, outputs: int) -> torch.nn.Module:
+        """Build the module with arbitrary values, leaving torch's global generator unchanged."""
+        import torch
+
+        with torch.random.fork_rng(devices=[]):
+            return self.module(shape, outputs)
+
     def layout(self, shape: Shape, outputs: int) -> Layout:
         """Return the names and positions of the network's layers in its flat vector."""
-        module = self._meta_module(shape, outputs)
+        import torch
+
+        try:
+            with torch.device("meta"):  # allocates no memory and draws no random numbers
+                module = self.untrained(shape, outputs)
+        except (NotImplementedError, RuntimeError, TypeError, ValueError):
+            if ":" not in self.kind:
+                raise
+            module = self.untrained(shape, outputs)  # its constructor computes with values
         found: list[tuple[str, dict[str, tuple[int, ...]]]] = []
         seen: set[int] = set()  # a parameter that two modules share belongs to the first one
         for name, part in module.named_modules():
@@ -122,18 +137,6 @@ class Architecture(Component):
                 yield Fault(f"personal.{place}", f"must name parameters, but {pattern!r} matches none; {listed}")
         if all(map(found.is_personal, names)):
             yield Fault("personal", "must leave a parameter that is shared, got all of them")
-
-    def _meta_module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        import torch
-
-        with torch.random.fork_rng(devices=[]):
-            try:
-                with torch.device("meta"):  # allocates no memory and draws no random numbers
-                    return self.module(shape, outputs)
-            except (NotImplementedError, RuntimeError, TypeError, ValueError):
-                if ":" not in self.kind:
-                    raise
-            return self.module(shape, outputs)  # a module whose constructor computes with values
 
     @property
     def _code(self) -> object:

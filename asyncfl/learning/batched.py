@@ -60,7 +60,7 @@ class BatchedLearner(Learner):
 
     def __init__(self, model: Architecture, training: Training, shape: Shape, outputs: int, device: str) -> None:
         super().__init__(model, training, shape, outputs, device)
-        self._module = self._fresh_module().requires_grad_(False)
+        self._module = model.untrained(shape, outputs).to(self.device).requires_grad_(False)
         self._names, self._like = zip(*self._module.named_parameters(), strict=True)
         self._loaded: dict[str, torch.Tensor] = {}
 

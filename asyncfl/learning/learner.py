@@ -162,20 +162,13 @@ class Learner(ABC):
             torch._foreach_add_(total, torch.autograd.grad(loss, weights))
         return torch.cat([g.reshape(-1) for g in total]).cpu().numpy()
 
-    def _fresh_module(self) -> torch.nn.Module:
-        """Build the network's module on the device; its values are arbitrary, and no generator advances."""
-        import torch
-
-        with torch.random.fork_rng(devices=[]):
-            return self.model.module(self.shape, self.n_outputs).to(self.device)
-
     def _step_noise(self, job: Job) -> StandardNormal | None:
         """Return the source of noise for a job's steps, None for training without noise."""
         return StandardNormal(job.noise, self.n_parameters) if self.training.example_noise and job.noise else None
 
     @cached_property
     def _differentiable(self) -> torch.nn.Module:
-        return self._fresh_module()
+        return self.model.untrained(self.shape, self.n_outputs).to(self.device)
 
     def _module_with(self, parameters: Vector) -> tuple[torch.nn.Module, list[torch.nn.Parameter]]:
         """Return the network's module with these parameters (n_parameters,), and its parameters."""

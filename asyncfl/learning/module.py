@@ -36,7 +36,8 @@ class ModuleLearner(Learner):
         super().__init__(model, training, shape, outputs, device)
         # Only batches of images (4-dimensional) have channels that can be stored last.
         self._format = torch.channels_last if len(shape) == 3 else torch.contiguous_format
-        self._module = self._fresh_module().to(memory_format=self._format)  # type: ignore[call-overload]
+        module = model.untrained(shape, outputs).to(self.device)
+        self._module = module.to(memory_format=self._format)  # type: ignore[call-overload]
         self._weights: list[torch.Tensor] = list(self._module.parameters())
         clips = self.training.example_clip is not None
         self._examples = ExampleGradients(self._module, shape, outputs) if clips else None

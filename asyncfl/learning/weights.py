@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,37 +95,24 @@ def flat_weights(
     every parameter that is missing, has another shape, is not finite, or is unknown to the network.
     """
     layout = model.layout(shape, outputs)
-    if faults := list(_faults(model, shape, outputs, layout, weights)):
+    wanted, faults = {name: own for name, _, own in layout.parameters()}, []
+    for name, own in wanted.items():
+        if name not in weights:
+            faults.append(Fault(name, f"is missing; the network {model.kind} has it, with shape {own}"))
+        elif tuple(weights[name].shape) != own:
+            faults.append(Fault(name, f"must have shape {own}, got {tuple(weights[name].shape)}"))
+        elif not (np.abs(weights[name]) <= np.finfo(np.float32).max).all():
+            faults.append(Fault(name, "must hold finite float32 numbers"))
+    if beside := [name for name in weights if name not in wanted]:
+        unknown = set(beside) - set(model.untrained(shape, outputs).state_dict())
+        advice = f"is not a parameter of the network {model.kind}"
+        faults += [Fault(name, f"{advice}; {hint(name, wanted, 'it has')}") for name in beside if name in unknown]
+    if faults:
         raise DataError(faults, source)
     flat = np.empty(layout.n_parameters, np.float32)
     for name, place, _ in layout.parameters():
         flat[place] = np.asarray(weights[name], np.float64).reshape(-1)
     return flat
-
-
-def _faults(
-    model: Architecture, shape: Shape, outputs: int, layout: Layout, weights: Mapping[str, NDArray[Any]]
-) -> Iterator[Fault]:
-    wanted, most = {name: own for name, _, own in layout.parameters()}, np.finfo(np.float32).max
-    for name, own in wanted.items():
-        if name not in weights:
-            yield Fault(name, f"is missing; the network {model.kind} has it, with shape {own}")
-        elif tuple(weights[name].shape) != own:
-            yield Fault(name, f"must have shape {own}, got {tuple(weights[name].shape)}")
-        elif not (np.abs(weights[name]) <= most).all():
-            yield Fault(name, "must hold finite float32 numbers")
-    if beside := [name for name in weights if name not in wanted]:
-        known = set(_untrained_module(model, shape, outputs).state_dict())
-        for name in beside:
-            if name not in known:
-                yield Fault(name, f"is not a parameter of the network {model.kind}; {hint(name, wanted, 'it has')}")
-
-
-def _untrained_module(model: Architecture, shape: Shape, outputs: int) -> torch.nn.Module:
-    import torch
-
-    with torch.random.fork_rng(devices=[]):
-        return model.module(shape, outputs)
 
 
 def module_with_parameters(
@@ -134,7 +121,7 @@ def module_with_parameters(
     """Build the network as an `nn.Module` on the CPU with the parameters (n_parameters,)."""
     import torch
 
-    module = _untrained_module(model, shape, outputs)
+    module = model.untrained(shape, outputs)
     torch.nn.utils.vector_to_parameters(torch.tensor(parameters), module.parameters())
     return module
 
