@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.messages import Fate
-from asyncfl.trace.tasks import FATES, Floats, Ints, Tasks
+from asyncfl.trace.tasks import FATES, Floats, Ints, Tasks, microseconds
 from asyncfl.view.packing import Packing
 
 SPANS = 500
@@ -72,8 +72,8 @@ def density(
     return (np.maximum(within, 0.0) / in_lane[:, np.newaxis]).ravel()
 
 
-def pack_fill(tasks: Tasks, edges_s: Floats, packing: Packing) -> dict[str, Any]:
-    """Pack the most updates that the server holds in each of the spans between `edges_s`.
+def pack_fill(tasks: Tasks, edges_s: Floats | None, packing: Packing) -> dict[str, Any]:
+    """Pack the number of updates that the server holds whenever it changes; or the most in the spans between `edges_s`.
 
     Updates that are used as they come are counted before they go.
     """
@@ -82,10 +82,14 @@ def pack_fill(tasks: Tasks, edges_s: Floats, packing: Packing) -> dict[str, Any]
     at = np.concatenate([came, went])
     change = np.repeat([1, -1], [len(came), len(went)])
     order = np.lexsort((-change, at))
-    at, held = at[order], np.cumsum(change[order])
-    first, last = (np.searchsorted(at, edges, side="left") for edges in (edges_s[:-1], edges_s[1:]))
-    before = np.concatenate([[0], held])[first]
-    most = np.maximum.reduceat(np.append(held, 0), first) if len(first) else first
-    fill = np.where(last > first, np.maximum(most, before), before)
-    times = np.rint(edges_s[:-1] * 1e6).astype(np.int64)
-    return {"fill_time": packing.numbers(times), "fill": packing.numbers(fill.astype(np.int64))}
+    at, change, held = at[order], change[order], np.cumsum(change[order])
+    if edges_s is None:
+        together = (at[1:] == at[:-1]) & (change[1:] == change[:-1])
+        last = np.flatnonzero(~np.append(together, np.zeros(min(len(at), 1), bool)))
+        times, fill = np.append(0.0, at[last]), np.append(0, held[last])
+    else:
+        first, end = (np.searchsorted(at, edges, side="left") for edges in (edges_s[:-1], edges_s[1:]))
+        before = np.concatenate([[0], held])[first]
+        most = np.maximum.reduceat(np.append(held, 0), first) if len(first) else first
+        times, fill = edges_s[:-1], np.where(end > first, np.maximum(most, before), before)
+    return {"fill_time": packing.numbers(microseconds(times)), "fill": packing.numbers(fill.astype(np.int64))}

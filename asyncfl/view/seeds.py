@@ -130,11 +130,12 @@ def pack_seed(
     begins at `since_s`."""
     events = shown = tables["events"]
     end_s = float(events["time_s"].to_numpy().max(initial=0.0))
-    rounds = pack_curves(tables["rounds"], tables.get("audit"), packing)
+    edges_s = None
     if len(tasks) < len(every):
         within = np.linspace(since_s or 0.0, min(end_s, tasks.dispatched_s.max(initial=0.0)), FILLED)
-        rounds |= pack_fill(every, np.union1d(np.linspace(0.0, end_s, FILLED), within), packing)
+        edges_s = np.union1d(np.linspace(0.0, end_s, FILLED), within)
         shown = events_with(events, tasks, since_s)
+    rounds = pack_curves(tables["rounds"], tables.get("audit"), packing) | pack_fill(every, edges_s, packing)
     packed = {
         "seed": seed,
         "end": round(end_s * 1e6),

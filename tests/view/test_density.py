@@ -49,3 +49,14 @@ def test_a_run_with_many_tasks_becomes_a_density_and_its_first_tasks(busy: Run) 
         assert seed["held"][0] == 0
         assert seed["tasks"]["task"]["n"] == len(tasks.select(until_s=seed["held"][1]))
     assert "density" not in header_of(page(busy, "run"))[0]["runs"][0]["seeds"][0]
+
+
+def test_the_fill_follows_the_updates_that_the_server_holds(busy: Run) -> None:
+    header, numbers = header_of(page(busy, "run"))
+    for seed in header["runs"][0]["seeds"]:
+        fill, times = numbers(seed["rounds"]["fill"]), numbers(seed["rounds"]["fill_time"])
+        tasks = tasks_of(busy.tables["events"]).select(seed=seed["seed"])
+        assert (fill[0], fill[-1]) == (0, (tasks.held & np.isnan(tasks.settled_s)).sum())
+        assert (fill >= 0).all()
+        assert (np.diff(times) >= 0).all()
+        assert np.diff(fill)[np.diff(fill) > 0].sum() == tasks.held.sum()

@@ -61,7 +61,7 @@ function modelOf({ header, numbers }) {
       },
       attackers: new Set(told.attackers || []),
       samples: told.samples ? numbers(told.samples) : null,
-      curves: curvesOf(told.rounds, tasks),
+      curves: curvesOf(told.rounds),
       density: told.density ? densityOf(told.density, told.end / 1e6) : null,
       held: told.held || null, // from when to when tasks can be seen one by one, where not all can
     };
@@ -91,15 +91,8 @@ function modelOf({ header, numbers }) {
     }
   }
 
-  function curvesOf(told, tasks) {
-    const curves = { time: inSeconds(told.time), version: numbers(told.version) };
-    for (const [name, ref] of Object.entries(told))
-      if (!["time", "version", "measured_time", "fill_time"].includes(name)) curves[name] = numbers(ref);
-    if (told.measured_time) curves.measured_time = inSeconds(told.measured_time);
-    // Of a window, where updates of tasks that are not here are held too, it is told.
-    if (told.fill) return Object.assign(curves, { fill_time: inSeconds(told.fill_time) });
-    return Object.assign(curves, fillOf(tasks, curves.time));
-  }
+  const curvesOf = (told) => Object.fromEntries(Object.entries(told).map(([name, ref]) =>
+    [name, name.endsWith("time") ? inSeconds(ref) : numbers(ref)]));
 
   function densityOf(told, end) {
     const layers = Object.fromEntries(Object.entries(told.layers).map(([name, ref]) => {
@@ -108,25 +101,6 @@ function modelOf({ header, numbers }) {
     }));
     const value = (layer, lane, span) => layers[layer].parts[lane * told.spans + span] / told.parts;
     return { ...told, layers, value, span_s: end / told.spans };
-  }
-
-  // How many updates the server holds, whenever that changes; those that are used as they come are counted before they go.
-  function fillOf(tasks, published) {
-    const changes = [];
-    for (let i = 0; i < tasks.count; i++) {
-      if (!tasks.held[i]) continue;
-      changes.push([tasks.uploaded[i], 1]);
-      if (!Number.isNaN(tasks.settled[i])) changes.push([tasks.settled[i], -1]);
-    }
-    changes.sort((one, other) => one[0] - other[0] || other[1] - one[1]);
-    const fill_time = [published.length ? published[0] : 0], fill = [0];
-    let last = 0;
-    for (const [at, change] of changes) {
-      if (at > fill_time.at(-1) || change < last) { fill_time.push(at); fill.push(fill.at(-1) + change); }
-      else fill[fill.length - 1] += change;
-      last = change;
-    }
-    return { fill_time, fill };
   }
 
   const runs = header.runs.map((told) => ({
