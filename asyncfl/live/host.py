@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
+from functools import partial
 
 from asyncfl.base.errors import AsyncflError, MessageError
 from asyncfl.base.messages import Action, Download, Vector
@@ -21,7 +22,7 @@ from asyncfl.federation.action_executor import Watcher, Work
 from asyncfl.federation.prepare import Federation
 from asyncfl.live.clock import LiveClock, Terms
 from asyncfl.live.live_federation import LiveFederation, RefusedError
-from asyncfl.live.remote_client import ClientLink, Handling, RemoteClient
+from asyncfl.live.remote_client import Handling, RemoteClient
 from asyncfl.live.transport import Connection, EndedError
 from asyncfl.live.vocabulary import FromClient, Hello, Message, Over, Ping, Pong, Refused
 from asyncfl.live.wire import Decoder, WireError, encode, server_decoder
@@ -64,9 +65,11 @@ class Host(LiveFederation):
         scenario = federation.resolved.scenario
         decoder = server_decoder(federation.learner.n_parameters, scenario.compression)
         self.sessions = Sessions(self, decoder, terms.heartbeat_s, scenario.data.clients)
+        self.serve = self.sessions.serve
         self._messages: asyncio.Queue[Handling] = asyncio.Queue(MESSAGES_WAITING)
-        self._timers: set[asyncio.TimerHandle] = set()
+        self._timers: list[asyncio.TimerHandle] = []
         self._something = asyncio.Event()
+        self.context.wake = self._something.set
         self.over = asyncio.Event()
         """Set when the run is over, and all clients have been told."""
 
@@ -106,11 +109,7 @@ class Host(LiveFederation):
     def end(self, reason: str) -> None:
         """Have the run stop as soon as the current actions are carried out."""
         self._ending = reason
-        self._tell(self.stopping(reason))
-
-    def _tell(self, handling: Handling) -> None:
-        self.context.later.append(handling)
-        self._something.set()
+        self.context.handle_later(self.stopping(reason))
 
     async def _next(self) -> Handling:
         while True:
@@ -133,34 +132,12 @@ class Host(LiveFederation):
                 break
         alarms, self.context.alarms = self.context.alarms, []
         for time_s, alarm in alarms:
-            self._set_alarm(time_s, alarm)
-
-    def _set_alarm(self, time_s: float, handling: Handling) -> None:
-        def fires() -> None:
-            self._timers.discard(timer)
-            self._tell(handling)
-
-        timer = self.clock.at(time_s, fires)
-        self._timers.add(timer)
+            self._timers.append(self.clock.at(time_s, partial(self.context.handle_later, alarm)))
+        self._timers = [timer for timer in self._timers if timer.when() > loop.time()] if alarms else self._timers
 
     async def _hear_the_rest(self) -> None:
         while True:
             deque(await self._messages.get(), maxlen=0)
-
-    async def serve(self, connection: Connection) -> None:
-        """Take care of a connection until it ends."""
-        await self.sessions.serve(connection)
-
-    def connect(self, hello: Hello, link: ClientLink) -> RemoteClient:
-        """See `LiveFederation.connect`."""
-        client = super().connect(hello, link)
-        self._something.set()
-        return client
-
-    def disconnect(self, client: RemoteClient, link: ClientLink) -> None:
-        """See `LiveFederation.disconnect`."""
-        super().disconnect(client, link)
-        self._something.set()
 
     async def hear(self, client: RemoteClient, message: FromClient, models: Vector) -> None:
         """Put a message into the queue, and wait until it is handled. Raises AsyncflError as `receive` does."""
@@ -267,7 +244,7 @@ class Sessions:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
             if client is not None:
-                self._handler.disconnect(client, session)
+                client.disconnect(session)
             await connection.close()
             if session.closing is not None:
                 await session.closing

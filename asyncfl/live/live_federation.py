@@ -84,9 +84,9 @@ class ClientRegistry:
 class LiveFederation(ActionExecutor):
     """Executes a server's actions with clients of a live run. Whoever drives it (`host`):
 
-    - hands it connections (`connect`, `disconnect`) and the clients' messages (`RemoteClient.receive`);
+    - hands it connections (`connect`) and their ends and messages (`RemoteClient.disconnect`, `RemoteClient.receive`);
     - carries out each handling (`carry_out`): of messages, and before these all in `context.later`;
-    - takes what is in `context.alarms`, and puts it into `context.later` when its time has come.
+    - takes what is in `context.alarms`, and hands it to `context.handle_later` when its time has come.
     """
 
     event_log: LiveEventLog
@@ -138,10 +138,6 @@ class LiveFederation(ActionExecutor):
         client = self.clients.admit(hello)
         client.connect(hello, link, self._welcome)
         return client
-
-    def disconnect(self, client: RemoteClient, link: ClientLink) -> None:
-        """Record that a client's connection has ended."""
-        client.disconnect(link)
 
     def stopping(self, reason: str) -> Handling:
         """Stop the run."""

@@ -115,13 +115,20 @@ class RunContext:
         self.spent: dict[int, float] = {}
         """Client -> time at which its budget was spent."""
         self.later: deque[Handling] = deque()
-        """What is handled before any further message."""
+        """What is handled before any further message, see `handle_later`."""
+        self.wake: Callable[[], None] = lambda: None
+        """Called when there is something in `later`."""
         self.alarms: list[tuple[float, Handling]] = []
         """What is handled at a time of the clock."""
 
     def tell(self, message: Callable[..., messages.Input], *fields: Any) -> list[messages.Action]:
         """Tell the server what happens now, if the run goes on. `fields`: of the message but its time."""
         return [] if self.stopped is not None else self.server.handle(message(self.clock.now, *fields))
+
+    def handle_later(self, handling: Handling) -> None:
+        """Have something handled before any further message."""
+        self.later.append(handling)
+        self.wake()
 
     def attacks(self, task: int, client: int) -> bool:
         """Whether the client of a task is an attacker."""
@@ -183,14 +190,14 @@ class RemoteClient:
         self.say(replaced(welcome, client=self.number, now_s=now_s, gone=gone))
         if self.instance == hello.instance and self.is_prepared:
             self.state = ClientState.READY
-            run.later.append(self._returned(hello.tasks))
+            run.handle_later(self._returned(hello.tasks))
             return
         if self.instance != hello.instance:
             self.processes += 1
             log.info("client %s is number %d, with %d samples", self.name, self.number, self.samples)
             if self.is_prepared:
                 # Another process had its name: what that was at comes to nothing.
-                run.later.append(self._left())
+                run.handle_later(self._left())
         self.instance, self.state = hello.instance, ClientState.JOINING
 
     def disconnect(self, link: ClientLink) -> None:
@@ -199,7 +206,7 @@ class RemoteClient:
             self.link = None
             if self.state is ClientState.READY:
                 self.state = ClientState.AWAY
-            self._run.later.append(self._disconnected())
+            self._run.handle_later(self._disconnected())
 
     def _disconnected(self) -> Handling:
         run = self._run
@@ -455,7 +462,7 @@ class RemoteClient:
         self._held, self.request = None, request
         if self.spent is not None or self.state is not ClientState.READY:
             # As with tasks, the server does not know who is away.
-            run.later.append(self._cannot_answer(request))
+            run.handle_later(self._cannot_answer(request))
             return
         self._asked_s = run.clock.now
         number, version, turn = self._last

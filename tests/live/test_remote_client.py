@@ -114,7 +114,7 @@ class Table:
         self.do(self.live.clients.by_name[name].receive(message, models, self.clock.now))
 
     def disconnect(self, name: str) -> None:
-        self.live.disconnect(self.live.clients.by_name[name], self.links.pop(name))
+        self.live.clients.by_name[name].disconnect(self.links.pop(name))
         self.do(iter(()))
 
     def begin(self) -> None:
@@ -231,7 +231,7 @@ def test_a_new_connection_of_a_process_replaces_the_old_one() -> None:
     old, client = table.links["0"], table.live.clients.by_name["0"]
     table.connect("0", tasks=(0, 1))
     assert old.ended == "the client is back"
-    table.live.disconnect(client, old)
+    client.disconnect(old)
     assert client.state is ClientState.READY
 
 

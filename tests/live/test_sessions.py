@@ -33,10 +33,7 @@ class Host:
     def connect(self, hello: Hello, link: Any) -> Any:
         self.links.append(link)
         link.write(WELCOME)
-        return SimpleNamespace(name=hello.name)
-
-    def disconnect(self, client: Any, link: Any) -> None:
-        self.happened.append(f"{client.name} lost")
+        return SimpleNamespace(name=hello.name, disconnect=lambda link: self.happened.append(f"{hello.name} lost"))
 
     async def hear(self, client: Any, said: Any, models: Any) -> None:
         await asyncio.sleep(self.takes_s)

@@ -289,7 +289,7 @@ class NodeManager:
     def _disconnect(self, node: Node, why: object) -> None:
         log.warning("%s: %s", node.peer, why)
         if node.client is not None:
-            self._host.disconnect(node.client, node)
+            node.client.disconnect(node)
             node.client = None
 
     async def _admit(self) -> None:
