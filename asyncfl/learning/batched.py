@@ -19,7 +19,6 @@ from asyncfl.learning.layout import Vector
 from asyncfl.learning.learner import Learner, split, tensor_of
 from asyncfl.learning.loss import loss_of
 from asyncfl.learning.module import ModuleLearner
-from asyncfl.learning.noise import StandardNormal
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:
@@ -86,7 +85,8 @@ class BatchedLearner(Learner):
 
         t, device = self.training, self.device
         base = torch.from_numpy(np.stack([job.base for job in jobs])).to(device)
-        images, labels = self._padded(jobs)
+        arrays = [[tensor_of(job.images) for job in jobs], [tensor_of(job.labels) for job in jobs]]
+        images, labels = (torch.nn.utils.rnn.pad_sequence(one, batch_first=True).to(device) for one in arrays)
         indices, weights, last = (torch.from_numpy(a).to(device) for a in schedule(jobs, t))
         clients = torch.arange(len(jobs), device=device)[:, None]
         active = (weights.sum(2) > 0).to(base.dtype)[..., None]  # (steps, jobs, 1)
@@ -101,7 +101,11 @@ class BatchedLearner(Learner):
             total += torch.where(last[step] > 0, loss * last[step], 0).double()
             if t.example_noise:
                 share = t.example_noise * (t.example_clip or 0) * weights[step].amax(1)  # weights are 1/n
-                g = g + share[:, None] * self._draw_noise(noises, active[step].flatten().tolist())
+                drawn = np.zeros(tuple(g.shape), np.float32)  # 0 for clients that have finished
+                for row, noise, trains in zip(drawn, noises, active[step].flatten().tolist(), strict=True):
+                    if noise is not None and trains:
+                        row[:] = noise.draw()
+                g = g + share[:, None] * torch.from_numpy(drawn).to(device)
             if t.gradient_clip is not None:
                 g = _factors(g, t.gradient_clip)[:, None] * g
             if t.proximal_mu:
@@ -126,33 +130,11 @@ class BatchedLearner(Learner):
         g, losses = of_each(flat, x[:, None], y[:, None], torch.ones_like(weight)[:, None])
         return (weight * _factors(g, clip)) @ g, losses @ weight
 
-    def _draw_noise(self, noises: Sequence[StandardNormal | None], active: Sequence[float]) -> torch.Tensor:
-        """Draw the noise (jobs, n_parameters) of a step; 0 for clients that have finished."""
-        import torch
-
-        drawn = np.zeros((len(noises), self.n_parameters), np.float32)
-        for row, noise, trains in zip(drawn, noises, active, strict=True):
-            if noise is not None and trains:
-                row[:] = noise.draw()
-        return torch.from_numpy(drawn).to(self.device)
-
     def _loss(self, flat: torch.Tensor, x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         import torch
 
         named = dict(zip(self._names, split(flat, self._like), strict=True))
         return loss_of(torch.func.functional_call(self._module, named, (x,)), y, "none") @ weight
-
-    def _padded(self, jobs: Sequence[Job]) -> tuple[torch.Tensor, torch.Tensor]:
-        import torch
-
-        most = max(job.samples for job in jobs)
-        images = torch.zeros(len(jobs), most, *self.shape)
-        like = tensor_of(jobs[0].labels)
-        labels = torch.zeros(len(jobs), most, *like.shape[1:], dtype=like.dtype)
-        for number, job in enumerate(jobs):
-            images[number, : job.samples] = tensor_of(job.images)
-            labels[number, : job.samples] = tensor_of(job.labels)
-        return images.to(self.device), labels.to(self.device)
 
     def _load(self, parameters: torch.Tensor) -> None:
         parts = (p.to(self.device) for p in split(parameters, self._like))
