@@ -230,23 +230,23 @@ SCENARIO = Part(Scenario, "")
 
 
 def all_parts() -> list[Part]:
-    """Every section and component, at the first place where it may stand, from the outside in."""
+    """Return every section and component, at the first place where it may stand, from the outside in."""
     return [part for part, _ in _walk()]
 
 
 def components() -> list[Part]:
-    """Every built-in component, once."""
+    """Return every built-in component once."""
     return [part for part in all_parts() if part.kind]
 
 
 def places_of(model: type[BaseModel]) -> list[str]:
-    """Dotted names of the fields that may hold a class, each once."""
+    """Return the dotted names of the fields that may hold a class, each once."""
     return [place for part, places in _walk() if part.model is model for place in places]
 
 
 @cache
 def _walk() -> list[tuple[Part, list[str]]]:
-    """Each class once, with all its places."""
+    """Return each class once, with all its places."""
     found: dict[type[BaseModel], tuple[Part, list[str]]] = {Scenario: (SCENARIO, [""])}
     waiting = [SCENARIO]
     while waiting:

@@ -1,4 +1,4 @@
-"""A run as a page: one HTML file in which everything that happened can be looked at."""
+"""The page of a run: one HTML file with all its tasks, events and tables."""
 
 from asyncfl.view.page import MAGIC, MOST_TASKS, Window, page, write
 

@@ -18,7 +18,7 @@ from asyncfl.scenario import Scenario
 
 @dataclass(frozen=True)
 class RunState:
-    """How far a run has come. `run` is None before its first version; `description` is empty for a complete run.
+    """Progress of a run. `run` is None before its first version; `description` is empty for a complete run.
 
     `going`: whether a process works on it. `key` differs whenever the run has come further.
     """
