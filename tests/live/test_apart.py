@@ -13,8 +13,6 @@ from asyncfl.client.compression import Quantised, TopK
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.live.client import LEFT
 from asyncfl.live.task_runner import ClientSetup
-from asyncfl.live.transport import Connection, EndedError
-from asyncfl.live.vocabulary import VERSION
 from asyncfl.privacy.flags import SEED
 from asyncfl.scenario import Scenario
 from asyncfl.testing.recordings import replay_run
@@ -139,39 +137,6 @@ def test_a_client_that_left_may_come_back_with_other_samples(tmp_path: Path) -> 
     whole(run)
 
 
-def test_a_client_gives_up_a_missing_server_with_one_message(tmp_path: Path) -> None:
-    told: list[str] = []
-
-    async def nobody() -> Connection:
-        raise EndedError("cannot connect to wss://here:1: Connection refused")
-
-    async def scene(table: Table) -> None:
-        table.sit("cid", connect=nobody, patience_s=30.0, tell=told.append)
-        reason = await table.running["cid"]
-        assert reason == "cannot connect to wss://here:1: Connection refused; it was tried for 30 s"
-        table.sit("ann")
-        table.sit("bob")
-
-    _, table = apart(DESCRIPTION, tmp_path, scene)
-    assert not table.clients["cid"].ended_well
-    assert told == ["cannot connect to wss://here:1: Connection refused; trying again"]
-
-
-def test_a_client_does_not_continue_with_another_run(tmp_path: Path) -> None:
-    async def scene(table: Table) -> None:
-        client = table.sit("cid")
-        await table.until(lambda: client._setup is not None)
-        client._run = "another"
-        assert client._connection is not None
-        await client._connection.close()
-        assert await table.running["cid"] == "the server holds another run now; join again to take part in that"
-        table.sit("ann")
-        table.sit("bob")
-
-    run, _ = apart(DESCRIPTION, tmp_path, scene)
-    assert run.stopped == "all versions published"
-
-
 def test_a_failing_client_raises_its_error_and_the_others_continue(tmp_path: Path) -> None:
     async def scene(table: Table) -> None:
         table.sit("ann")
@@ -275,32 +240,6 @@ def test_a_run_interrupted_before_any_client_came_is_whole(tmp_path: Path) -> No
     run, _ = apart(DESCRIPTION, tmp_path, scene)
     assert run.stopped == "interrupted"
     assert [row["version"] for row in run.rounds] == [0]
-    whole(run)
-
-
-def test_a_client_refuses_a_server_with_another_version_of_the_wire(tmp_path: Path) -> None:
-    async def scene(table: Table) -> None:
-        async def newer_server() -> Connection:
-            made = await table.connect()
-            receive = made.receive
-
-            async def newer_frame() -> bytes:
-                frame = bytearray(await receive())
-                frame[2] = VERSION + 1
-                return bytes(frame)
-
-            made.receive = newer_frame  # type: ignore[method-assign]
-            return made
-
-        client = table.sit("dan", connect=newer_server)
-        why = f"the wire's version must be {VERSION}, got {VERSION + 1}; both sides need the same asyncfl"
-        assert await table.running["dan"] == f"the server cannot be understood: {why}"
-        assert not client.ended_well
-        table.sit("ann")
-        table.sit("bob")
-
-    run, _ = apart(DESCRIPTION, tmp_path, scene)
-    assert run.stopped == "all versions published"
     whole(run)
 
 

@@ -13,8 +13,9 @@ import pytest
 
 from asyncfl.federation.phases import LinkMessage, Phase
 from asyncfl.live.client import LiveClient
-from asyncfl.live.transport import Connection, Memory
+from asyncfl.live.transport import Connection, EndedError, Memory
 from asyncfl.live.vocabulary import (
+    VERSION,
     Begin,
     Hello,
     Judge,
@@ -50,8 +51,8 @@ def craft_of(**changes: Any) -> Any:
     return SimpleNamespace(**(kept | changes))
 
 
-def welcome(now_s: float = 0.0, gone: tuple[int, ...] = ()) -> Welcome:
-    return Welcome(4, "run", "", 0, 5, 20, 1, True, 2.0, now_s, 5.0, gone)
+def welcome(now_s: float = 0.0, gone: tuple[int, ...] = (), run: str = "run") -> Welcome:
+    return Welcome(4, run, "", 0, 5, 20, 1, True, 2.0, now_s, 5.0, gone)
 
 
 class Server:
@@ -146,3 +147,65 @@ def test_a_reconnecting_client_names_its_open_tasks_and_drops_those_the_server_g
     assert server.run() == "all done"
     assert [(hello.tasks, hello.given_up) for hello in server.hellos] == [((), ()), ((6, 8, 9), ())]
     assert server.hellos[0].instance == server.hellos[1].instance
+
+
+@pytest.mark.parametrize("given", [Task(998, 7, 0), Judge(998, 7)], ids=["task", "request"])
+def test_a_client_never_draws_the_same_noise_for_two_models(given: Task | Judge) -> None:
+    async def scene(server: Server, connection: Connection) -> None:
+        await connection.send(encode(welcome()))
+        for number in (998, 999):
+            repeated = Task(number, 7, 0) if isinstance(given, Task) else Judge(number, 7)
+            await connection.send(encode(repeated, MODEL))
+
+    server = Server(craft_of(scoring_phases=lambda said, models: []), scene)
+    what = "task" if isinstance(given, Task) else "request"
+    assert server.run().startswith(f"the server gave {what} 7 again after {what} 7")
+    assert not server.client.ended_well
+
+
+def test_a_client_does_not_continue_with_another_run() -> None:
+    async def first(server: Server, connection: Connection) -> None:
+        await connection.send(encode(welcome()))
+        await server.hears(connection)
+        await connection.close()
+
+    async def second(server: Server, connection: Connection) -> None:
+        await connection.send(encode(welcome(run="another")))
+
+    reason = Server(craft_of(), first, second).run()
+    assert reason == "the server holds another run now; join again to take part in that"
+
+
+def test_a_client_that_could_not_say_that_it_is_ready_says_it_again() -> None:
+    async def first(server: Server, connection: Connection) -> None:
+        await connection.send(encode(welcome()))
+        await connection.close()
+
+    async def second(server: Server, connection: Connection) -> None:
+        await connection.send(encode(welcome(1.0)))
+        assert await server.hears(connection) == Ready(True, None)
+        await connection.send(encode(Over("all done")))
+
+    assert Server(craft_of(), first, second).run() == "all done"
+
+
+def test_a_client_refuses_a_server_with_another_version_of_the_wire() -> None:
+    async def scene(server: Server, connection: Connection) -> None:
+        await connection.send(encode(welcome()).replace(bytes([VERSION]), bytes([VERSION + 1]), 1))
+
+    why = f"the wire's version must be {VERSION}, got {VERSION + 1}; both sides need the same asyncfl"
+    assert Server(craft_of(), scene).run() == f"the server cannot be understood: {why}"
+
+
+def test_a_client_gives_up_a_missing_server_with_one_message() -> None:
+    told: list[str] = []
+
+    async def nobody() -> Connection:
+        raise EndedError("cannot connect to wss://here:1: Connection refused")
+
+    async def main() -> str:
+        client = LiveClient("cid", "t", nobody, lambda told: craft_of(), samples=9, patience_s=30.0, tell=told.append)
+        return await client.run()
+
+    assert virtual_loop.run(main) == "cannot connect to wss://here:1: Connection refused; it was tried for 30 s"
+    assert told == ["cannot connect to wss://here:1: Connection refused; trying again"]

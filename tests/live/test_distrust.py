@@ -1,7 +1,6 @@
 """Lies of clients and servers, on virtual time: noise, budgets and traces stay correct."""
 
 import asyncio
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from asyncfl.live.client import LiveClient
 from asyncfl.live.host import Host
 from asyncfl.live.transport import Connect, Connection, EndedError
-from asyncfl.live.vocabulary import Judge, Report, Task, Update
+from asyncfl.live.vocabulary import Report, Update
 from asyncfl.live.wire import encode
 from tests.live.test_live import BUFFERED, SLOW, Scene, held, whole
 
@@ -67,29 +66,6 @@ def test_an_uncompressed_update_is_refused_where_updates_are_compressed() -> Non
     whole(run)
     assert "come packed here (top_k), got float32" in str(liars[0].over)
     assert 0.1 not in {one.loss for one in run.uploads}, "what it told of it"
-
-
-@pytest.mark.parametrize("what", ["task", "request"])
-def test_a_client_never_draws_the_same_noise_for_two_models(what: str) -> None:
-    over: list[Any] = []
-
-    async def repeat(host: Host, clients: list[LiveClient], connect: Connect) -> None:
-        while host.server.version < 1:
-            await asyncio.sleep(0.001)
-        member, client = host.clients.by_number[0], clients[0]
-        model = np.zeros((1, host.federation.learner.n_parameters), np.float32)
-        for number in (998, 999):
-            asked = Task(number, 7, 0, False) if what == "task" else Judge(number, 7, -1, 0, 0, attacks=False)
-            member.say(asked, model)
-        while client.over is None:
-            await asyncio.sleep(0.001)
-        over.append((client.over, client.ended_well))
-        host.end("seen")
-
-    held({"world": SLOW, "protocol": BUFFERED}, repeat, shape=True)
-    [(reason, ended_well)] = over
-    assert reason.startswith(f"the server gave {what} 7 again after {what} 7")
-    assert not ended_well
 
 
 @pytest.mark.parametrize("sockets", [False, True], ids=["memory", "sockets"])
