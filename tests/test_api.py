@@ -6,21 +6,12 @@ import pandas as pd
 import pytest
 from threadpoolctl import threadpool_limits
 
-import asyncfl
 from asyncfl import Run, RunError, Scenario, ScenarioError, execute, simulate, timeline
 from asyncfl import api as api_module
 
 
 def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "timing.json"}
-
-
-def test_the_public_names_are_these() -> None:
-    errors = "AsyncflError DataError Fault OutputError RunError ScenarioError"
-    assert {*asyncfl.__all__} == {*errors.split(), "Run", "Scenario", "execute", "simulate", "timeline"}
-    assert all(getattr(asyncfl, name) for name in asyncfl.__all__)
-    with pytest.raises(AttributeError, match="has no attribute 'Coffee'"):
-        asyncfl.Coffee  # noqa: B018
 
 
 def test_a_run_on_disk_is_whole_and_the_same_bytes_each_time(scenario: Scenario, tmp_path: Path) -> None:
@@ -85,14 +76,6 @@ def test_an_interrupted_run_goes_on_with_the_seeds_it_lacks(
     assert files(tmp_path / "run") == files(execute(two, tmp_path / "straight"))
 
 
-def test_a_folder_that_is_no_run_is_one_message(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"holds no run: summary\.json is missing"):
-        Run.load(tmp_path)
-    (tmp_path / "summary.json").write_text("{")
-    with pytest.raises(RunError, match=r"summary\.json cannot be read as JSON"):
-        Run.load(tmp_path)
-
-
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_a_diverged_seed_does_not_lose_the_others(scenario: Scenario, rounds: int) -> None:
     private = {"privacy": {"kind": "nbafl", "epsilon": 1e-30, "clip_norm": 20}, "protocol.rounds": rounds, "seeds": 2}
@@ -100,42 +83,7 @@ def test_a_diverged_seed_does_not_lose_the_others(scenario: Scenario, rounds: in
     assert run.rounds["diverged"].tolist() == [False, True] * 2
     assert run.summary["diverged"] == [0, 1]
     assert run.summary["seeds"]["0"]["stopped"] == "diverged: the model of version 1 or its loss is not finite"
-
-
-def test_the_ledger_says_what_the_noise_is_worth(scenario: Scenario) -> None:
-    private = scenario.override(
-        {"privacy": {"kind": "nbafl", "epsilon": 60}, "world.tap": {"uplink": True, "packet_loss": 0.0}}
-    )
-    ledger = simulate(private).ledger
-    clients = ledger[(ledger.holder == "client") & (ledger.adversary == "eavesdropper")]
-    assert clients.releases.tolist() == [3] * 5
-    assert (clients.exact_epsilon > clients.claimed_epsilon).all()
-    assert not clients.claim_holds.any()
-    assert set(clients.status) == {"heuristic"}
-
-
-def test_an_update_that_server_and_eavesdropper_both_hold_is_one_release(scenario: Scenario) -> None:
-    lossy = {"kind": "independent", "probability": 0.3}
-    tapped = scenario.override(
-        {
-            "privacy": {"kind": "nbafl", "epsilon": 60},
-            "world.tap": {"uplink": True, "packet_loss": 0.01},
-            "world.uplink.loss": lossy,
-            "world.uplink.retransmissions": 1,
-        }
-    )
-    run = simulate(tapped)
-    clients = run.ledger[run.ledger.holder == "client"]
-    held = clients.pivot(index="client", columns="adversary", values="releases")
-    overheard = run.events[run.events.kind.str.startswith("overheard") & (run.events.detail == "up")]
-    collected = run.events[run.events.kind == "aggregated"]
-    together = {
-        *zip(overheard.client, overheard.task, strict=True),
-        *zip(collected.client, collected.task, strict=True),
-    }
-    assert held["both"].tolist() == [sum(client == c for client, _ in together) for c in held.index]
-    # Both hold most uploads, which count once.
-    assert held["both"].sum() < held["server"].sum() + held["eavesdropper"].sum()
+    assert not run.ledger["exact_epsilon"].isna().any()
 
 
 def test_nested_mappings_stand_for_the_scenario_that_they_describe(scenario: Scenario, tmp_path: Path) -> None:
@@ -151,22 +99,6 @@ def test_nested_mappings_stand_for_the_scenario_that_they_describe(scenario: Sce
             simulate(given)
     with pytest.raises(ScenarioError, match=r"data\.clients: .*got 0"):
         simulate({**described, "data": {**described["data"], "clients": 0}})
-
-
-def test_the_timeline_needs_no_training(scenario: Scenario) -> None:
-    (seed,) = timeline(scenario)
-    assert seed.trained == 0
-    assert [row["version"] for row in seed.rounds] == [0, 1, 2, 3]
-
-
-def test_importing_the_package_imports_nothing_that_is_slow_and_seldom_needed() -> None:
-    import subprocess
-    import sys
-
-    heavy = ["torch", "matplotlib", "sklearn", "scipy", "urllib.request"]
-    code = f"import sys, asyncfl.api; print([name for name in {heavy} if name in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
 
 
 def test_the_seed_cache_serves_runs_with_other_numbers_of_seeds(

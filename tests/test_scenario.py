@@ -142,13 +142,6 @@ def test_the_source_of_the_data_is_part_of_the_digest(
     assert Scenario.read(tiny).digest() == embedded
 
 
-def test_noise_for_clipped_gradients_needs_gradients_that_are_clipped_to_that(tiny: dict[str, Any]) -> None:
-    tiny["privacy"] = {"kind": "local_gaussian", "epsilon": 6, "clip_norm": 2}
-    assert "must equal training.gradient_clip (None), got 2" in faults(tiny)["privacy.clip_norm"]
-    tiny["training"]["gradient_clip"] = 2
-    assert Scenario.read(tiny).privacy.clip_norm == 2
-
-
 @pytest.mark.parametrize("reading", ["delta", "mix", "normalised", "alg4_literal", "eq6_literal"])
 def test_a_reading_that_is_a_plain_sum_takes_no_other_rule(tiny: dict[str, Any], reading: str) -> None:
     tiny["protocol"] = {"kind": "buffered", "rounds": 2, "buffer": 3, "aggregation": reading}

@@ -34,15 +34,14 @@ def weights_of_clients(run: SeedRun) -> list[dict[int, float]]:
 
 
 @pytest.mark.parametrize("protocol", [{"kind": "sync", "rounds": 3}, BUFFERED])
-@pytest.mark.parametrize("client", [None, GAUSSIAN, LAPLACE])
-@pytest.mark.parametrize("server", [None, LAPLACE])
+@pytest.mark.parametrize(
+    ("client", "server"), [(None, LAPLACE), (GAUSSIAN, None), (LAPLACE, None), (GAUSSIAN, LAPLACE), (LAPLACE, LAPLACE)]
+)
 def test_any_mechanism_runs_in_any_protocol(
     scenario: Scenario, protocol: dict[str, Any], client: Any, server: Any
 ) -> None:
-    if client is server is None:
-        return
-    clip = {"norm": 0.01}
-    run = run_of(scenario, {"kind": "mechanisms", "clip": clip, "client": client, "server": server}, protocol=protocol)
+    private = {"kind": "mechanisms", "clip": {"norm": 0.01}, "client": client, "server": server}
+    run = run_of(scenario, private, protocol=protocol)
     assert run.rounds[-1]["version"] == protocol["rounds"]
     rows = run.rounds[1:]
     n = rows[0]["participants"]
@@ -65,21 +64,12 @@ def test_the_server_rate_scales_the_step_and_its_noise(scenario: Scenario) -> No
 
 
 def test_an_adaptive_clip_norm_is_in_the_table_of_rounds(scenario: Scenario) -> None:
-    run = run_of(
-        scenario,
-        {"kind": "dp_fedavg", "noise_multiplier": 0.1, "clip_norm": 0.001, "adaptive": {"learning_rate": 1.0}},
-        **{"protocol.rounds": 5},
-    )
+    private = {"kind": "dp_fedavg", "noise_multiplier": 0.1, "clip_norm": 0.001, "adaptive": {"learning_rate": 1.0}}
+    run = run_of(scenario, private, **{"protocol.rounds": 5})
     norms = [row["clip_norm"] for row in run.rounds[1:]]
     assert norms[0] == 0.001
     assert norms[-1] > 3 * norms[0]
     assert [one.release.multiplier for one in run.uploads] == pytest.approx([0.05] * 25)
-    again = run_of(
-        scenario,
-        {"kind": "dp_fedavg", "noise_multiplier": 0.1, "clip_norm": 0.001, "adaptive": {"learning_rate": 1.0}},
-        **{"protocol.rounds": 5},
-    )
-    assert list(again.rounds) == list(run.rounds)
 
 
 def test_dp_sgd_draws_its_noise_in_training(scenario: Scenario) -> None:

@@ -165,12 +165,6 @@ def test_a_synchronous_round_costs_each_client_one_upload(scenario: Scenario) ->
     assert (rounds["epsilon_exact_overheard_max"] == 0).all()
 
 
-def test_a_diverged_seed_has_a_ledger(scenario: Scenario) -> None:
-    private = scenario.override({"privacy": {"kind": "nbafl", "epsilon": 1e-38, "clip_norm": 20}})
-    ledger = SeedLedger(simulate_seed(private, 0)).ledger.to_pandas()
-    assert not ledger["exact_epsilon"].isna().any()
-
-
 def test_a_timeline_has_no_ledger(scenario: Scenario) -> None:
     with pytest.raises(ValueError, match="releases nothing"):
         SeedLedger(simulate_clock(scenario, 0))

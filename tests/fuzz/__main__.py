@@ -7,7 +7,7 @@ import warnings
 from functools import partial
 from pathlib import Path
 
-from tests.fuzz.campaign import campaign
+from tests.fuzz.judging import campaign
 from tests.fuzz.subjects import SUBJECTS
 
 

@@ -5,9 +5,8 @@ come back, or raise an AsyncflError), and whether it must be refused.
 """
 
 import random
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from asyncfl.base.errors import AsyncflError
 from asyncfl.base.files.yaml_text import read_text, read_yaml
@@ -15,23 +14,10 @@ from asyncfl.experiments.cells import cells
 from asyncfl.experiments.loading import load
 from asyncfl.scenario import Scenario
 from tests.fuzz import command_lines
-from tests.fuzz.judging import NonsenseError
+from tests.fuzz.judging import Case, NonsenseError, Subject
 from tests.fuzz.mutations import mutate
 
 CORPUS = Path(__file__).parent / "corpus"
-
-
-class Case(NamedTuple):
-    """One mutated input."""
-
-    change: str
-    call: Callable[[], object]
-    nonsense: bool
-    text: str
-    """The input, to be kept with a finding."""
-
-
-Subject = Callable[[random.Random, Path], Case]
 
 
 def scenarios(rng: random.Random, folder: Path) -> Case:

@@ -7,8 +7,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.fuzz.campaign import campaign
-from tests.fuzz.subjects import SUBJECTS
+from tests.fuzz.command_lines import SOUND, calling, prepare
+from tests.fuzz.judging import campaign, judge
+from tests.fuzz.subjects import SUBJECTS, options
 
 
 @pytest.mark.parametrize(("what", "mutations"), [("scenarios", 150), ("experiments", 60)])
@@ -19,3 +20,20 @@ def test_no_mutant_is_a_traceback_a_hang_or_nonsense_that_is_accepted(
     assert not report.findings, str(report)
     assert report.outcomes["refused"] > mutations / 4
     assert report.outcomes["accepted"] > 0
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("lines")
+    prepare(place)
+    return place
+
+
+def test_a_sound_line_of_each_command_is_answered(folder: Path) -> None:
+    assert {line: judge(calling(line.split(), folder)) for line in SOUND} == dict.fromkeys(SOUND, "accepted")
+
+
+def test_whatever_is_typed_is_answered_or_refused(folder: Path) -> None:
+    report = campaign(options, 60, 0, folder)
+    assert not report.findings, str(report)
+    assert report.outcomes["refused"] > 20

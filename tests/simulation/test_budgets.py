@@ -1,15 +1,19 @@
-"""Clients that stop at their privacy budget, in whole seeds, synchronous and asynchronous."""
+"""Clients that stop at their privacy budget, in whole seeds; the ledger stays within it for every adversary."""
 
 import math
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from asyncfl.base.errors import ScenarioError
 from asyncfl.federation import SeedRun, clients_table, seed_summary
 from asyncfl.federation.seed_ledger import SeedLedger
+from asyncfl.privacy import Contribution, DpFedAvg, Mechanisms, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
+from asyncfl.privacy.scheme import Scheme
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
 from asyncfl.world.availability import AlwaysPresent
@@ -181,3 +185,244 @@ def test_budgets_that_allow_no_upload_are_one_fault(
     (fault,) = error.value.faults
     assert fault.field == field
     assert words in fault.message
+
+
+BUFFERED = {"kind": "buffered", "rounds": 40, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}}
+SYNC = {"kind": "sync", "rounds": 30}
+FEDASYNC = {"kind": "fedasync", "rounds": 60, "in_flight": 3}
+PROTOCOLS = {"sync": SYNC, "buffered": BUFFERED, "fedasync": FEDASYNC}
+CLIENT = {"kind": "dp_fedavg", "noise_multiplier": 5.0}
+SERVER = {"kind": "dp_fedavg", "noise_multiplier": 5.0, "noise_at": "server"}
+ADAPTIVE = {**SERVER, "adaptive": {}}
+GAUSSIAN = {"kind": "gaussian", "epsilon": 1.0}
+LAPLACE = {"kind": "laplace", "epsilon": 1.0}
+UPLOADED = {
+    "client": CLIENT,
+    "local": {"kind": "local_gaussian", "epsilon": 2.0},
+    "adaptive": {"kind": "adaptive", "adjustment": "none", "budgets": [2] * 5, "sensitivity": "2M"},
+    "nbafl": {"kind": "nbafl", "epsilon": 11, "exposures": 2, "sensitivity": "2C"},
+    "laplace": {"kind": "mechanisms", "client": LAPLACE},
+    "both": {"kind": "mechanisms", "client": GAUSSIAN, "server": GAUSSIAN},
+}
+PUBLISHED = {
+    "client": CLIENT,
+    "server": SERVER,
+    "bits": ADAPTIVE,
+    "gaussian": {"kind": "mechanisms", "server": GAUSSIAN},
+    "laplace": {"kind": "mechanisms", "server": LAPLACE},
+}
+
+
+def run_of(scenario: Scenario, privacy: dict[str, Any], stop_at: dict[str, Any], **changes: Any) -> SeedRun:
+    changes = {key.replace("__", "."): value for key, value in changes.items()}
+    return simulate_seed(scenario.override({"privacy": {**privacy, "stop_at": stop_at}, **changes}), 0)
+
+
+def lossy(loss: float, **tap: Any) -> dict[str, Any]:
+    """Links with one packet per message, so that whole messages are lost."""
+    return {
+        "world__uplink__loss": {"kind": "independent", "probability": loss},
+        "world__uplink__retransmissions": 0,
+        "world__tap": tap,
+        "world__uplink__mtu_bytes": 10**6,
+        "world__downlink": {"mtu_bytes": 10**6},
+    }
+
+
+def row_of(run: SeedRun, adversary: str) -> np.ndarray:
+    """(clients,) exact epsilons."""
+    table = SeedLedger(run).ledger.to_pandas()
+    rows = table[(table["holder"] == "client") & (table["adversary"] == adversary)]
+    return rows["exact_epsilon"].to_numpy()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("scheme", UPLOADED)
+@pytest.mark.parametrize("adversary", ["server", "eavesdropper", "both"])
+def test_no_epsilon_of_uploads_exceeds_the_budget(
+    scenario: Scenario, adversary: str, scheme: str, protocol: str
+) -> None:
+    budget = 4.0
+    stop_at = {"epsilon": budget, "adversary": adversary, "of": "all"}
+    changes = {**lossy(0.3, uplink=True, downlink=True, packet_loss=0.3), "training.gradient_clip": 1.0}
+    run = run_of(scenario, UPLOADED[scheme], stop_at, protocol=PROTOCOLS[protocol], **changes)
+    epsilons = row_of(run, adversary)
+    assert epsilons.max() <= budget * (1 + 1e-9)
+    assert epsilons.max() > 0
+    assert run.spent
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("scheme", PUBLISHED)
+@pytest.mark.parametrize("of", ["models", "all"])
+def test_no_epsilon_of_overheard_models_exceeds_the_budget(
+    scenario: Scenario, of: str, scheme: str, protocol: str
+) -> None:
+    budget = 4.0
+    stop_at = {"epsilon": budget, "adversary": "eavesdropper", "of": of}
+    changes = lossy(0.2, downlink=True)
+    run = run_of(scenario, PUBLISHED[scheme], stop_at, protocol=PROTOCOLS[protocol], **changes)
+    epsilons = row_of(run, "eavesdropper")
+    assert epsilons.max() <= budget * (1 + 1e-9)
+    assert epsilons.max() > 0
+    assert run.spent
+
+
+def test_epsilon_of_models_of_single_updates_by_hand(scenario: Scenario) -> None:
+    """z = 5 on 2 S: n models of a client's own updates are n releases of multiplier 2.5, all of which are caught."""
+    budget = float(exact_epsilon(4 / 2.5**2, 1e-5))
+    stop_at = {"epsilon": budget, "adversary": "eavesdropper", "of": "models"}
+    run = run_of(scenario, SERVER, stop_at, protocol=SYNC, world__tap={"downlink": True})
+    # The model made of the fourth updates is sent to no client, since all have spent their budgets.
+    assert [row["participants"] for row in run.rounds] == [0, 5, 5, 5, 5]
+    assert row_of(run, "eavesdropper") == pytest.approx([float(exact_epsilon(3 / 2.5**2, 1e-5))] * 5)
+    assert row_of(run, "public") == pytest.approx([budget] * 5)
+
+
+@pytest.mark.parametrize("scheme", ["client", "server"])
+@pytest.mark.parametrize(("adversary", "of"), [("public", "models"), ("public", "all"), ("curious", "all")])
+def test_budgets_hold_against_the_public_and_curious_clients(
+    scenario: Scenario, adversary: str, of: str, scheme: str
+) -> None:
+    budget = 4.0
+    stop_at = {"epsilon": budget, "adversary": adversary, "of": of}
+    run = run_of(scenario, {**PUBLISHED[scheme], "curious": [0]}, stop_at, protocol=BUFFERED)
+    epsilons = row_of(run, adversary)
+    assert 0 < epsilons.max() <= budget * (1 + 1e-9)
+    assert len(epsilons) == (4 if adversary == "curious" else 5), "of the coalition itself there is nothing to find out"
+    assert run.spent
+
+
+def test_budgets_against_curious_clients_include_models_to_score(scenario: Scenario) -> None:
+    stop_at = {"epsilon": 8.0, "adversary": "curious", "of": "all"}
+    run = run_of(scenario, {**CLIENT, "curious": [0, 1], "scores": {"std": 20.0}}, stop_at, **SCORED)
+    assert 0 < row_of(run, "curious").max() <= 8.0 * (1 + 1e-9)
+    with pytest.raises(ScenarioError, match="no client could upload even once"):
+        run_of(scenario, {**SERVER, "curious": [0, 1], "scores": {"std": 20.0}}, stop_at, **SCORED)
+
+
+@pytest.mark.parametrize(
+    ("stop_at", "curious", "message"),
+    [
+        ({"adversary": "public"}, 0.0, "of: uploads has no meaning with adversary: public, which holds only models"),
+        (
+            {"adversary": "curious", "of": "all"},
+            0.0,
+            "must not be curious without curious clients; set privacy.curious",
+        ),
+        ({"adversary": "curious"}, 0.4, "must not be uploads, since no client is asked to score uploads of others"),
+    ],
+)
+def test_budgets_against_absent_adversaries_are_refused(
+    scenario: Scenario, stop_at: dict[str, Any], curious: float, message: str
+) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        run_of(scenario, {**CLIENT, "curious": curious}, {"epsilon": 4.0, **stop_at})
+
+
+def test_budgets_count_missed_uploads_as_overheard(scenario: Scenario) -> None:
+    stop_at = {"epsilon": float(exact_epsilon(3 / 2.5**2, 1e-5)), "adversary": "eavesdropper"}
+    run = run_of(scenario, CLIENT, stop_at, world__tap={"uplink": True, "packet_loss": 1.0})
+    assert [row["participants"] for row in run.rounds] == [0, 5, 5, 5]
+    assert row_of(run, "eavesdropper").tolist() == [0.0] * 5
+    assert any("counts as overheard" in note for note in run.notes)
+
+
+SCORED = {
+    "protocol": {**BUFFERED, "buffer": 5, "dispatch": {"kind": "constant", "in_flight": 5}},
+    "defence": {"detector": {"kind": "safl"}},
+}
+
+
+@pytest.mark.parametrize("adversary", ["server", "both", "eavesdropper"])
+@pytest.mark.parametrize("std", [0.02, 20.0])
+def test_noised_scores_are_charged_before_they_are_given(scenario: Scenario, adversary: str, std: float) -> None:
+    """With little noise one answer of five models would be worth more than all of the budget: none is given."""
+    private = {**CLIENT, "scores": {"std": std}}
+    tap = {"uplink": True, "downlink": True, "scoring": True}
+    run = run_of(scenario, private, {"epsilon": 16.0, "adversary": adversary}, **SCORED, world__tap=tap)
+    assert 0 < row_of(run, adversary).max() <= 16 * (1 + 1e-9)
+    asked = [row["detail"] for row in run.events.to_pylist() if row["kind"] == "scored"]
+    assert asked
+    answered = [said for said in asked if said != "no answer"]
+    assert not answered if std == 0.02 else answered
+
+
+@pytest.mark.parametrize(
+    ("privacy", "stop_at", "changes", "field", "words"),
+    [
+        (CLIENT, {"of": "models"}, {}, "privacy.stop_at", "holds the uploads that models are made of"),
+        (CLIENT, {"adversary": "eavesdropper"}, {}, "privacy.stop_at.adversary", "set world.tap.uplink or scoring"),
+        (
+            SERVER,
+            {"adversary": "eavesdropper", "of": "models"},
+            {"world.tap.uplink": True},
+            "privacy.stop_at.adversary",
+            "set world.tap.downlink",
+        ),
+        (
+            SERVER,
+            {"adversary": "eavesdropper"},
+            {"world.tap.uplink": True},
+            "privacy.stop_at",
+            "no client could upload",
+        ),
+        (
+            {"kind": "none"},
+            {"adversary": "eavesdropper", "of": "models"},
+            {"world.tap.downlink": True},
+            "privacy.stop_at.of",
+            "which this scheme does not bound",
+        ),
+        (
+            {"kind": "mechanisms", "client": LAPLACE, "server": LAPLACE},
+            {"adversary": "eavesdropper"},
+            {"world.tap.uplink": True},
+            "privacy.stop_at.adversary",
+            "the sum is not Gaussian",
+        ),
+        (
+            SERVER,
+            {"adversary": "eavesdropper", "of": "models"},
+            {"world.tap.downlink": True, "threats": {"attackers": 2, "attack": {"kind": "mimic"}}},
+            "privacy.stop_at.of",
+            "must be uploads with an attack that reads the buffer",
+        ),
+        (
+            SERVER,
+            {"adversary": "eavesdropper", "of": "models"},
+            {"world.tap.downlink": True, "compression": {"kind": "top_k", "share": 0.5}},
+            "privacy.stop_at.of",
+            "leave out compression",
+        ),
+    ],
+)
+def test_budgets_that_cannot_be_kept_are_refused(
+    scenario: Scenario, privacy: Any, stop_at: Any, changes: Any, field: str, words: str
+) -> None:
+    with pytest.raises(ScenarioError) as error:
+        scenario.override({"privacy": {**privacy, "stop_at": {"epsilon": 20, **stop_at}}, **changes})
+    (fault,) = error.value.faults
+    assert fault.field == field
+    assert words in fault.message
+
+
+CONTEXT = PrivacyContext(clients=6, participants=3, rounds=10, smallest_samples=100, exposures=1)
+STATED = [
+    DpFedAvg(noise_multiplier=1.5, noise_at="server"),
+    DpFedAvg(noise_multiplier=1.5, noise_at="server", neighbours="zero_out"),
+    Mechanisms(server=GAUSSIAN),
+    Mechanisms(server=LAPLACE),
+]
+
+
+@given(st.sampled_from(STATED), st.lists(st.tuples(st.integers(0, 5), st.floats(1e-3, 2.0)), min_size=1, max_size=8))
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_no_mix_of_updates_is_hidden_less_than_the_scheme_states(
+    scheme: Scheme, entered: list[tuple[int, float]]
+) -> None:
+    stated = scheme.model_multiplier(CONTEXT)
+    assert stated is not None
+    made = scheme.model_noise(CONTEXT, 1.0, [Contribution(client, 100, weight=weight) for client, weight in entered])
+    scale = made.std / (math.sqrt(2) if made.distribution == "laplace" else 1)
+    assert scale / made.sensitivity >= stated * (1 - 1e-9)

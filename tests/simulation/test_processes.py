@@ -163,3 +163,19 @@ def test_losses_before_the_tap_lower_the_exposure(scenario: Scenario, at: str, e
     received = set(select(run.events, kinds=["uploaded"])["task"].to_pylist())
     assert arrived == len(received) < len(held) or at == "receiver"
     assert received == held if at == "receiver" else received < held
+
+
+@pytest.mark.parametrize("processors", [None, 2.0])
+def test_a_client_that_goes_offline_in_training_has_sent_nothing(scenario: Scenario, processors: float | None) -> None:
+    away = {"kind": "alternating", "on_s": {"kind": "exponential", "mean": 2.0}, "off_s": 1.0}
+    changes = {"world.availability": away, "protocol.time_limit_s": 60, "world.processors": processors}
+    events = simulate_clock(scenario.override({**changes, "protocol.rounds": 20}), 0).events
+    assert set(select(events, kinds=["training_started"])["bytes"].to_pylist()) == {-1}
+    last: dict[int, str] = {}
+    gone = 0
+    for row in events.to_pylist():
+        if row["kind"] == "went_offline" and last.get(row["task"]) == "training_started":
+            assert (row["bytes"], row["attempt"]) == (-1, -1)
+            gone += 1
+        last[row["task"]] = row["kind"]
+    assert gone

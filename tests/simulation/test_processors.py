@@ -1,5 +1,6 @@
-"""Clients and server that work on the same processors slow each other down."""
+"""Clients and server that share processors or places on a machine: they slow each other down, or wait."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -130,3 +131,35 @@ def test_an_aggregation_is_logged_once_despite_separate_evaluation() -> None:
         select(run.events, kinds=[kind])["time_s"].to_numpy() for kind in ("aggregation_started", "published")
     )
     assert published[1:] - began == pytest.approx([0.5] * 6)
+
+
+@pytest.mark.parametrize(("workers", "round_s"), [(None, 1), (6, 1), (3, 2), (2, 3), (4, 2), (1, 6)])
+def test_equal_clients_share_places_in_turns(workers: int | None, round_s: float) -> None:
+    published = [row["time_s"] for row in clock(workers=workers).rounds]
+    assert published == pytest.approx([round_s * number for number in range(5)])
+
+
+def test_a_place_stands_empty_between_two() -> None:
+    published = [row["time_s"] for row in clock(workers=2, turnaround_s=0.25).rounds]
+    # three turns of 1 s with two pauses between them; the pause after the third is over when the next round begins
+    assert np.diff(published) == pytest.approx([3.5, 3.75, 3.75, 3.75])
+
+
+def test_waiting_for_a_place_does_not_count_towards_dropout() -> None:
+    """Waiting does not count as time at the task, whether or not links are shared."""
+    alone, shared = (
+        tasks_of(clock(workers=1, dropout_per_s=0.3, uplink={"latency_s": 0.5, "server_bandwidth_bps": bps}).events)
+        for bps in (math.inf, 1e18)
+    )
+    assert len(set(alone.fate.tolist())) == 2  # some are aggregated, some given up
+    assert shared.fate.tolist() == alone.fate.tolist()
+    np.testing.assert_allclose(shared.end_s, alone.end_s)
+
+
+def test_waiting_clients_train_in_order_of_arrival() -> None:
+    tasks = tasks_of(clock(workers=2).events)
+    first = tasks.only(tasks.base_version == 0)
+    assert sorted(first.training_started_s.tolist()) == pytest.approx([0, 0, 1, 1, 2, 2])
+    assert (first.downloaded_s == 0).all()
+    order = np.argsort(first.training_started_s, kind="stable")
+    assert first.task[order].tolist() == sorted(first.task.tolist())

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from asyncfl.client.compression import NoCompression, Quantised
+from asyncfl.base.streams import Streams
+from asyncfl.client.compression import Downloads, NoCompression, Quantised
 
 vectors = arrays(np.float32, st.integers(1, 40), elements=st.floats(-1e3, 1e3, width=32))
 
@@ -109,3 +110,23 @@ def test_nothing_is_sent_of_a_model_of_no_numbers() -> None:
     assert Quantised().packed(nothing, np.random.default_rng(0)) == b""
     for bits in (5, 8):
         assert len(Quantised(bits=bits, bucket=3).decoded(nothing, np.random.default_rng(0))) == 0
+
+
+MODEL = np.linspace(-1, 1, 50, dtype=np.float32)
+
+
+def test_a_version_is_the_same_whenever_it_is_made_and_no_two_are_rounded_alike() -> None:
+    downloads = Downloads(Quantised(bits=4), Streams(3))
+    one = downloads(MODEL, 7)
+    assert (one.model == Downloads(Quantised(bits=4), Streams(3))(MODEL, 7).model).all()
+    assert (one.model != downloads(MODEL, 8).model).any()
+    assert (one.model != Downloads(Quantised(bits=4), Streams(4))(MODEL, 7).model).any()
+    assert not one.model.flags.writeable
+    assert one.payload is not None
+    assert (Quantised(bits=4).unpacked(one.payload, 50) == one.model).all()
+
+
+def test_what_is_not_compressed_is_the_model_itself() -> None:
+    made = Downloads(NoCompression(), Streams(3))(MODEL, 7)
+    assert made.model is MODEL
+    assert made.payload is None

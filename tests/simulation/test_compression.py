@@ -1,4 +1,4 @@
-"""Published models that are compressed for download."""
+"""Compressed uploads and downloads in whole seeds."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.base.errors import ScenarioError
+from asyncfl.api import simulate
 from asyncfl.base.messages import Vector
 from asyncfl.client import Assignment, Batch, TaskObserver
 from asyncfl.client.compression import Downloads, Quantised
 from asyncfl.federation import Federation
+from asyncfl.federation.phases import Workload
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.scenario import Scenario
@@ -114,15 +115,6 @@ def test_quantised_downloads_change_no_epsilon() -> None:
     assert rows(**still) == rows(**still, download_compression={"kind": "none"})
 
 
-@pytest.mark.parametrize("error_feedback", [True, False])
-def test_top_k_is_refused_for_downloads(error_feedback: bool) -> None:
-    with pytest.raises(ScenarioError) as caught:
-        scenario(download_compression={"kind": "top_k", "error_feedback": error_feedback})
-    [fault] = caught.value.faults
-    assert fault.field == "download_compression.kind"
-    assert "none or quantised, got top_k" in fault.message
-
-
 def test_models_to_score_are_sent_uncompressed() -> None:
     changes = {"defence.detector": {"kind": "safl"}, "protocol.buffer": 3}
     run = simulate_clock(scenario(), 0)
@@ -130,3 +122,27 @@ def test_models_to_score_are_sent_uncompressed() -> None:
     scored = select(simulate_seed(scenario(**changes), 0).events, kinds=["scores_requested"])
     for detail, size in zip(scored["detail"].to_pylist(), scored["bytes"].to_pylist(), strict=True):
         assert size == int(detail.split()[0]) * 4 * N
+
+
+@pytest.mark.parametrize(
+    "compression", [{"kind": "quantised", "bits": 4}, {"kind": "top_k", "share": 0.05}], ids=lambda one: one["kind"]
+)
+def test_bytes_and_times_are_those_of_the_compressed_update(scenario: Scenario, compression: dict[str, object]) -> None:
+    plain, small = scenario, scenario.override({"compression": compression})
+    before, after = simulate_seed(plain, 0), simulate_seed(small, 0)
+    load = Workload.of(small, after.sizes)
+    assert load.upload_bytes == small.compression.payload_bytes(small.n_parameters) < load.payload_bytes
+    assert after.traffic.bytes_up == sum(after.fates.values()) * load.upload_bytes
+    assert after.traffic.bytes_down == before.traffic.bytes_down
+    assert after.rounds[-1]["time_s"] < before.rounds[-1]["time_s"]
+    assert after.rounds[-1]["train_loss"] != before.rounds[-1]["train_loss"]
+    clock = simulate_clock(small, 0)
+    assert [row["time_s"] for row in clock.rounds] == [row["time_s"] for row in after.rounds]
+
+
+def test_notes_tell_the_effect_of_compression_on_privacy(scenario: Scenario) -> None:
+    private = {"privacy": {"kind": "nbafl", "epsilon": 60, "clip_norm": 5.0}, "compression": {"kind": "quantised"}}
+    (seed,) = simulate(scenario.override(private)).summary["seeds"].values()
+    assert any("post-processing" in note and "longer than the clipping norm" in note for note in seed["notes"])
+    (plain,) = simulate(scenario.override({"compression": {"kind": "quantised"}})).summary["seeds"].values()
+    assert not any("post-processing" in note for note in plain["notes"])

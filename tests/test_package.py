@@ -1,0 +1,53 @@
+"""The package as a whole: its pinned dependencies, public names and imports."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+import asyncfl
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_every_pinned_package_runs_on_the_oldest_python_that_is_allowed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    oldest = f"{project['requires-python'].removeprefix('>=')}.0"
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    asked = {}
+    for one in pinned:
+        try:
+            asked[one.name] = metadata(one.name).get("Requires-Python") or ""
+        except PackageNotFoundError:
+            continue
+    assert len(asked) > len(pinned) / 2
+    assert [name for name, said in asked.items() if not SpecifierSet(said).contains(oldest)] == []
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    files = Path(asyncfl.__file__).parent.rglob("*.py")
+    names = Counter(name for file in files for name in re.findall(r"^class ([A-Z]\w*)", file.read_text("utf-8"), re.M))
+    assert [name for name, times in names.items() if times > 1] == []
+
+
+def test_the_public_names_are_these() -> None:
+    errors = "AsyncflError DataError Fault OutputError RunError ScenarioError"
+    assert {*asyncfl.__all__} == {*errors.split(), "Run", "Scenario", "execute", "simulate", "timeline"}
+    assert all(getattr(asyncfl, name) for name in asyncfl.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'Coffee'"):
+        asyncfl.Coffee  # noqa: B018
+
+
+def test_importing_the_package_imports_nothing_that_is_slow_and_seldom_needed() -> None:
+    heavy = ["torch", "matplotlib", "sklearn", "scipy", "urllib.request"]
+    code = f"import sys, asyncfl.api; print([name for name in {heavy} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
