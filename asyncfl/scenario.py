@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from asyncfl.base.component import Described, kind_of, own_sources
@@ -29,8 +31,8 @@ from asyncfl.learning import AnyArchitecture, Mlp, Training
 from asyncfl.learning.weights import weights_digest
 from asyncfl.privacy import AnyScheme, MeasuredExposures, NoPrivacy, PrivacyContext
 from asyncfl.privacy.exposures import exposure_faults
-from asyncfl.privacy.ledger.budgets import stop_faults
-from asyncfl.privacy.scheme import coalition_faults
+from asyncfl.privacy.ledger.budgets import BudgetTracker, stop_faults
+from asyncfl.privacy.scheme import State, coalition_faults
 from asyncfl.privacy.stop_at import StopAt
 from asyncfl.server import AnyProtocol, Protocol
 from asyncfl.server.model_step import mode_faults, partial_faults
@@ -209,11 +211,15 @@ class Scenario(Described):
         scheme protects what they send. Losses have no noise."""
         return LOSSES in self.leaks or self.privacy.off
 
-    @property
-    def counted_by_budgets(self) -> bool | None:
-        """Whether only models count towards the budgets at which clients stop; None without such budgets."""
-        stop_at = self.privacy.stop_at
-        return None if stop_at is None else _counted(stop_at, self.world, self.defence)
+    def budget_tracker(
+        self, context: PrivacyContext, samples: NDArray[np.integer], state: State | None = None
+    ) -> BudgetTracker | None:
+        """Return a new tracker of the budgets at which clients stop; None without such budgets. `samples`: (clients,)
+        training samples; `state`: records trained tasks."""
+        if (stop_at := self.privacy.stop_at) is None:
+            return None
+        counted = _counted(stop_at, self.world, self.defence)
+        return BudgetTracker(stop_at, self.privacy, context, samples, state, counted)
 
     @property
     def n_parameters(self) -> int:

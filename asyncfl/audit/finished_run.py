@@ -204,16 +204,16 @@ class UploadCollector(TaskObserver):
 
 @dataclass(frozen=True)
 class RecordedState(State):
-    """Fixed clip norm and budget of one recorded upload. Nothing is adapted."""
+    """Fixed clip norm and epsilon of one recorded upload. Nothing is adapted."""
 
     norm: float | None
-    budget: float | None
+    own_epsilon: float | None
 
     def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
         return self.norm
 
     def epsilon(self, client: int, turn: int) -> float | None:
-        return self.budget
+        return self.own_epsilon
 
 
 def schema(names: str) -> pa.Schema:

@@ -74,7 +74,7 @@ class RoundsTable(Described):
     attack_success: Share = about("Share of triggered test images assigned to the backdoor's class; NaN: none.")
 
 
-class UploadBudgetColumns(Described):
+class UploadEpsilonColumns(Described):
     """Further columns of `rounds.parquet` where a scheme gives each upload its own budget."""
 
     budget_mean: Epsilon = about("Mean epsilon of the updates that were aggregated into the version.")

@@ -161,7 +161,7 @@ class ClientGone:
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetSpent:
+class ClientRetired:
     """A client's privacy budget is spent: it takes no further task after the one in flight, if any.
 
     It reports this with its last upload, or before the server has started if it cannot afford a single upload.
@@ -172,7 +172,7 @@ class BudgetSpent:
 
 
 _Presence: TypeAlias = ClientJoined | ClientLeft | ClientIdle
-Input: TypeAlias = _Presence | UpdateArrived | Collected | ScoresArrived | TimerFired | ClientGone | BudgetSpent
+Input: TypeAlias = _Presence | UpdateArrived | Collected | ScoresArrived | TimerFired | ClientGone | ClientRetired
 
 
 # --- from the server -----------------------------------------------------------------------------------------------

@@ -123,6 +123,10 @@ class TaskPath(RunFacts):
         """See `ClipPayloads.clip_norm`."""
         return self._clip.clip_norm(norms)
 
+    def layers_of(self, client: int) -> Vector | None:
+        """Return the client's personal layers as they are now; None if all layers are shared."""
+        return None if self.personal is None else self.personal.of(client)
+
     def scores(self, client: int, turn: int, models: Vector, layers: Vector | None = None) -> Floats:
         """See `Train.scores`."""
         return self._train.scores(client, turn, models, layers)

@@ -24,7 +24,7 @@ from asyncfl.base.columns import (
     RoundsTable,
     Seconds,
     Share,
-    UploadBudgetColumns,
+    UploadEpsilonColumns,
     Versions,
     columns_of,
 )
@@ -176,7 +176,7 @@ OF_ROUNDS = (
     RegressionColumns,
     FairnessColumns,
     AggregateColumns,
-    UploadBudgetColumns,
+    UploadEpsilonColumns,
     EpsilonColumns,
     AddedRoundColumns,
 )

@@ -88,11 +88,11 @@ def _chance(one: ComparisonAnswer) -> float:
 
 
 def granted(
-    wishes: Sequence[Wish], counts: Mapping[str, Counts], looks: Mapping[str, Sequence[Sequence[Cell]]], budget_s: float
+    wishes: Sequence[Wish], counts: Mapping[str, Counts], looks: Mapping[str, Sequence[Sequence[Cell]]], most_s: float
 ) -> dict[str, Counts]:
     """Return the looks after the wishes that the budget allows, the likeliest answer for its cost first.
 
-    counts: looks made so far. looks: the cells at each look, by experiment. budget_s: for all seeds beyond those of the
+    counts: looks made so far. looks: the cells at each look, by experiment. most_s: for all seeds beyond those of the
     first look.
     """
 
@@ -109,7 +109,7 @@ def granted(
     spent = sum(cost(name, i, look) for name, of in counts.items() for i, look in enumerate(of))
     for wish in sorted(wishes, key=lambda w: -w.chance / max(sum(added(w, counts).values()), 1e-9)):
         new = added(wish, after)
-        if spent + sum(new.values()) <= budget_s:
+        if spent + sum(new.values()) <= most_s:
             spent += sum(new.values())
             for i in new:
                 after[wish.experiment][i] += 1

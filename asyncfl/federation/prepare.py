@@ -31,7 +31,6 @@ from asyncfl.learning import Learner, make_learner
 from asyncfl.learning.personal_layers import SharedPartLearner
 from asyncfl.learning.weights import starting_parameters
 from asyncfl.privacy import MeasuredExposures, PrivacyContext
-from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.privacy.release import Upload
 from asyncfl.scenario import Scenario, has_fixed_weights
 from asyncfl.server import DefencePlan, ServerPlan
@@ -141,14 +140,6 @@ class Federation:
     plan: ServerPlan
     aggregates: AggregateErrors | None = None
     """Measures the error of each aggregate; None if not asked for."""
-
-    def budget_tracker(self) -> BudgetTracker | None:
-        """Return a new tracker of the clients' privacy budgets; None without budgets."""
-        path = self.path
-        if path.scheme.stop_at is None:
-            return None
-        counted = self.resolved.scenario.counted_by_budgets
-        return BudgetTracker(path.scheme.stop_at, path.scheme, path.context, self.data.sizes, path.state, counted)
 
 
 def prepare(resolved: ResolvedSeed, data: FederatedData | None = None) -> Federation:

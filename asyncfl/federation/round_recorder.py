@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 import pyarrow as pa
 
-from asyncfl.base.columns import AggregateColumns, RoundsTable, UploadBudgetColumns, schema_of
+from asyncfl.base.columns import AggregateColumns, RoundsTable, UploadEpsilonColumns, schema_of
 from asyncfl.base.messages import Floats, Judged, Publish
 from asyncfl.client import TaskPath
 from asyncfl.defences.quality import COUNTS, Judgement, overall_quality
@@ -45,9 +45,9 @@ Watch: TypeAlias = Callable[[int, PartialTables], None]
 
 DETECTOR = "detector_"
 """Prefix of the further columns of a run with a detector: its statistics of each buffer (`Verdict.notes`)."""
-BUDGETS = tuple(UploadBudgetColumns.model_fields)
+UPLOAD_EPSILONS = tuple(UploadEpsilonColumns.model_fields)
 """Columns about the updates that were aggregated into a version, for schemes with a budget per upload."""
-FURTHER = (*BUDGETS, *NOT_MEASURED, *AggregateColumns.model_fields, *NOT_TESTED)
+FURTHER = (*UPLOAD_EPSILONS, *NOT_MEASURED, *AggregateColumns.model_fields, *NOT_TESTED)
 """Columns that only some runs have."""
 NO_DETECTION = {**dict.fromkeys(COUNTS, 0), "precision": math.nan, "recall": math.nan}
 PUT_AWAY_AT = 1024
@@ -186,7 +186,7 @@ class RoundRecorder:
         if federation is not None:
             if federation.aggregates is not None:
                 row |= federation.aggregates.columns(publish.version)
-            row |= budget_columns(federation.path, federation.releases.model(publish.version))
+            row |= epsilon_columns(federation.path, federation.releases.model(publish.version))
         row |= self._statistics
         self._statistics = {}
         self.rows.append(row)
@@ -268,7 +268,7 @@ def diverged_at(version: int) -> str:
     return f"diverged: the model of version {version} or its loss is not finite"
 
 
-def budget_columns(path: TaskPath, model: ModelRelease | None) -> dict[str, float]:
+def epsilon_columns(path: TaskPath, model: ModelRelease | None) -> dict[str, float]:
     """Return the columns for a published model; NaN if it was made of no update (`model` None); none without
     budgets."""
     if path.state.epsilon(0, 0) is None:
@@ -276,19 +276,19 @@ def budget_columns(path: TaskPath, model: ModelRelease | None) -> dict[str, floa
     contributions = () if model is None else model.contributions
     epsilons = [one.epsilon for one in contributions if one.epsilon is not None]
     if model is None or not epsilons:
-        return dict.fromkeys(BUDGETS, math.nan)
+        return dict.fromkeys(UPLOAD_EPSILONS, math.nan)
     # Includes attackers that were asked for noise and added none.
     stds = [path.scheme.upload_noise(path.context, model.clip_norm, one).std for one in contributions]
     mean, mean_std = float(np.mean(epsilons)), float(np.mean(stds))
     values = (mean, min(epsilons), max(epsilons), math.fsum(epsilons), mean_std)
-    return dict(zip(BUDGETS, values, strict=True))
+    return dict(zip(UPLOAD_EPSILONS, values, strict=True))
 
 
 def table_of_rounds(rows: Sequence[Row]) -> pa.Table:
     """Convert rows to the table of rounds.
 
     A federation of several domains also has the columns of `evaluation.by_domain`; budgets per upload those of
-    `UploadBudgetColumns`; a regression those of `RegressionColumns`; on request those of `FairnessColumns`, of
+    `UploadEpsilonColumns`; a regression those of `RegressionColumns`; on request those of `FairnessColumns`, of
     `AggregateColumns` and of the user's own metrics; a detector one column per statistic, `detector_` and its name (NaN
     if missing).
     """

@@ -108,7 +108,7 @@ def seed_summary(run: SeedRun) -> dict[str, Any]:
     begun = sum(run.fates.values())
     last = run.rounds[-1] if run.rounds else {"version": 0, "time_s": 0.0}
     spent = [] if run.spent is None else [*run.spent.values()]
-    budgets = {"spent": len(spent), "first_s": min(spent, default=None), "last_s": max(spent, default=None)}
+    stops = {"spent": len(spent), "first_s": min(spent, default=None), "last_s": max(spent, default=None)}
     return {
         "stopped": run.stopped,
         "diverged": run.diverged,
@@ -129,7 +129,7 @@ def seed_summary(run: SeedRun) -> dict[str, Any]:
             "downlink_versions": len(run.traffic.overheard_versions),
         },
         "detection": _detection(run),
-        **({} if run.spent is None else {"budgets": budgets}),
+        **({} if run.spent is None else {"budgets": stops}),
         "context": None if run.context is None else {name: getattr(run.context, name) for name in CONTEXT},
         "data": run.data,
         "learner": run.learner,

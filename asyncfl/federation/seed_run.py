@@ -16,7 +16,7 @@ from asyncfl.federation.prepare import Federation, ResolvedSeed
 from asyncfl.federation.release_store import ModelRecords, UploadRecords
 from asyncfl.federation.round_recorder import RoundRecorder, Row, diverged_at
 from asyncfl.privacy import PrivacyContext
-from asyncfl.privacy.ledger.budgets import stop_notes
+from asyncfl.privacy.scheme import stop_notes
 from asyncfl.server import Server
 from asyncfl.server.recording import Recording
 from asyncfl.trace import Kind

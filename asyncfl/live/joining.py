@@ -29,7 +29,6 @@ from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
 from asyncfl.live.local_training import LocalTraining
 from asyncfl.live.task_runner import ClientSetup
 from asyncfl.live.vocabulary import Welcome
-from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.scenario import Scenario
 
 SERVER = "the server's scenario"
@@ -84,10 +83,7 @@ class Joining:
                 "what compression leaves out of an update is kept in memory for the next one: whoever starts this "
                 "client again loses it"
             )
-        stop_at, budgets = scenario.privacy.stop_at, None
-        if stop_at is not None:
-            counted = scenario.counted_by_budgets
-            budgets = BudgetTracker(stop_at, scenario.privacy, context, data.sizes, None, counted)
+        budgets = scenario.budget_tracker(context, data.sizes)
         load = Workload.of(scenario, data.sizes)
         return ClientSetup(welcome.client, scenario, training, executor, load, world, budgets)
 

@@ -342,7 +342,7 @@ class RemoteClient:
         if self.task is None:
             # Otherwise the report of the task holds the event.
             run.event_log.record(Kind.BUDGET_SPENT, client=self.number, detail=detail)
-        return run.tell(messages.BudgetSpent, self.number)
+        return run.tell(messages.ClientRetired, self.number)
 
     def _answered(
         self, message: vocabulary.Update | vocabulary.Gone, models: messages.Vector, arrived_s: float

@@ -267,7 +267,8 @@ def local_clients(
     load, training = Workload.of(scenario, data.sizes), training_of(federation, streams)
 
     def prepare_client(welcome: Welcome) -> ClientSetup:
-        number, budgets = welcome.client, federation.budget_tracker()
+        number, path = welcome.client, federation.path
+        budgets = scenario.budget_tracker(path.context, data.sizes, path.state)
         observer = None if observe is None else partial(observe, number)
         return ClientSetup(number, scenario, training, executor, load, world, budgets, observer)
 

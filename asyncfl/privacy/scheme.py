@@ -15,7 +15,7 @@ Before a model is published, `model_noise` is called with the contributions that
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
@@ -352,3 +352,27 @@ def coalition_faults(curious: float | tuple[int, ...], clients: int) -> Iterator
         yield Fault("curious", f"must hold client numbers, 0..{clients - 1}, got {wrong[0]}")
     elif len(curious) == clients:
         yield Fault("curious", f"must leave out at least one client, got all {clients} clients")
+
+
+def stop_notes(scheme: Scheme, leaks: Collection[str] = ()) -> list[str]:
+    """Return sentences about the budgets that readers of the results must see. `leaks`: see `Scenario.leaks`."""
+    if scheme.stop_at is None:
+        return []
+    stop_at = scheme.stop_at
+    notes = [f"stop_at: clients send no upload that would exceed {stop_at}"]
+    if stop_at.adversary == "eavesdropper":
+        notes.append(
+            "stop_at: only what models may reveal about clients counts, not other messages that a tap overhears"
+            if stop_at.of == "models"
+            else "stop_at: every message on a tapped link counts as overheard, since no client knows which ones were"
+        )
+    if stop_at.adversary == "curious":
+        notes.append(
+            "stop_at: every model counts as sent to curious clients, since no client knows which clients receive it"
+        )
+    if not scheme.bounds_uploads:
+        notes.append("stop_at: rejecting an update that is not finite reveals this fact, which no budget covers")
+    notes += [f"stop_at: {flag}, a release that no budget covers" for flag in sorted(leaks)]
+    if scheme.needs_every_task:
+        notes.append("stop_at: the time at which a client stops depends on its losses, a release that no ledger covers")
+    return notes

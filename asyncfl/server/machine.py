@@ -25,11 +25,11 @@ from asyncfl.base.messages import (
     Action,
     Ban,
     Bools,
-    BudgetSpent,
     ClientGone,
     ClientIdle,
     ClientJoined,
     ClientLeft,
+    ClientRetired,
     Collected,
     Download,
     Fate,
@@ -217,7 +217,7 @@ class Server:
                 self._gone(message, actions)
             case TimerFired():
                 self._timer(message, actions)
-            case BudgetSpent():
+            case ClientRetired():
                 # The client is at a task, or no task has begun yet: no other action follows.
                 self.population.retire(message.client)
                 return

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from asyncfl.base.errors import MessageError
 from asyncfl.base.messages import (
     Action,
-    BudgetSpent,
     ClientGone,
     ClientIdle,
     ClientJoined,
     ClientLeft,
+    ClientRetired,
     Collect,
     Collected,
     Input,
@@ -71,7 +71,7 @@ class MessageValidator:
     def check(self, message: Input) -> None:
         """Raise MessageError for an impossible message."""
         self._check_time(message.time_s)
-        if not self.is_started and not isinstance(message, BudgetSpent | ClientJoined | ClientLeft):
+        if not self.is_started and not isinstance(message, ClientRetired | ClientJoined | ClientLeft):
             raise MessageError(f"the server has not started: it must be started before {type(message).__name__}")
         match message:
             # An update of a task that never began is no error here: the server counts it.
@@ -83,7 +83,7 @@ class MessageValidator:
                 self._check_scores(message)
             case TimerFired() if not self._timers[message.timer]:
                 raise MessageError(f"timer {message.timer!r} was not set, or has fired already")
-            case ClientJoined() | ClientLeft() | ClientIdle() | ClientGone() | BudgetSpent():
+            case ClientJoined() | ClientLeft() | ClientIdle() | ClientGone() | ClientRetired():
                 self._check_client(message)
 
     def _check_time(self, time_s: float) -> None:
@@ -91,7 +91,7 @@ class MessageValidator:
             after = "" if self.time_s == -math.inf else f" and >= {self.time_s:.9g}, when the last message came"
             raise MessageError(f"time_s must be finite{after}, got {time_s}")
 
-    def _check_client(self, message: ClientJoined | ClientLeft | ClientIdle | ClientGone | BudgetSpent) -> None:
+    def _check_client(self, message: ClientJoined | ClientLeft | ClientIdle | ClientGone | ClientRetired) -> None:
         client, clients = message.client, len(self._present)
         if not 0 <= client < clients:
             raise MessageError(f"client must be 0..{clients - 1}, got {client}")

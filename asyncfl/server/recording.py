@@ -25,7 +25,7 @@ import pyarrow as pa
 from asyncfl.base.component import kind_of
 from asyncfl.base.errors import AsyncflError, MessageError, RunError
 from asyncfl.base.files.reading import check_ordinary
-from asyncfl.base.messages import Action, Collected, Fate, Input, Publish, Vector
+from asyncfl.base.messages import Action, ClientRetired, Collected, Fate, Input, Publish, Vector
 from asyncfl.server.machine import Server, ServerPhase, ServerPlan
 from asyncfl.trace.batch_spool import BatchSpool
 
@@ -174,7 +174,7 @@ class RecordedServer(Server):
 def plain(message: Input | Action, detail: Detail) -> Plain:
     """Convert a message or action to a JSON object: its type and its fields. `detail`: how models are written.
     `Collected` tells which rows are `finite` beside which are `sound`, since the server distinguishes the two."""
-    out: Plain = {"type": type(message).__name__}
+    out: Plain = {"type": _written(type(message))}
     # The models to score follow from the collected ones: their digests are enough.
     values = detail == "parameters" and isinstance(message, Collected | Publish)
     for one in fields(message):
@@ -189,7 +189,12 @@ def plain(message: Input | Action, detail: Detail) -> Plain:
     return out
 
 
-_MESSAGES = {message.__name__: message for message in get_args(Input)}
+def _written(kind: type[Input | Action]) -> str:
+    """Return the name of a message or action in recordings."""
+    return "BudgetSpent" if kind is ClientRetired else kind.__name__
+
+
+_MESSAGES = {_written(message): message for message in get_args(Input)}
 _ARRAYS = {"losses": np.float64, "scores": np.float64, "upload_std": np.float64, "work": np.float64, "sound": np.bool_}
 
 

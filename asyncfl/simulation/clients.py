@@ -102,7 +102,7 @@ class TrainingClients(SimulatedClients):
             server,
             Workload.of(scenario, federation.data.sizes),
             attackers=federation.attackers,
-            budgets=federation.budget_tracker(),
+            budgets=scenario.budget_tracker(self.path.context, federation.data.sizes, self.path.state),
             scoring=scenario.protocol.scoring,
         )
         self.every_task = self.path.every_task
@@ -155,8 +155,7 @@ class TrainingClients(SimulatedClients):
         )
 
     def scoring_begins(self, client: int) -> None:
-        personal = self.path.personal
-        self._scores_with[client] = None if personal is None else personal.of(client)
+        self._scores_with[client] = self.path.layers_of(client)
 
     def score(self, request: RequestScores, turn: int) -> Floats:
         began, client = time.perf_counter(), request.client

@@ -16,9 +16,9 @@ import simpy
 
 from asyncfl.base.messages import (
     Action,
-    BudgetSpent,
     ClientGone,
     ClientIdle,
+    ClientRetired,
     Collect,
     Collected,
     Dispatch,
@@ -80,7 +80,7 @@ class ClientProcesses:
         if budgets is not None and not budgets.affords(client, turn):
             self.spent[client] = self.clock.env.now
             self.clock.record(Kind.BUDGET_SPENT, client=client, detail=budgets.describe_spending(client))
-            self.clock.tell(BudgetSpent(self.clock.env.now, client))
+            self.clock.tell(ClientRetired(self.clock.env.now, client))
 
     # --- tasks -----------------------------------------------------------------------------------------------------
 

@@ -29,7 +29,6 @@ from asyncfl.federation.prepare import (
 )
 from asyncfl.federation.round_recorder import Progress, RoundRecorder, Row, Watch, table_of_rounds
 from asyncfl.federation.seed_run import SeedRun, conclude, seed_run
-from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.privacy.release import Upload
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server
@@ -162,8 +161,7 @@ def simulate_clock(
     if scenario.privacy.stop_at is not None:
         context = privacy_context(with_exposures(scenario, seed, prior or SimulatedRuns()), sizes)
         # Without training no loss is known: budgets that depend on losses keep their initial values.
-        stop_at, counted = scenario.privacy.stop_at, scenario.counted_by_budgets
-        budgets = BudgetTracker(stop_at, scenario.privacy, context, sizes, by_models=counted)
+        budgets = scenario.budget_tracker(context, sizes)
     driver = Driver(
         server,
         scenario.world.start(scenario.data.clients, streams, sizes),

@@ -17,7 +17,7 @@ from asyncfl.base.columns import (
     EpsilonColumns,
     FairnessColumns,
     RoundsTable,
-    UploadBudgetColumns,
+    UploadEpsilonColumns,
     columns_of,
 )
 from asyncfl.privacy.ledger.rows import COLUMNS as LEDGER
@@ -30,7 +30,7 @@ DETECTION = (
 """Columns of the table of rounds about a detector, besides those that begin with `detector_`."""
 
 KNOWN = {name: Column(pa.null(), "", meaning) for name, meaning in LEDGER.items()} | columns_of(
-    RoundsTable, FairnessColumns, AggregateColumns, UploadBudgetColumns, EpsilonColumns, ClientsTable
+    RoundsTable, FairnessColumns, AggregateColumns, UploadEpsilonColumns, EpsilonColumns, ClientsTable
 )
 
 Packed = dict[str, Any]

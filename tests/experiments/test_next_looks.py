@@ -53,7 +53,7 @@ def drawn(means: list[float], sd: float, seed: int) -> np.ndarray:
     return 10 + rng.normal(0, 3, 12) + np.array(means)[:, None] + own
 
 
-def through_all_looks(of: Experiment, values: np.ndarray, budget_s: float = math.inf) -> tuple[list[str], list[int]]:
+def through_all_looks(of: Experiment, values: np.ndarray, most_s: float = math.inf) -> tuple[list[str], list[int]]:
     """(answers, seeds of each cell) after as many looks as the engine makes."""
     looks = {of.name: list(all_cells(of, "full"))}
     points = [cell.values for cell in looks[of.name][0]]
@@ -61,7 +61,7 @@ def through_all_looks(of: Experiment, values: np.ndarray, budget_s: float = math
     at = of.seeds.looks("full").at
     for _ in at[1:]:
         now = grid(values, [at[look] for look in counts[of.name]])
-        counts = granted(wishes_of(of, "full", now, points), counts, looks, budget_s)
+        counts = granted(wishes_of(of, "full", now, points), counts, looks, most_s)
     seeds = [at[look] for look in counts[of.name]]
     verdicts = judge(of, "full", grid(values, seeds), {}, of.seeds.looks("full"))
     return [verdict.verdict for verdict in verdicts], seeds

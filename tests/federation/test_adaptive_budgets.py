@@ -8,7 +8,7 @@ import pytest
 
 from asyncfl import simulation
 from asyncfl.federation import SeedLedger, SeedRun, rounds_table
-from asyncfl.federation.round_recorder import BUDGETS as COLUMNS
+from asyncfl.federation.round_recorder import UPLOAD_EPSILONS as COLUMNS
 from asyncfl.privacy.flags import CLASSICAL
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed

@@ -13,7 +13,7 @@ from asyncfl.base.columns import (
     EpsilonColumns,
     FairnessColumns,
     RoundsTable,
-    UploadBudgetColumns,
+    UploadEpsilonColumns,
     columns_of,
 )
 from asyncfl.federation import clients_table
@@ -24,7 +24,7 @@ from asyncfl.trace import Kind, Recorder
 from asyncfl.world.world import Power
 
 CLIENTS = columns_of(ClientsTable)
-ROUNDS = columns_of(RoundsTable, FairnessColumns, AggregateColumns, UploadBudgetColumns, EpsilonColumns)
+ROUNDS = columns_of(RoundsTable, FairnessColumns, AggregateColumns, UploadEpsilonColumns, EpsilonColumns)
 
 
 @pytest.mark.parametrize(

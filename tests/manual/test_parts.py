@@ -8,7 +8,7 @@ from asyncfl.base.columns import (
     EpsilonColumns,
     FairnessColumns,
     RoundsTable,
-    UploadBudgetColumns,
+    UploadEpsilonColumns,
     columns_of,
 )
 from asyncfl.base.component import Component
@@ -50,7 +50,7 @@ def test_every_algorithm_has_a_source() -> None:
 
 def test_every_component_names_columns_and_events_that_exist() -> None:
     columns = {
-        "rounds": columns_of(RoundsTable, FairnessColumns, UploadBudgetColumns, EpsilonColumns),
+        "rounds": columns_of(RoundsTable, FairnessColumns, UploadEpsilonColumns, EpsilonColumns),
         "clients": columns_of(ClientsTable),
         "ledger": LEDGER,
         "events": list(Kind),

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from asyncfl.base.errors import MessageError
 from asyncfl.base.messages import (
-    BudgetSpent,
     ClientGone,
     ClientIdle,
+    ClientRetired,
     CohortRepeated,
     Collect,
     Collected,
@@ -370,7 +370,7 @@ def test_a_lost_cohort_is_replaced_by_one_of_all_idle_clients() -> None:
 def test_a_client_that_has_spent_its_budget_is_asked_no_more() -> None:
     machine = server(Buffered(rounds=9, buffer=2, dispatch=ContinuousDispatch()), clients=3)
     tasks = {action.client: action.task for action in kinds(machine.start(), Dispatch)}
-    assert machine.handle(BudgetSpent(0.5, 1)) == [], "it is still at its last task"
+    assert machine.handle(ClientRetired(0.5, 1)) == [], "it is still at its last task"
     assert machine.handle(UpdateArrived(1.0, tasks[1])) == []
     assert [action.client for action in kinds(machine.handle(ClientIdle(1.5, 1)), Dispatch)] == []
     actions = machine.handle(UpdateArrived(2.0, tasks[0]))
@@ -381,11 +381,11 @@ def test_a_client_that_has_spent_its_budget_is_asked_no_more() -> None:
 
 def test_a_client_that_cannot_afford_a_single_upload_says_so_before_the_start() -> None:
     machine = server(Sync(rounds=2), clients=3)
-    assert machine.handle(BudgetSpent(0.0, 1)) == []
+    assert machine.handle(ClientRetired(0.0, 1)) == []
     assert sorted(action.client for action in kinds(machine.start(), Dispatch)) == [0, 2]
     empty = server(Sync(rounds=2), clients=2)
     for client in (0, 1):
-        empty.handle(BudgetSpent(0.0, client))
+        empty.handle(ClientRetired(0.0, client))
     actions = empty.start()
     assert [type(action) for action in actions] == [Publish, Stop]
     assert empty.stopped == "every client has spent its budget"
@@ -397,7 +397,7 @@ def test_when_all_budgets_are_spent_the_last_updates_are_used_and_the_run_ends(f
     machine = server(Buffered(rounds=9, buffer=2, dispatch=ContinuousDispatch()), clients=3)
     machine.start()
     for client in range(3):
-        machine.handle(BudgetSpent(0.5, client))
+        machine.handle(ClientRetired(0.5, client))
     machine.handle(UpdateArrived(1.0, 0))
     assert kinds(collected(machine, machine.handle(UpdateArrived(2.0, 1))), Stop) == []
     if fate is None:

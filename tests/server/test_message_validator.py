@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from asyncfl.base.errors import MessageError
 from asyncfl.base.messages import (
-    BudgetSpent,
     ClientGone,
     ClientIdle,
     ClientJoined,
     ClientLeft,
+    ClientRetired,
     Collected,
     Dispatch,
     Fate,
@@ -59,7 +59,7 @@ def refused(machine: Server, message: Input, why: str) -> None:
 @pytest.mark.parametrize("client", [3, 99, -1])
 def test_clients_that_there_are_not(client: int) -> None:
     machine, _ = started()
-    for message in (ClientIdle(2.0, client), ClientGone(2.0, client, 0, None), BudgetSpent(2.0, client)):
+    for message in (ClientIdle(2.0, client), ClientGone(2.0, client, 0, None), ClientRetired(2.0, client)):
         refused(machine, message, rf"client must be 0\.\.2, got {client}")
     refused(machine, ClientLeft(2.0, client), "client must be")
     refused(machine, ClientJoined(2.0, client, 5), "client must be")
@@ -133,7 +133,7 @@ def test_a_population_need_not_be_known_before() -> None:
     assert machine.handle(ClientJoined(0.0, 2, 30)) == []
     refused(machine, ClientJoined(0.5, 2, 30), "takes part already")
     refused(machine, ClientJoined(0.5, 1, 0), ">= 1 samples, got 0")
-    refused(machine, BudgetSpent(0.5, 1), "client 1 does not take part: it must join first")
+    refused(machine, ClientRetired(0.5, 1), "client 1 does not take part: it must join first")
     assert [one.client for one in machine.start(1.0) if isinstance(one, Dispatch)] == [2]
     assert [one.client for one in machine.handle(ClientJoined(2.0, 0, 7)) if isinstance(one, Dispatch)] == [0]
     assert machine.samples.tolist() == [7, 10, 30]
@@ -164,7 +164,7 @@ messages = st.one_of(
     st.builds(ClientIdle, times, numbers),
     st.builds(ClientJoined, times, numbers, numbers),
     st.builds(ClientLeft, times, numbers),
-    st.builds(BudgetSpent, times, numbers),
+    st.builds(ClientRetired, times, numbers),
     st.builds(UpdateArrived, times, numbers),
     st.builds(ClientGone, times, numbers, numbers, st.sampled_from([None, Fate.LOST_UP, Fate.DROPPED_OUT])),
     st.builds(TimerFired, times, st.sampled_from(["cohort", "aggregated", "deadline:0"])),

@@ -8,9 +8,9 @@ import pytest
 
 from asyncfl.base.errors import MessageError, RunError
 from asyncfl.base.messages import (
-    BudgetSpent,
     ClientGone,
     ClientIdle,
+    ClientRetired,
     Collected,
     Fate,
     ScoresArrived,
@@ -105,7 +105,7 @@ def test_with_parameters_models_read_back_to_the_last_bit() -> None:
         TimerFired(1 / 3, "deadline:2"),
         ClientGone(2.0, 1, 5, Fate.LOST_UP),
         ClientGone(2.0, 1, 5, None),
-        BudgetSpent(2.5, 1),
+        ClientRetired(2.5, 1),
         ScoresArrived(3.0, 0, None),
     ],
 )

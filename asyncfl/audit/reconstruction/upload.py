@@ -116,19 +116,19 @@ def upload_at_epsilon(held: HeldUpload, epsilon: float | None) -> NoisedUpload:
 
 
 def repeat_upload(
-    held: HeldUpload, scheme: Scheme, training: Training, epsilon: float | None, budget: float | None
+    held: HeldUpload, scheme: Scheme, training: Training, epsilon: float | None, own_epsilon: float | None
 ) -> NoisedUpload:
     """Repeat the task under another scheme and training, and return its upload.
 
     With the run's own the result equals the real upload, unless the compression has a memory, which is empty here.
-    `epsilon`: copied into the result. `budget`: budget of this upload, for schemes with one.
+    `epsilon`: copied into the result. `own_epsilon`: epsilon of this upload, for schemes that give each its own.
     """
     learner, old = held.federation.learner, held.federation.path
     if (training, scheme.noise_each_epoch) != (old.training, old.scheme.noise_each_epoch):
         at_once = {"epochs": 1} if scheme.noise_each_epoch else {}
         learner = make_learner(learner.model, training.model_copy(update=at_once), learner.shape, learner.n_outputs)
     path = TaskPath(old.data, learner, training, scheme, old.context, old.streams, compression=old.compression)
-    path.state = RecordedState(held.upload.clip_norm, budget)
+    path.state = RecordedState(held.upload.clip_norm, own_epsilon)
     made = path.carry_out([held.assignment], held.assignment.base_version, held.assignment.base)
     return NoisedUpload(epsilon, made.models[0].copy(), _std(scheme, training, made.uploads[0].added_std, held))
 

@@ -104,11 +104,12 @@ class FlowerClient:
         self.federation: Federation = prepare(
             ResolvedSeed(clients_scenario(welcome.scenario), welcome.seed, welcome.exposures)
         )
-        self._training = self.federation.resolved.scenario.training
+        scenario, path = self.federation.resolved.scenario, self.federation.path
+        self._training = scenario.training
         self._trainer = training_of(self.federation, Streams(secret))
         if (own := kept.get(self._personal_name)) is not None and self._trainer.personal is not None:
             self._trainer.personal.put(self.number, np.frombuffer(base64.b64decode(own), np.float32))
-        self._budgets = self.federation.budget_tracker()
+        self._budgets = scenario.budget_tracker(path.context, self.federation.data.sizes, path.state)
         self._affordable = self._budgets is None or self._budgets.affords(self.number, 0)
         self._sent: list[tuple[str, int, int | None]] = [
             tuple(one) for one in json.loads(kept.get(self._sent_name, "[]"))

@@ -320,6 +320,7 @@ def test_scores_are_charged_to_the_budget_across_messages() -> None:
     assert [len(one) for one in told[:-1]] == [3] * (len(told) - 1)
     assert 2 <= len(told) < 50
     assert json.loads(kept["sent of seed 0"]) == [["scores", 3, None]] * (len(told) - 1)
-    budgets = FlowerClient(config, {}).federation.budget_tracker()
+    federation = FlowerClient(config, {}).federation
+    budgets = federation.resolved.scenario.budget_tracker(federation.path.context, federation.data.sizes)
     assert budgets is not None
     assert [budgets.charge_scores(0, 3) for _ in told] == [one is not None for one in told]

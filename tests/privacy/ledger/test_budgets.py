@@ -24,8 +24,9 @@ from asyncfl.privacy import (
 )
 from asyncfl.privacy.accounting import MechanismEvent, epsilons_of
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.ledger.budgets import BudgetTracker, stop_faults, stop_notes
+from asyncfl.privacy.ledger.budgets import BudgetTracker, stop_faults
 from asyncfl.privacy.ledger.releases import upload_release
+from asyncfl.privacy.scheme import stop_notes
 from asyncfl.privacy.stop_at import StopAt
 
 CONTEXT = PrivacyContext(
