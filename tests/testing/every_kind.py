@@ -70,13 +70,6 @@ class Everyone(DispatchPolicy):
         return clients
 
 
-class Halves(DispatchPolicy):
-    kind: str
-
-    def at_publish(self, clients: int) -> int:
-        return max(1, clients // 2)
-
-
 class Latest(Selection):
     kind: str
 
@@ -89,28 +82,6 @@ class Pairs(Opening):
 
     def target(self, filling: Any) -> int:
         return 2
-
-
-class Everybody(Opening):
-    kind: str
-
-    @property
-    def whole_cohort(self) -> bool:
-        return True
-
-    def target(self, filling: Any) -> int:
-        return int(min(filling.wanted, filling.cohort))
-
-
-class Ageless(Staleness):
-    kind: str
-
-    @property
-    def is_constant(self) -> bool:
-        return True
-
-    def weight(self, staleness: Any) -> Any:
-        return np.ones(len(staleness))
 
 
 class Slow(Staleness):

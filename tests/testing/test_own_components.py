@@ -109,30 +109,6 @@ def test_a_coordinatewise_own_rule_may_follow_a_shuffler(scenario: Scenario) -> 
         scenario.override({**change, "defence.rule": {"kind": "every_kind:Largest"}})
 
 
-def test_an_own_protocol_with_whole_cohorts_works_with_a_shuffler(buffered: Scenario) -> None:
-    own = {
-        "kind": "every_kind:Rounds",
-        "rounds": 2,
-        "weighting": "uniform",
-        "dispatch": {"kind": "every_kind:Halves"},
-        "opening": {"kind": "every_kind:Everybody"},
-        "staleness": {"kind": "every_kind:Ageless"},
-    }
-    shuffled = {"kind": "adaptive", "budgets": [20.0] * 5, "threshold": None, "shuffler": {"swaps": 2}}
-    scenario = buffered.override({"protocol": own, "privacy": shuffled})
-    assert scenario.participants == scenario.data.clients // 2
-    run = simulate(scenario)
-    assert run.summary["fates"]["aggregated"] == 2 * scenario.participants
-    for part, other, message in [
-        ("dispatch", {"kind": "every_kind:Everyone"}, "privacy.shuffler: waits for a whole cohort"),
-        ("opening", {"kind": "every_kind:Pairs"}, "privacy.shuffler: waits for a whole cohort"),
-        ("staleness", {"kind": "every_kind:Slow"}, "must be constant with privacy.shuffler, got every_kind:Slow"),
-    ]:
-        late = {"protocol.late": "carry"} if part == "dispatch" else {}
-        with pytest.raises(ScenarioError, match=message):
-            scenario.override({f"protocol.{part}": other} | late)
-
-
 def test_an_own_protocol_without_cohorts_has_as_many_participants_as_its_buffer(buffered: Scenario) -> None:
     own = {
         "kind": "every_kind:Rounds",
