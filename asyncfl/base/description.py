@@ -42,14 +42,15 @@ def fields_of(value: Any, name: str = "") -> dict[str, Any]:
     return {key: inner for part in below for key, inner in part.items()}
 
 
-def differing_fields(one: Any, other: Any, name: str = "") -> list[tuple[str, Any, Any]]:
-    """Return the dotted fields in which two nested mappings differ, with both values; None for an absent one."""
-    if not isinstance(one, dict) or not isinstance(other, dict):
-        return [] if one == other else [(name, one, other)]
-    found = []
-    for key in [*one, *(key for key in other if key not in one)]:
-        found += differing_fields(one.get(key), other.get(key), f"{name}.{key}" if name else key)
-    return found
+def differing_fields(*descriptions: Any) -> dict[str, list[Any]]:
+    """Return the dotted fields in which nested mappings differ, with the value in each; None for an absent one."""
+    first, *others = flat = [fields_of(one) for one in descriptions]
+    names = dict.fromkeys(name for one in flat for name in one)
+    apart = [name for name in names if any(one.get(name, _NONE) != first.get(name, _NONE) for one in others)]
+    return {name: [one.get(name) for one in flat] for name in apart}
+
+
+_NONE = object()
 
 
 def sound_parts(model: type[BaseModel], description: Mapping[str, Any]) -> dict[str, Any]:

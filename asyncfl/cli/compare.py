@@ -6,7 +6,7 @@ import json as json_module
 from pathlib import Path
 from typing import Annotated, Any
 
-from asyncfl.base.description import fields_of
+from asyncfl.base.description import differing_fields
 from asyncfl.base.errors import Fault, ScenarioError, shortened
 from asyncfl.cli.options import Json, argument
 from asyncfl.cli.output import print_json, print_table, print_text
@@ -29,7 +29,7 @@ def compare(
     if len(runs) < 2:
         raise ScenarioError([Fault("RUN", f"must be at least two folders of runs, got {len(runs)}")])
     loaded = [Run.load(folder, own_code=False) for folder in runs]
-    fields = differing([run.description for run in loaded])
+    fields = differing_fields(*(run.description for run in loaded))
     first, *others = values = [finals(run.rounds) for run in loaded]
     columns = list(dict.fromkeys(name for of_run in values for name in of_run))
     apart = {
@@ -70,17 +70,6 @@ def compare(
     for name, count in zip(names, diverged, strict=True):
         if count:
             print_text(f"note: {count} seeds of {name} diverged and are left out")
-
-
-def differing(scenarios: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Return the fields in which scenarios differ. `scenarios`: each as nested mappings."""
-    flat = [fields_of(one) for one in scenarios]
-    names = dict.fromkeys(name for one in flat for name in one)
-    return {
-        name: [one.get(name) for one in flat]
-        for name in names
-        if any(name not in one or one[name] != flat[0].get(name) for one in flat)
-    }
 
 
 def _cell(value: Any) -> str:

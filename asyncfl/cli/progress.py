@@ -16,21 +16,25 @@ from asyncfl.scenario import Scenario
 stderr = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
+def bars(quiet: bool) -> Progress:
+    """Return bars on standard error, which are drawn if it is a terminal."""
+    left, counts = TextColumn("{task.fields[note]}left"), MofNCompleteColumn()
+    return Progress(
+        *(TextColumn("{task.description}"), BarColumn(), counts, left, TimeRemainingColumn()),
+        console=stderr,
+        # A redirected standard output must not be redirected again to the terminal.
+        redirect_stdout=console.is_terminal,
+        disable=quiet or not stderr.is_terminal,
+    )
+
+
 class ProgressBar:
     """Progress of a run: a bar of model versions with loss, virtual time and remaining real time."""
 
     def __init__(self, scenario: Scenario, quiet: bool) -> None:
         self._rounds = scenario.protocol.rounds
         self._seeds = {seed: place for place, seed in enumerate(scenario.seeds)}
-        self._shown = stderr.is_terminal and not quiet
-        left, counts = TextColumn("{task.fields[note]}left"), MofNCompleteColumn()
-        self._progress = Progress(
-            *(TextColumn("{task.description}"), BarColumn(), counts, left, TimeRemainingColumn()),
-            console=stderr,
-            # A redirected standard output must not be redirected again to the terminal.
-            redirect_stdout=console.is_terminal,
-            disable=not self._shown,
-        )
+        self._progress = bars(quiet)
         self._versions = self._progress.add_task("seed -", total=self._rounds * len(self._seeds), note="")
         self._stages: dict[str, TaskID] = {}
 
@@ -43,7 +47,7 @@ class ProgressBar:
 
     def __call__(self, row: dict[str, Any]) -> None:
         """Advance the bar to the seed and version of `row`, a row of the table of rounds."""
-        if not self._shown:
+        if self._progress.disable:
             return
         loss = row["test_loss"] if math.isnan(row["train_loss"]) else row["train_loss"]
         loss_text = "" if math.isnan(loss) else f"loss {loss:.4f}  "
@@ -56,7 +60,7 @@ class ProgressBar:
 
     def stage(self, what: str, done: int, of: int | None) -> None:
         """Show `done` of `of` steps of the stage `what` in a bar of its own, and remove the bar at the end."""
-        if not self._shown:
+        if self._progress.disable:
             return
         if what not in self._stages:
             self._stages[what] = self._progress.add_task(what, total=of, note="")

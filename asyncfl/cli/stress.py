@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
 from asyncfl.cli.options import Json, Quiet, argument, option
 from asyncfl.cli.output import print_json, print_table, print_text
-from asyncfl.cli.progress import stderr
+from asyncfl.cli.progress import bars
 
 COLUMNS = (
     *("", "honest banned", "of", "attackers banned", "of"),
@@ -40,9 +38,8 @@ def stress(
 
     chosen = detector_named(detector)
     trials = stress_grid(repeats, root=root or chosen.needs_root, seeds=seeds)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=stderr, disable=quiet or not stderr.is_terminal) as bar:
-        task = bar.add_task("federations", total=len(trials))
+    with bars(quiet) as bar:
+        task = bar.add_task("federations", total=len(trials), note="")
         report = stressed(chosen, trials=trials, progress=lambda done, of: bar.update(task, completed=done))
     if json:
         found = {

@@ -155,7 +155,7 @@ def diff(
     found = compare(*tables)
     fields = [
         (name, *("null" if value is None else format_number(value) for value in values))
-        for name, *values in differing_fields(runs[0].description, runs[1].description)
+        for name, values in differing_fields(*(one.description for one in runs)).items()
     ]
     if json:
         described = [dict(zip(("field", "one", "other"), row, strict=True)) for row in fields]

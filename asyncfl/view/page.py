@@ -204,7 +204,9 @@ def _comparison(one: Run, other: Run) -> dict[str, Any]:
     only = (("first", found.only_one), ("second", found.only_other))
     return {
         "same": found.same,
-        "fields": [[name, *("null" if value is None else _text(value) for value in pair)] for name, *pair in fields],
+        "fields": [
+            [name, *("null" if value is None else _text(value) for value in pair)] for name, pair in fields.items()
+        ],
         "seeds": [_compared_seed(seed) for seed in found.seeds],
         "only": [f"only the {which} run has seed {', '.join(map(str, seeds))}" for which, seeds in only if seeds],
     }

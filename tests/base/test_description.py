@@ -179,9 +179,10 @@ def test_nested_fields_have_dotted_names() -> None:
 def test_fields_that_differ_come_with_both_values() -> None:
     one = {"a": {"b": 1, "c": 2}, "d": {"e": 3}, "f": 4}
     other = {"a": {"b": 1, "c": 5}, "d": 6, "g": 7}
-    assert differing_fields(one, other) == [("a.c", 2, 5), ("d", {"e": 3}, 6), ("f", 4, None), ("g", None, 7)]
-    assert differing_fields(one, one) == []
-    assert differing_fields({}, {"a": {"b": 1}}, "x") == [("x.a", None, {"b": 1})]
+    apart = {"a.c": [2, 5], "d.e": [3, None], "d": [None, 6], "f": [4, None], "g": [None, 7]}
+    assert differing_fields(one, other) == apart
+    assert differing_fields(one, one) == {}
+    assert differing_fields({}, {}, {"a": {"b": 1}})["a.b"] == [None, None, 1]
 
 
 class Sorts(Described):
