@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,9 +64,14 @@ class Cell:
     recording: Path | None = None
     """Folder of its recorded run; None: its run is computed."""
 
-    def folder(self, runs: Path, digest: str) -> Path:
-        """Return the folder of its run. runs: folder of runs that are computed; digest: of its scenario."""
-        return runs / digest if self.recording is None else self.recording
+    @cached_property
+    def digest(self) -> str:
+        """Digest of its scenario, which names its run."""
+        return self.scenario.digest()
+
+    def folder(self, runs: Path) -> Path:
+        """Return the folder of its run. runs: folder of runs that are computed."""
+        return self.recording or runs / self.digest
 
 
 def cells(experiment: Experiment, scale: Scale, seeds: int | None = None) -> list[Cell]:

@@ -54,7 +54,7 @@ def next_looks(
     wishes = []
     for name, experiment in experiments.items():
         at = [looks[name][look][i] for i, look in enumerate(counts[name])]
-        frames = collect([(cell.values, runs / cell.scenario.digest()) for cell in at], experiment.targets)
+        frames = collect([(cell.values, runs / cell.digest) for cell in at], experiment.targets)
         grid = Grid(experiment.grid(scale), frames["rounds"], frames["ends"])
         wishes += wishes_of(experiment, scale, grid, [cell.values for cell in at])
     return granted(wishes, counts, looks, core_hours * 3600)

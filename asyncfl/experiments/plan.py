@@ -33,8 +33,6 @@ JOB_SECONDS = 240.0
 RUN_FILES = ("scenario.yaml", *(f"{name}.parquet" for name in TABLES), COMPLETE, "timing.json")
 REPORT_FILES = ("index.html", "claims.md", "claims.csv")
 """Files at the top of the results folder."""
-Runs = list[tuple[Cell, str]]
-"""Each cell with the digest of its run."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +59,15 @@ class PlannedExperiment:
 
     experiment: Experiment
     path: Path
-    looks: tuple[Runs, ...]
-    """The runs at each look; one look where the seeds are listed."""
+    looks: tuple[list[Cell], ...]
+    """The cells at each look; one look where the seeds are listed."""
 
     @property
-    def cells(self) -> Runs:
+    def cells(self) -> list[Cell]:
         return self.looks[0]
 
-    def at(self, counts: Sequence[int]) -> Runs:
-        """Return the runs at the given look of each cell. counts: number of the look, from 0, per cell."""
+    def at(self, counts: Sequence[int]) -> list[Cell]:
+        """Return each cell at its look. counts: number of the look, from 0, per cell."""
         return [self.looks[look][i] for i, look in enumerate(counts)]
 
 
@@ -119,11 +117,11 @@ def make_plan(folder: str | Path, scale: str, only: Iterable[str] = (), results:
         looks_at_cells = len(experiment.seeds.looks(chosen).at) > 1
         if name not in names and not looks_at_cells:
             continue
-        looks = tuple([(cell, cell.scenario.digest()) for cell in look] for look in all_cells(experiment, chosen))
+        looks = tuple(all_cells(experiment, chosen))
         if name in names:
             selected[name] = PlannedExperiment(experiment, paths[name], looks)
         if looks_at_cells:
-            growing |= {digest for cell, digest in chain(*looks) if cell.recording is None}
+            growing |= {cell.digest for cell in chain(*looks) if cell.recording is None}
     jobs = _jobs(selected, Path(results) / "runs")
     return Plan(chosen, experiments, paths, selected, jobs, frozenset(growing))
 
@@ -134,15 +132,10 @@ def all_cells(experiment: Experiment, scale: Scale) -> Iterator[list[Cell]]:
         yield cells(experiment, scale, seeds)
 
 
-def runs_among(experiment: Experiment, scale: Scale, digests: Container[str]) -> Runs:
-    """Return each cell with the digest of its run, that of the latest look that is among `digests`."""
-    found: dict[int, tuple[Cell, str]] = {}
-    for at_look in all_cells(experiment, scale):
-        for i, cell in enumerate(at_look):
-            digest = cell.scenario.digest()
-            if i not in found or digest in digests:
-                found[i] = cell, digest
-    return list(found.values())
+def runs_among(experiment: Experiment, scale: Scale, digests: Container[str]) -> list[Cell]:
+    """Return each cell at the latest look whose run is among `digests`."""
+    looks = zip(*all_cells(experiment, scale), strict=True)
+    return [next((cell for cell in at[:0:-1] if cell.digest in digests), at[0]) for at in looks]
 
 
 def read_looks(path: str | Path) -> dict[str, list[int]]:
@@ -212,7 +205,8 @@ def _jobs(selected: Mapping[str, PlannedExperiment], runs: Path) -> list[Workflo
     later = [(name, chain(*planned.looks[1:]), True) for name, planned in selected.items()]
     for name, found, alone in [*first, *later]:
         waiting: list[WorkflowJob] = []
-        for cell, digest in found:
+        for cell in found:
+            digest = cell.digest
             if digest in seen or cell.recording is not None:
                 continue
             seen.add(digest)
@@ -260,8 +254,8 @@ def scenarios(folder: str | Path, scale: str, wanted: Mapping[str, str]) -> dict
     found: dict[str, Scenario] = {}
     for name in sorted(set(wanted.values()) & set(paths)):
         for cell in chain(*all_cells(load(paths[name], name, check=False), chosen)):
-            if (digest := cell.scenario.digest()) in wanted and cell.recording is None:
-                found[digest] = cell.scenario
+            if cell.digest in wanted and cell.recording is None:
+                found[cell.digest] = cell.scenario
     if wanted.keys() - found.keys():
         raise ScenarioError("changed while the workflow ran; start it again", folder)
     return found
@@ -271,7 +265,7 @@ def index_rows(experiments: Mapping[str, Experiment]) -> list[dict[str, Any]]:
     """Return the rows of runs/index.csv: experiment, scale and axis values of each run."""
     return [
         {
-            "run": cell.scenario.digest(),
+            "run": cell.digest,
             "experiment": name,
             "scale": scale,
             "cell": json.dumps(cell.values, sort_keys=True, default=str),

@@ -145,8 +145,8 @@ def test_runs_of_later_looks_are_jobs_of_their_own(write, described, tmp_path):
     assert planned.cells == first
     counts = [i % 2 for i in range(len(first))]
     assert planned.at(counts) == [(first, then)[look][i] for i, look in enumerate(counts)]
-    later = {digest for _, digest in then}
-    assert later.isdisjoint(digest for _, digest in first)
+    later = {cell.digest for cell in then}
+    assert later.isdisjoint(cell.digest for cell in first)
     jobs = [job for job in plan.jobs if later & set(job.digests)]
     assert [len(job.digests) for job in jobs] == [1] * len(later)
     there = tmp_path / "runs" / jobs[0].digests[0]
@@ -158,9 +158,9 @@ def test_runs_of_later_looks_are_jobs_of_their_own(write, described, tmp_path):
         assert [job.code for job in again if job.digests == jobs[0].digests] == [kept]
     found = scenarios(folder, "quick", dict.fromkeys(later, "nbafl/fig2"))
     assert {len(scenario.seeds) for scenario in found.values()} == {3}
-    assert plan.growing == {digest for look in planned.looks for _, digest in look}
+    assert plan.growing == {cell.digest for look in planned.looks for cell in look}
     experiment = plan.experiments["nbafl/fig2"]
-    there = {digest for _, digest in planned.at(counts)}
+    there = {cell.digest for cell in planned.at(counts)}
     assert runs_among(experiment, "quick", there) == planned.at(counts)
 
 
@@ -169,7 +169,7 @@ def test_a_cell_that_one_experiment_lists_grows_where_another_looks_at_it(write,
     folder = write(listed, "nbafl/fig2").parents[1]
     write({**described, "seeds": {"quick": {"looks": [2, 3]}, "full": 3}}, "nbafl/fig3")
     plan = make_plan(folder, "quick", results=tmp_path)
-    shared = [digest for _, digest in plan.selected["nbafl/fig2"].cells]
-    assert shared == [digest for _, digest in plan.selected["nbafl/fig3"].cells]
+    shared = [cell.digest for cell in plan.selected["nbafl/fig2"].cells]
+    assert shared == [cell.digest for cell in plan.selected["nbafl/fig3"].cells]
     assert plan.growing >= set(shared)
     assert make_plan(folder, "quick", ["nbafl/fig2"], tmp_path).growing == plan.growing

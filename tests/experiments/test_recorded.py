@@ -68,10 +68,10 @@ def test_recorded_runs_are_no_jobs_and_enter_the_tables(recorded: Path, tmp_path
     assert len(digests) == 2
     runs = tmp_path / "results" / "runs"
     experiment = plan.experiments["truth"]
-    for cell, digest in runs_among(experiment, "quick", digests):
+    for cell in runs_among(experiment, "quick", digests):
         if cell.recording is None:
-            simulate(cell.scenario).save(runs / digest)
-    found = [(cell.values, cell.folder(runs, digest)) for cell, digest in runs_among(experiment, "quick", digests)]
+            simulate(cell.scenario).save(runs / cell.digest)
+    found = [(cell.values, cell.folder(runs)) for cell in runs_among(experiment, "quick", digests)]
     assert sum(folder.parent.name == "recordings" for _, folder in found) == 2
     make_tables(experiment, "quick", found, tmp_path / "out")
     ends = (tmp_path / "out" / "ends.csv").read_text()

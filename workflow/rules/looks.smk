@@ -7,8 +7,8 @@ LOOKS = max((len(planned.looks) for planned in PLAN.with_looks.values()), defaul
 def of_runs(found, files):
     """These files of runs."""
     return [
-        str(cell.folder(Path(RESULTS, "runs"), digest) / file)
-        for cell, digest in found
+        str(cell.folder(Path(RESULTS, "runs")) / file)
+        for cell in found
         for file in files
     ]
 

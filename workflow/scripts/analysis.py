@@ -13,7 +13,7 @@ with logged(snakemake.log[0]):
     scale = snakemake.config["scale"]
     runs = Path(snakemake.config["results"], "runs")
     given = {Path(file).parent.name for file in snakemake.input.runs}
-    found = [(cell.values, cell.folder(runs, digest)) for cell, digest in runs_among(experiment, scale, given)]
+    found = [(cell.values, cell.folder(runs)) for cell in runs_among(experiment, scale, given)]
     folder = Path(snakemake.output[0]).parent
     make_tables(experiment, scale, found, folder)
     print(f"tables of {len(found)} runs")

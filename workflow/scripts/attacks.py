@@ -12,6 +12,6 @@ with logged(snakemake.log[0]):
     runs = Path(snakemake.config["results"], "runs")
     given = {Path(file).parent.name for file in snakemake.input.runs}
     cells = runs_among(experiment, snakemake.config["scale"], given)
-    found = [(cell.values, cell.folder(runs, digest)) for cell, digest in cells]
+    found = [(cell.values, cell.folder(runs)) for cell in cells]
     print(f"{len(found)} runs are attacked", flush=True)
     attack(experiment, found, Path(snakemake.output[0]).parent)
