@@ -7,17 +7,15 @@ from pathlib import Path
 from snakemake.utils import min_version, validate
 
 from asyncfl.base.errors import AsyncflError
-from asyncfl.experiments.code import modules_digest
-from asyncfl.experiments.files import rule_name
-from asyncfl.experiments.plan import RUN_FILES, make_plan, read_looks
-from asyncfl.experiments.progress import expect
 from asyncfl.base.figure_style import METADATA
-from asyncfl.experiments.code import step_digest
-from asyncfl.experiments.analysis import CAPTIONS, style_of
+from asyncfl.experiments.analysis import CAPTIONS, style_of, table_files
+from asyncfl.experiments.code import modules_digest, step_digest
+from asyncfl.experiments.files import rule_name
 from asyncfl.experiments.next_looks import hours
-from asyncfl.experiments.verdicts import best_scale
+from asyncfl.experiments.plan import RUN_FILES, make_plan, read_looks
 from asyncfl.experiments.report import page_files
-from asyncfl.experiments.analysis import table_files
+from asyncfl.experiments.verdicts import best_scale
+from snakemake_logger_plugin_asyncfl import expect
 
 min_version("9.0")
 
