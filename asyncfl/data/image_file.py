@@ -60,7 +60,7 @@ class ImageFile(SampleSource):
         self.dataset, self.path = dataset, path
         self.name, self.title, self.scale = dataset.name, dataset.title, dataset.scale
         if not path.is_file():
-            kind = "a folder" if path.is_dir() else "a link to nothing" if path.is_symlink() else "none"
+            kind = "a folder" if path.is_dir() else "a link to nothing" if path.is_symlink() else "no ordinary file"
             raise DataError(f"must be an npz file, but is {kind}; move it away, or copy the file there", path)
         self._sizes, self.content = _headers(dataset, path, _stamp(path))
         self.is_original = stands_for is None and tuple(self._sizes.values()) == dataset.official
