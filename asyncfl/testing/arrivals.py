@@ -89,14 +89,11 @@ class Play:
     server: Server
     changes: Change | Mapping[int, Change] = 1.0
     """Updates of the clients: one for all, or by client; 1.0 for clients that are not named."""
-    scores: Scores | None = None
-    """Answers of clients to scoring requests; None: no client answers."""
+    scores: Scores | None = None  # answers of clients to scoring requests; None: no client answers
     step_s: float = 1.0
     time_s: float = 0.0
-    actions: list[Action] = field(default_factory=list)
-    """All actions of the server, in order."""
-    inputs: list[Input] = field(default_factory=list)
-    """All inputs of the server, in order."""
+    actions: list[Action] = field(default_factory=list)  # all actions of the server, in order
+    inputs: list[Input] = field(default_factory=list)  # all inputs of the server, in order
     _tasks: dict[int, Dispatch] = field(default_factory=dict)
     _models: dict[int, Vector] = field(default_factory=dict)
     _at_work: dict[int, deque[int]] = field(default_factory=lambda: defaultdict(deque))

@@ -62,14 +62,10 @@ class StressCase:
     """Results of a federation with the detector, with the plain mean, and with the plain mean without attackers."""
 
     result: TrialResult
-    mean: float
-    """Final accuracy of the plain mean, 0..1."""
-    clean: float
-    """Final accuracy of the plain mean without attackers, 0..1."""
-    better: int
-    """Test samples that only the detector's model classifies correctly."""
-    worse: int
-    """Test samples that only the plain mean's model classifies correctly."""
+    mean: float  # final accuracy of the plain mean, 0..1
+    clean: float  # final accuracy of the plain mean without attackers, 0..1
+    better: int  # test samples that only the detector's model classifies correctly
+    worse: int  # test samples that only the plain mean's model classifies correctly
 
     @property
     def gained(self) -> float:
@@ -91,10 +87,8 @@ class StressCell:
 
     trial: Trial
     federations: int
-    gained: float
-    """Mean gain in accuracy over the plain mean."""
-    low: float
-    """Lower end of its 95 % interval, by Student's t over the federations; NaN: there is only one."""
+    gained: float  # mean gain in accuracy over the plain mean
+    low: float  # lower end of its 95 % interval, by Student's t over the federations; NaN: there is only one
     high: float
 
     @classmethod
@@ -111,23 +105,18 @@ class StressCell:
 class StressRow:
     """Sums and means over the federations of one kind."""
 
-    name: str
-    """Attack or skew of these federations."""
+    name: str  # attack or skew of these federations
     honest: int
     honest_banned: int
     attackers: int
     attackers_banned: int
     honest_flagged: float
     """Share of the judged updates of honest clients that were flagged or struck; NaN: none were judged."""
-    attacks_flagged: float
-    """Share of the judged updates of attackers that were flagged or struck."""
+    attacks_flagged: float  # share of the judged updates of attackers that were flagged or struck
     unjudged: float
-    gained: float
-    """Mean gain in accuracy over the plain mean."""
-    worst: float
-    """Smallest gain of a federation."""
-    lost: float
-    """Mean loss of accuracy against the plain mean without attackers."""
+    gained: float  # mean gain in accuracy over the plain mean
+    worst: float  # smallest gain of a federation
+    lost: float  # mean loss of accuracy against the plain mean without attackers
 
     @classmethod
     def of(cls, name: str, cases: Sequence[StressCase]) -> StressRow:
