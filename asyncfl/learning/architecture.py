@@ -79,24 +79,17 @@ class Architecture(Component):
         """
         raise NotImplementedError
 
-    def untrained(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        """Build the module with arbitrary values, leaving torch's global generator unchanged."""
-        import torch
-
-        with torch.random.fork_rng(devices=[]):
-            return self.module(shape, outputs)
-
     def layout(self, shape: Shape, outputs: int) -> Layout:
         """Return the names and positions of the network's layers in its flat vector."""
         import torch
 
         try:
             with torch.device("meta"):  # allocates no memory and draws no random numbers
-                module = self.untrained(shape, outputs)
+                module = untrained_module(self, shape, outputs)
         except (NotImplementedError, RuntimeError, TypeError, ValueError):
             if ":" not in self.kind:
                 raise
-            module = self.untrained(shape, outputs)  # its constructor computes with values
+            module = untrained_module(self, shape, outputs)  # its constructor computes with values
         found: list[tuple[str, dict[str, tuple[int, ...]]]] = []
         seen: set[int] = set()  # a parameter that two modules share belongs to the first one
         for name, part in module.named_modules():
@@ -163,6 +156,14 @@ class Architecture(Component):
             torch.manual_seed(seed)
             module = self.module(shape, outputs)
             return torch.cat([p.reshape(-1) for p in module.parameters()]).float().numpy()
+
+
+def untrained_module(model: Architecture, shape: Shape, outputs: int) -> torch.nn.Module:
+    """Build a network's module with arbitrary values, leaving torch's global generator unchanged."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        return model.module(shape, outputs)
 
 
 @lru_cache(maxsize=256)

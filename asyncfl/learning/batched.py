@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.learning.architecture import Architecture, Shape, untrained_module
 from asyncfl.learning.job import Job
 from asyncfl.learning.layout import Vector
 from asyncfl.learning.learner import Learner, split, tensor_of
@@ -59,7 +59,7 @@ class BatchedLearner(Learner):
 
     def __init__(self, model: Architecture, training: Training, shape: Shape, outputs: int, device: str) -> None:
         super().__init__(model, training, shape, outputs, device)
-        self._module = model.untrained(shape, outputs).to(self.device).requires_grad_(False)
+        self._module = untrained_module(model, shape, outputs).to(self.device).requires_grad_(False)
         self._names, self._like = zip(*self._module.named_parameters(), strict=True)
         self._loaded: dict[str, torch.Tensor] = {}
 

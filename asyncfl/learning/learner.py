@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.learning.architecture import Architecture, Shape, untrained_module
 from asyncfl.learning.gemm import products, resolve
 from asyncfl.learning.job import Job
 from asyncfl.learning.layout import Vector
@@ -168,7 +168,7 @@ class Learner(ABC):
 
     @cached_property
     def _differentiable(self) -> torch.nn.Module:
-        return self.model.untrained(self.shape, self.n_outputs).to(self.device)
+        return untrained_module(self.model, self.shape, self.n_outputs).to(self.device)
 
     def _module_with(self, parameters: Vector) -> tuple[torch.nn.Module, list[torch.nn.Parameter]]:
         """Return the network's module with these parameters (n_parameters,), and its parameters."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.learning.architecture import Architecture, Shape, untrained_module
 from asyncfl.learning.example_gradients import ExampleGradients, clip_gradient
 from asyncfl.learning.job import Job
 from asyncfl.learning.layout import Vector
@@ -36,7 +36,7 @@ class ModuleLearner(Learner):
         super().__init__(model, training, shape, outputs, device)
         # Only batches of images (4-dimensional) have channels that can be stored last.
         self._format = torch.channels_last if len(shape) == 3 else torch.contiguous_format
-        module = model.untrained(shape, outputs).to(self.device)
+        module = untrained_module(model, shape, outputs).to(self.device)
         self._module = module.to(memory_format=self._format)  # type: ignore[call-overload]
         self._weights: list[torch.Tensor] = list(self._module.parameters())
         clips = self.training.example_clip is not None

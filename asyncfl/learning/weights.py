@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from asyncfl.base.errors import DataError, Fault, hint
 from asyncfl.base.files.reading import read_bytes
 from asyncfl.base.own_classes import own_file
-from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.learning.architecture import Architecture, Shape, untrained_module
 from asyncfl.learning.layout import Layout
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def flat_weights(
         elif not (np.abs(weights[name]) <= np.finfo(np.float32).max).all():
             faults.append(Fault(name, "must hold finite float32 numbers"))
     if beside := [name for name in weights if name not in wanted]:
-        unknown = set(beside) - set(model.untrained(shape, outputs).state_dict())
+        unknown = set(beside) - set(untrained_module(model, shape, outputs).state_dict())
         advice = f"is not a parameter of the network {model.kind}"
         faults += [Fault(name, f"{advice}; {hint(name, wanted, 'it has')}") for name in beside if name in unknown]
     if faults:
@@ -121,7 +121,7 @@ def module_with_parameters(
     """Build the network as an `nn.Module` on the CPU with the parameters (n_parameters,)."""
     import torch
 
-    module = model.untrained(shape, outputs)
+    module = untrained_module(model, shape, outputs)
     torch.nn.utils.vector_to_parameters(torch.tensor(parameters), module.parameters())
     return module
 
