@@ -73,7 +73,7 @@ def _loaded(folder: Path, seed: int | None) -> Run:
 def _follow(folder: Path, target: Path, open_: bool) -> None:
     """Write the page of an unfinished run now and every few seconds until the run ends. Raises RunError."""
     from asyncfl.view import page, write
-    from asyncfl.view.under_way import RunState, run_state
+    from asyncfl.view.run_state import RunState, run_state
 
     shown: RunState | None = None
 

@@ -9,7 +9,7 @@ from asyncfl.base.errors import RunError
 from asyncfl.federation import under_way
 from asyncfl.scenario import Scenario
 from asyncfl.view import page
-from asyncfl.view.under_way import RunState, run_state
+from asyncfl.view.run_state import RunState, run_state
 
 
 @pytest.fixture(autouse=True)
