@@ -1,7 +1,7 @@
 """The server's state machine, driven by messages: no clock, no network, no training."""
 
 import math
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from asyncfl.base.errors import MessageError
 from asyncfl.base.messages import (
+    Ban,
     ClientGone,
     ClientIdle,
     ClientRetired,
@@ -18,7 +19,10 @@ from asyncfl.base.messages import (
     Collected,
     Dispatch,
     Fate,
+    Judged,
     Publish,
+    RequestScores,
+    ScoresArrived,
     SetTimer,
     Settle,
     ShortBuffer,
@@ -27,229 +31,172 @@ from asyncfl.base.messages import (
     UpdateArrived,
 )
 from asyncfl.base.streams import Streams
-from asyncfl.server import Buffered, FedAsync, Protocol, Server, ServerPhase, ServerPlan, Sync
+from asyncfl.defences import Buffer, Detector, ScoreRequest, Strikes, Verdict, accept_all
+from asyncfl.server import Buffered, DefencePlan, FedAsync, Protocol, Server, ServerPhase, ServerPlan, Sync
 from asyncfl.server.aggregation import AggregationResult
 from asyncfl.server.dispatch import CohortDispatch, ConstantDispatch, ContinuousDispatch, OpenDeadline, OpenQuorum
 from asyncfl.server.staleness import ConstantStaleness, ExponentialStaleness
-from asyncfl.testing import Play, arrivals, builders
+from asyncfl.testing import Fires, Lost, Play, Waits, arrivals, builders, context
 
 
-def server(protocol: Protocol, clients: int = 4, initial: float = 0.0, **plan: object) -> Server:
-    samples = np.full(clients, 10)
-    return Server(ServerPlan(protocol, samples, np.array([initial], np.float32), Streams(1), **plan))
+def server(protocol: Protocol, clients: int = 4, **plan: Any) -> Server:
+    """A server of one parameter; `detector` and `strikes` judge, other fields are those of its plan."""
+    defence = DefencePlan(detector=plan.pop("detector", None), strikes=plan.pop("strikes", None), context=context(4, 1))
+    zero = np.zeros(1, np.float32)
+    return Server(ServerPlan(protocol, np.full(clients, 10), zero, Streams(1), defence=defence, **plan))
 
 
-def kinds(actions: list[object], kind: type) -> list[object]:
+def uploads(machine: Server, *tasks: int, changes: Any = 1.0) -> Play:
+    """Start the server; the updates of these tasks arrive in this order."""
+    play = Play(machine, changes).start()
+    for task in tasks:
+        play.tell(UpdateArrived(play.time_s, task))
+    return play
+
+
+def kinds(actions: list[Any], kind: type) -> list[Any]:
     return [action for action in actions if isinstance(action, kind)]
 
 
-def collected(
-    server_: Server, actions: list[object], values: list[float] | None = None, time_s: float | None = None
-) -> list:
-    """The answer to the `Collect` among `actions`: models with these values (default: 1, 2, ...)."""
-    (collect,) = kinds(actions, Collect)
-    values = [float(n + 1) for n in range(len(collect.tasks))] if values is None else values
-    models = np.array(values, np.float32).reshape(len(collect.tasks), -1)
-    now_s = server_.validator.time_s if time_s is None else time_s
-    return server_.handle(Collected(now_s, collect.tasks, models, np.zeros(len(values))))
+def given_to(play: Play) -> list[int]:
+    """Clients by the numbers of their tasks."""
+    return [dispatch.client for dispatch in kinds(play.actions, Dispatch)]
+
+
+def settled(play: Play) -> list[tuple[int, Fate]]:
+    return [(one.task, one.fate) for one in kinds(play.actions, Settle)]
+
+
+def constant(in_flight: int, **fields: Any) -> Buffered:
+    """A buffer of one, unless another is asked for, with so many tasks in flight."""
+    return Buffered(**{"rounds": 9, "buffer": 1, **fields}, dispatch=ConstantDispatch(in_flight=in_flight))
 
 
 def test_a_synchronous_round_waits_for_all_then_publishes_their_mean() -> None:
-    machine = server(Sync(rounds=1), clients=3)
-    actions = machine.start()
-    assert [a.client for a in kinds(actions, Dispatch)] != []
-    assert sorted(a.client for a in kinds(actions, Dispatch)) == [0, 1, 2]
-    assert machine.handle(UpdateArrived(1.0, 0)) == []
-    assert machine.handle(UpdateArrived(2.0, 1)) == []
-    actions = machine.handle(UpdateArrived(3.0, 2))
-    assert sorted(kinds(actions, Collect)[0].tasks) == [0, 1, 2]
-    assert machine.phase is ServerPhase.COLLECTING
-    actions = collected(machine, actions, [1.0, 2.0, 6.0])
-    (publish,) = kinds(actions, Publish)
-    assert publish.version == 1
-    assert publish.model == pytest.approx([3.0])
-    assert kinds(actions, Stop) == [Stop("all versions published")]
-    assert machine.tasks.fates == {Fate.AGGREGATED: 3}
+    play = arrivals(server(Sync(rounds=1), clients=3), [0, 1], changes={0: 1.0, 1: 2.0, 2: 6.0})
+    assert sorted(given_to(play)) == [0, 1, 2]
+    assert [one.version for one in play.published] == [0]
+    play.step(2)
+    assert [one.version for one in play.published] == [0, 1]
+    assert play.model == pytest.approx([3.0])
+    assert play.stopped == "all versions published"
+    assert play.server.tasks.fates == {Fate.AGGREGATED: 3}
 
 
-def test_the_mean_weighs_clients_by_samples_or_equally() -> None:
-    for weighting, mean in (("samples", 2.5), ("uniform", 2.0)):
-        protocol = Sync(rounds=1, weighting=weighting)
-        machine = Server(ServerPlan(protocol, np.array([10, 30]), np.zeros(1, np.float32), Streams(1)))
-        clients = [a.client for a in kinds(machine.start(), Dispatch)]
-        machine.handle(UpdateArrived(1.0, 0))
-        actions = machine.handle(UpdateArrived(1.0, 1))
-        by_client = {0: 1.0, 1: 3.0}
-        (publish,) = kinds(collected(machine, actions, [by_client[c] for c in clients]), Publish)
-        assert publish.model == pytest.approx([mean])
+@pytest.mark.parametrize(("weighting", "mean"), [("samples", 2.5), ("uniform", 2.0)])
+def test_the_mean_weighs_clients_by_samples_or_equally(weighting: str, mean: float) -> None:
+    machine = builders.server(Sync(rounds=1, weighting=weighting), clients=2, samples=[10, 30])
+    assert arrivals(machine, [0, 1], changes={0: 1.0, 1: 3.0}).model == pytest.approx([mean])
 
 
-def test_an_update_after_its_quorum_is_late_and_its_client_idle_again() -> None:
-    machine = server(Sync(rounds=3, participants=2, open=OpenQuorum(share=0.5)), clients=2)
-    machine.start()
-    collected(machine, machine.handle(UpdateArrived(1.0, 0)))
-    actions = machine.handle(UpdateArrived(2.0, 1))
-    assert kinds(actions, Settle) == [Settle(1, Fate.LATE)]
-    assert machine.population.is_idle(1) or 1 in {t.client for t in machine.tasks.open.values()}
+def test_an_update_after_its_quorum_is_late() -> None:
+    play = arrivals(server(Sync(rounds=3, participants=2, open=OpenQuorum(share=0.5)), clients=2), [0, 1])
+    assert [fate for _, fate in settled(play)] == [Fate.AGGREGATED, Fate.LATE]
 
 
 def test_over_selection_draws_reserves_whose_late_updates_are_surplus() -> None:
-    machine = server(Sync(rounds=2, participants=2, over_selection=1.5), clients=4)
-    assert len(kinds(machine.start(), Dispatch)) == 3
-    machine.handle(UpdateArrived(1.0, 2))
-    actions = machine.handle(UpdateArrived(1.0, 0))
-    assert sorted(kinds(actions, Collect)[0].tasks) == [0, 2]
-    collected(machine, actions)
-    assert kinds(machine.handle(UpdateArrived(2.0, 1)), Settle) == [Settle(1, Fate.SURPLUS)]
+    play = uploads(server(Sync(rounds=2, participants=2, over_selection=1.5)))
+    assert len(given_to(play)) == 3
+    for task in (2, 0, 1):
+        play.tell(UpdateArrived(0.0, task))
+    assert sorted(settled(play)[:2]) == [(0, Fate.AGGREGATED), (2, Fate.AGGREGATED)]
+    assert settled(play)[2:] == [(1, Fate.SURPLUS)]
 
 
 def test_a_repeated_cohort_has_a_deadline_of_its_own() -> None:
     machine = server(Sync(rounds=2, participants=2, open=OpenDeadline(seconds=5.0)), clients=2)
-    machine.start()
-    for task in machine.tasks.open.copy().values():
-        machine.handle(ClientGone(4.0, task.client, task.number, Fate.LOST_UP))
-        machine.handle(ClientIdle(4.0, task.client))
-    assert SetTimer("deadline:1", 5.0) in machine.handle(TimerFired(4.0, "cohort"))
-    machine.handle(TimerFired(5.0, "deadline:0"))
-    assert kinds(machine.handle(UpdateArrived(6.0, 2)), Collect) == [], "it has until 9"
-    assert kinds(machine.handle(TimerFired(9.0, "deadline:1")), Collect) == [Collect((2,))]
+    play = arrivals(machine, [Waits(2.0), Lost(0), Lost(1)])
+    assert play.timers == [SetTimer("deadline:0", 5.0), SetTimer("cohort", 0.0), SetTimer("deadline:1", 5.0)]
+    for step, versions in ((Fires("deadline:0"), 1), (0, 1), (Waits(2.0), 1), (Fires("deadline:1"), 2)):
+        assert len(play.step(step).published) == versions, "it has until 9"
 
 
 def test_at_the_deadline_arrived_updates_are_aggregated_or_the_next_arrival() -> None:
-    machine = server(Sync(rounds=2, open=OpenDeadline(seconds=5.0)), clients=3)
-    assert SetTimer("deadline:0", 5.0) in machine.start()
-    machine.handle(UpdateArrived(1.0, 0))
-    actions = machine.handle(TimerFired(5.0, "deadline:0"))
-    assert kinds(actions, Collect) == [Collect((0,))]
-    actions = collected(machine, actions, time_s=5.0)
-    assert SetTimer("deadline:1", 5.0) in actions
-    machine.handle(TimerFired(10.0, "deadline:1"))
-    assert machine.phase is ServerPhase.FILLING
-    actions = machine.handle(UpdateArrived(11.0, 3))
-    assert kinds(actions, Collect) == [Collect((3,))]
+    play = arrivals(server(Sync(rounds=2, open=OpenDeadline(seconds=5.0)), clients=3), [0, Fires("deadline:0")])
+    assert play.timers == [SetTimer("deadline:0", 5.0), SetTimer("deadline:1", 5.0)]
+    assert len(play.published) == 2
+    play.step(Fires("deadline:1"))
+    assert play.server.phase is ServerPhase.FILLING
+    assert len(play.step(0).published) == 3
 
 
 def test_a_task_whose_lease_has_ended_is_given_up_and_its_update_refused() -> None:
-    machine = server(Sync(rounds=2), clients=2)
-    machine.start()
-    machine.handle(UpdateArrived(1.0, 0))
-    actions = machine.handle(ClientGone(3.0, 1, 1, Fate.TIMED_OUT))
-    assert kinds(actions, Settle)[0] == Settle(1, Fate.TIMED_OUT)
-    collected(machine, actions, time_s=3.0)
-    assert not machine.population.is_idle(1)
+    play = uploads(server(Sync(rounds=2), clients=2), 0)
+    client = given_to(play)[1]
+    play.tell(ClientGone(0.0, client, 1, Fate.TIMED_OUT))
+    assert play.fates[1].fate is Fate.TIMED_OUT
+    assert not play.server.population.is_idle(client)
     with pytest.raises(MessageError, match="answered already"):
-        machine.handle(UpdateArrived(4.0, 1))
+        play.tell(UpdateArrived(0.0, 1))
 
 
 def test_a_cohort_that_cannot_be_reached_is_replaced_before_its_buffer_opens() -> None:
-    machine = server(Sync(rounds=1, participants=1, late="carry"), clients=3)
-    (first,) = kinds(machine.start(), Dispatch)
-    (second,) = kinds(machine.handle(ClientGone(0.0, first.client, first.task, None)), Dispatch)
-    (third,) = kinds(machine.handle(ClientGone(0.0, second.client, second.task, None)), Dispatch)
-    assert {first.client, second.client, third.client} == {0, 1, 2}
-    assert kinds(machine.handle(UpdateArrived(1.0, third.task)), Collect) == [Collect((third.task,))]
-    assert machine.tasks.withdrawn == 2
+    play = uploads(server(Sync(rounds=1, participants=1, late="carry"), clients=3))
+    for task in (0, 1):
+        play.tell(ClientGone(0.0, given_to(play)[task], task, None))
+    assert sorted(given_to(play)) == [0, 1, 2]
+    play.tell(UpdateArrived(0.0, 2))
+    assert settled(play)[-1] == (2, Fate.AGGREGATED)
+    assert play.server.tasks.withdrawn == 2
 
 
 def test_a_buffer_is_replaced_one_by_one_and_its_last_update_gets_the_new_version() -> None:
-    machine = server(Buffered(rounds=2, buffer=2, dispatch=ConstantDispatch(in_flight=2)), clients=4)
-    machine.start()
-    (replacement,) = kinds(machine.handle(UpdateArrived(1.0, 0)), Dispatch)
-    assert (replacement.task, replacement.version) == (2, 0)
-    actions = machine.handle(UpdateArrived(2.0, 1))
-    assert kinds(actions, Dispatch) == []
-    (fresh,) = kinds(collected(machine, actions, time_s=2.0), Dispatch)
-    assert (fresh.task, fresh.version) == (3, 1)
+    play = uploads(server(constant(2, buffer=2)), 0, 1)
+    tasks = [(one.task, one.version) for one in kinds(play.actions, Dispatch)]
+    assert tasks == [(0, 0), (1, 0), (2, 0), (3, 1)]
 
 
 def test_staleness_counts_versions_up_to_the_one_an_update_is_applied_to() -> None:
-    protocol = Buffered(rounds=9, buffer=1, dispatch=ConstantDispatch(in_flight=2))
-    machine = server(protocol, clients=3)
-    machine.start()
-    fates = []
-    for task in (0, 2, 1):  # task 1 is sent version 0 and arrives when version 2 is out
-        actions = collected(machine, machine.handle(UpdateArrived(1.0, task)), [1.0])
-        fates += kinds(actions, Settle)
-    assert [(s.task, s.staleness) for s in fates] == [(0, 0), (2, 0), (1, 2)]
-    assert [s.weight for s in fates] == pytest.approx([1.0, 1.0, 3**-0.5])
+    # Task 1 is sent version 0 and arrives when version 2 is out.
+    fates = kinds(uploads(server(constant(2), clients=3), 0, 2, 1).actions, Settle)
+    assert [(one.task, one.staleness) for one in fates] == [(0, 0), (2, 0), (1, 2)]
+    assert [one.weight for one in fates] == pytest.approx([1.0, 1.0, 3**-0.5])
 
 
 def test_updates_that_are_too_old_are_stale() -> None:
-    protocol = Buffered(rounds=9, buffer=1, dispatch=ConstantDispatch(in_flight=2), max_staleness=0)
-    machine = server(protocol, clients=3)
-    machine.start()
-    collected(machine, machine.handle(UpdateArrived(1.0, 0)), [1.0])
-    actions = machine.handle(UpdateArrived(1.0, 1))
-    assert kinds(actions, Settle) == [Settle(1, Fate.STALE)]
-    assert kinds(actions, Collect) == []
+    play = uploads(server(constant(2, max_staleness=0), clients=3), 0, 1)
+    assert settled(play) == [(0, Fate.AGGREGATED), (1, Fate.STALE)]
 
 
 def test_arrivals_while_the_server_aggregates_wait_for_the_next_buffer() -> None:
-    protocol = Buffered(rounds=2, buffer=1, dispatch=ConstantDispatch(in_flight=3))
-    machine = server(protocol, clients=5, aggregate_s=2.0)
-    machine.start()
-    actions = collected(machine, machine.handle(UpdateArrived(1.0, 0)), [1.0])
-    assert SetTimer("aggregated", 2.0) in actions
-    assert kinds(actions, Publish) == []
-    assert kinds(machine.handle(UpdateArrived(2.0, 1)), Collect) == []
-    actions = machine.handle(TimerFired(3.0, "aggregated"))
-    assert [p.version for p in kinds(actions, Publish)] == [1]
-    assert kinds(actions, Collect) == [Collect((1,))]
-    assert kinds(collected(machine, actions, [1.0], time_s=3.0), Settle) == []
-    (settled,) = kinds(machine.handle(TimerFired(5.0, "aggregated")), Settle)[:1]
-    assert (settled.task, settled.fate, settled.staleness) == (1, Fate.AGGREGATED, 1)
+    play = uploads(server(constant(3, rounds=2), clients=5, aggregate_s=2.0), 0, 1)
+    assert play.timers == [SetTimer("aggregated", 2.0)]
+    assert (len(play.published), kinds(play.actions, Collect)) == (1, [Collect((0,))])
+    play.step(Fires("aggregated"))
+    assert (len(play.published), kinds(play.actions, Collect)) == (2, [Collect((0,)), Collect((1,))])
+    assert settled(play) == [(0, Fate.AGGREGATED)]
+    last = play.step(Fires("aggregated")).fates[1]
+    assert (last.fate, last.staleness) == (Fate.AGGREGATED, 1)
 
 
 @pytest.mark.parametrize(("every", "evaluated"), [(2, [2, 3]), (1, [1, 2, 3]), (0, [3])])
 def test_aggregation_time_grows_with_updates_and_includes_due_evaluations(every: int, evaluated: list[int]) -> None:
-    plan = server(Sync(rounds=3, participants=2), clients=2, aggregate_s=2.0).plan
-    machine = Server(replace(plan, aggregate_s_per_update=0.25, evaluate_s=10.0, evaluate_every=every))
-    machine.start()
+    times = {"aggregate_s": 2.0, "aggregate_s_per_update": 0.25, "evaluate_s": 10.0, "evaluate_every": every}
+    play = Play(server(Sync(rounds=3, participants=2), clients=2, **times)).start()
     for version in (1, 2, 3):
-        tasks = (2 * version - 2, 2 * version - 1)
-        held = list(tasks) if version != 2 else [tasks[0]]
-        for task in tasks:
-            if task in held:
-                actions = machine.handle(UpdateArrived(version * 100.0, task))
-            else:
-                client = machine.validator.sender_of(task)
-                assert client is not None
-                actions = machine.handle(ClientGone(version * 100.0, client, task, Fate.LOST_UP))
-                machine_idle = ClientIdle(version * 100.0, client)
-        (timer,) = kinds(collected(machine, actions, [1.0] * len(held), time_s=version * 100.0), SetTimer)
-        assert timer == SetTimer("aggregated", 2.0 + 0.25 * len(held) + 10.0 * (version in evaluated))
-        if version == 2:
-            machine.handle(machine_idle)
-        machine.handle(TimerFired(version * 100.0 + timer.delay_s, "aggregated"))
-    assert machine.phase is ServerPhase.STOPPED
+        lost = version == 2
+        play.step(0).step(Lost(1) if lost else 1)
+        assert play.timers[-1] == SetTimer("aggregated", 2.0 + 0.25 * (2 - lost) + 10.0 * (version in evaluated))
+        play.step(Fires("aggregated"))
+    assert play.server.phase is ServerPhase.STOPPED
 
 
 def test_updates_in_an_unfinished_aggregation_end_unfinished() -> None:
-    machine = server(Buffered(rounds=2, buffer=1, dispatch=ConstantDispatch(in_flight=3)), clients=5, aggregate_s=2.0)
-    machine.start()
-    collected(machine, machine.handle(UpdateArrived(1.0, 0)), [1.0])
-    settled = kinds(machine.stop("time limit reached"), Settle)
-    assert sorted((one.task, one.fate) for one in settled) == [(task, Fate.UNFINISHED) for task in range(4)]
+    play = uploads(server(constant(3), clients=5, aggregate_s=2.0), 0)
+    ended = kinds(play.server.stop("time limit reached"), Settle)
+    assert sorted((one.task, one.fate) for one in ended) == [(task, Fate.UNFINISHED) for task in range(4)]
 
 
 def test_a_cohort_that_is_too_small_for_the_buffer_opens_it_short() -> None:
-    protocol = Buffered(rounds=3, buffer=3, dispatch=CohortDispatch(participants=2))
-    machine = server(protocol, clients=4)
-    machine.start()
-    machine.handle(UpdateArrived(1.0, 0))
-    actions = machine.handle(UpdateArrived(2.0, 1))
-    assert kinds(actions, ShortBuffer) == [ShortBuffer(2, 3)]
-    assert kinds(actions, Collect) == [Collect((0, 1))]
+    play = uploads(server(Buffered(rounds=3, buffer=3, dispatch=CohortDispatch(participants=2))), 0, 1)
+    assert kinds(play.actions, ShortBuffer) == [ShortBuffer(2, 3)]
+    assert kinds(play.actions, Collect) == [Collect((0, 1))]
 
 
 def test_fedasync_mixes_each_update_at_once() -> None:
     protocol = FedAsync(rounds=2, in_flight=2, mixing=0.5, staleness=ExponentialStaleness(rate=math.log(2)))
-    machine = server(protocol, clients=3)
-    machine.start()
-    (first,) = kinds(collected(machine, machine.handle(UpdateArrived(1.0, 0)), [8.0]), Publish)
-    assert first.model == pytest.approx([4.0])
-    (second,) = kinds(collected(machine, machine.handle(UpdateArrived(1.0, 1)), [8.0]), Publish)
-    assert second.model == pytest.approx([4.0 + 0.5 * 0.5 * 4.0])
+    play = uploads(server(protocol, clients=3), 0, 1, changes=8.0)
+    assert [one.model[0] for one in play.published] == pytest.approx([0.0, 4.0, 4.0 + 0.5 * 0.5 * 4.0])
 
 
 def test_server_noise_is_added_before_publication() -> None:
@@ -258,159 +205,105 @@ def test_server_noise_is_added_before_publication() -> None:
         assert [(one.task.number, one.task.client, one.weight) for one in made.updates] == [(0, 0, 0.5), (1, 1, 0.5)]
         return made.model + np.float32(0.5), 0.25
 
-    machine = server(Sync(rounds=1), clients=2, noise=noise)
-    machine.start()
-    machine.handle(UpdateArrived(1.0, 0))
-    (publish,) = kinds(collected(machine, machine.handle(UpdateArrived(1.0, 1)), [1.0, 3.0]), Publish)
-    assert publish.model == pytest.approx([2.5])
-    assert publish.noise_std == 0.25
+    play = uploads(server(Sync(rounds=1), clients=2, noise=noise), 0, 1, changes={0: 1.0, 1: 3.0})
+    assert play.model == pytest.approx([2.5])
+    assert play.published[-1].noise_std == 0.25
 
 
 @pytest.mark.parametrize("task", [77, -1])
 def test_an_unrequested_update_is_rejected_without_other_effect(task: int) -> None:
-    machine = server(Buffered(rounds=2, buffer=2, dispatch=ContinuousDispatch()), clients=2)
-    machine.start()
+    machine = uploads(server(Buffered(rounds=2, buffer=2, dispatch=ContinuousDispatch()), clients=2)).server
     before = (machine.version, machine.phase, dict(machine.tasks.open), len(machine.population))
     assert machine.handle(UpdateArrived(1.0, task)) == [Settle(task, Fate.REJECTED, detail="not asked for")]
     assert (machine.version, machine.phase, dict(machine.tasks.open), len(machine.population)) == before
     assert machine.unknown_tasks == 1
-    machine.handle(UpdateArrived(2.0, 0))
-    assert machine.handle(UpdateArrived(3.0, task)) == [Settle(task, Fate.REJECTED, detail="not asked for")]
     machine.stop("the test is over")
     assert sum(machine.tasks.fates.values()) == machine.tasks.begun
 
 
 def test_a_stopped_server_answers_nothing() -> None:
-    machine = server(Sync(rounds=1), clients=1)
-    machine.start()
+    machine = uploads(server(Sync(rounds=1), clients=1)).server
     assert kinds(machine.stop("enough"), Stop) == [Stop("enough")]
-    assert machine.handle(ClientIdle(1.0, 0)) == []
-    assert machine.stop("again") == []
+    assert machine.handle(ClientIdle(1.0, 0)) == machine.stop("again") == []
     assert machine.tasks.fates == {Fate.UNFINISHED: 1}
 
 
 def test_models_that_no_open_task_was_sent_are_forgotten() -> None:
-    machine = server(Buffered(rounds=9, buffer=1, dispatch=ConstantDispatch(in_flight=2)), clients=3)
-    machine.start()
-    for task in (0, 2, 3):
-        collected(machine, machine.handle(UpdateArrived(1.0, task)), [1.0])
-    assert tuple(machine.tasks._downloads) == (0, 3), "task 1 was sent version 0 and is still open"
-    collected(machine, machine.handle(UpdateArrived(1.0, 1)), [1.0])
-    assert 0 not in machine.tasks._downloads
+    play = uploads(server(constant(2), clients=3), 0, 2, 3)
+    assert tuple(play.server.tasks._downloads) == (0, 3), "task 1 was sent version 0 and is still open"
+    play.tell(UpdateArrived(0.0, 1))
+    assert 0 not in play.server.tasks._downloads
 
 
-def drive(machine: Server, seed: int, steps: int) -> list[Publish]:
-    """Random but legal messages until the server stops or `steps` are over."""
+def driven(machine: Server, seed: int) -> list[Publish]:
+    """Versions that come of random but legal messages."""
     random = np.random.default_rng(seed)
-    actions = list(machine.start())
-    flying: list[Dispatch] = []
-    published: list[Publish] = []
-    repeat = False
-    for step in range(steps):
-        while actions:
-            action = actions.pop(0)
-            if isinstance(action, Dispatch):
-                flying.append(action)
-            elif isinstance(action, Collect):
-                models = random.normal(size=(len(action.tasks), 1)).astype(np.float32)
-                actions += machine.handle(Collected(step, action.tasks, models, np.zeros(len(action.tasks))))
-            elif isinstance(action, Publish):
-                published.append(action)
-            elif action == SetTimer("cohort", 0.0):
-                repeat = True
-        if repeat:
-            repeat = False
-            actions += machine.handle(TimerFired(step, "cohort"))
-            continue
-        if machine.phase is ServerPhase.STOPPED or not flying:
-            break
-        task = flying.pop(int(random.integers(len(flying))))
-        if random.random() < 0.2:
-            actions += machine.handle(ClientGone(step, task.client, task.task, Fate.LOST_UP))
-            actions += machine.handle(ClientIdle(step, task.client))
-        else:
-            actions += machine.handle(UpdateArrived(step, task.task))
-    return published
+    play = Play(machine, lambda task, base: random.normal(size=1)).start()
+    while machine.phase is not ServerPhase.STOPPED and play.busy and len(play.inputs) < 400:
+        client = int(random.choice(play.busy))
+        play.step(Lost(client) if random.random() < 0.2 else client)
+    return play.published
 
 
 @given(st.integers(0, 2**20), st.integers(1, 5))
-@settings(deadline=None)
+@settings(max_examples=40)
 def test_sync_is_the_buffered_protocol_with_a_buffer_for_the_whole_cohort(seed: int, participants: int) -> None:
-    sync = server(Sync(rounds=4, participants=participants), clients=6)
-    buffered = server(
-        Buffered(
-            rounds=4,
-            buffer=participants,
-            dispatch=CohortDispatch(participants=participants),
-            staleness=ConstantStaleness(),
-        ),
-        clients=6,
-    )
-    for left, right in zip(drive(sync, seed, 400), drive(buffered, seed, 400), strict=True):
+    cohort = CohortDispatch(participants=participants)
+    sync = Sync(rounds=4, participants=participants)
+    buffered = Buffered(rounds=4, buffer=participants, dispatch=cohort, staleness=ConstantStaleness())
+    both = (driven(server(protocol, clients=6), seed) for protocol in (sync, buffered))
+    for left, right in zip(*both, strict=True):
         np.testing.assert_array_equal(left.model, right.model)
         assert left.staleness == right.staleness
 
 
 def test_a_lost_cohort_is_replaced_by_one_of_all_idle_clients() -> None:
-    machine = server(Sync(rounds=2), clients=3)
-    tasks = kinds(machine.start(), Dispatch)
-    for number, task in enumerate(tasks):
-        actions = machine.handle(ClientGone(1.0 + number, task.client, task.task, Fate.LOST_UP))
-        # Only with the last of them nothing more can come; it asks for work only after it is known to be lost.
-        assert kinds(actions, SetTimer) == ([SetTimer("cohort", 0.0)] if number == 2 else [])
-        assert kinds(actions, Dispatch) == []
-        assert machine.handle(ClientIdle(1.0 + number, task.client)) == []
-    actions = machine.handle(TimerFired(3.0, "cohort"))
-    assert kinds(actions, CohortRepeated) == [CohortRepeated(3)]
-    again = kinds(actions, Dispatch)
-    assert sorted(action.client for action in again) == [0, 1, 2]
-    assert {action.version for action in again} == {0}
+    play = arrivals(server(Sync(rounds=2), clients=3), [Lost(0), Lost(1)])
+    # Only with the last of them nothing more can come.
+    assert (play.timers, len(given_to(play))) == ([], 3)
+    play.step(Lost(2))
+    assert play.timers == [SetTimer("cohort", 0.0)]
+    assert kinds(play.actions, CohortRepeated) == [CohortRepeated(3)]
+    assert sorted(given_to(play)[3:]) == [0, 1, 2]
+    assert {dispatch.version for dispatch in kinds(play.actions, Dispatch)} == {0}
 
 
 def test_a_client_that_has_spent_its_budget_is_asked_no_more() -> None:
-    machine = server(Buffered(rounds=9, buffer=2, dispatch=ContinuousDispatch()), clients=3)
-    tasks = {action.client: action.task for action in kinds(machine.start(), Dispatch)}
-    assert machine.handle(ClientRetired(0.5, 1)) == [], "it is still at its last task"
-    assert machine.handle(UpdateArrived(1.0, tasks[1])) == []
-    assert [action.client for action in kinds(machine.handle(ClientIdle(1.5, 1)), Dispatch)] == []
-    actions = machine.handle(UpdateArrived(2.0, tasks[0]))
-    (collect,) = kinds(actions, Collect)
-    assert collect.tasks == (tasks[1], tasks[0]), "what it sent is used"
-    assert [action.client for action in kinds(collected(machine, actions), Dispatch)] == [0]
+    play = uploads(server(Buffered(rounds=9, buffer=2, dispatch=ContinuousDispatch()), clients=3))
+    tasks = {client: task for task, client in enumerate(given_to(play))}
+    for message in (ClientRetired(0.0, 1), UpdateArrived(0.0, tasks[1]), ClientIdle(0.0, 1)):
+        play.tell(message)
+    play.tell(UpdateArrived(0.0, tasks[0]))
+    assert kinds(play.actions, Collect) == [Collect((tasks[1], tasks[0]))], "what it sent is used"
+    assert given_to(play)[3:] == [0]
 
 
 def test_a_client_that_cannot_afford_a_single_upload_says_so_before_the_start() -> None:
-    machine = server(Sync(rounds=2), clients=3)
-    assert machine.handle(ClientRetired(0.0, 1)) == []
-    assert sorted(action.client for action in kinds(machine.start(), Dispatch)) == [0, 2]
-    empty = server(Sync(rounds=2), clients=2)
-    for client in (0, 1):
-        empty.handle(ClientRetired(0.0, client))
-    actions = empty.start()
-    assert [type(action) for action in actions] == [Publish, Stop]
-    assert empty.stopped == "every client has spent its budget"
+    some, none = Play(server(Sync(rounds=2), clients=3)), Play(server(Sync(rounds=2), clients=2))
+    for play, client in ((some, 1), (none, 0), (none, 1)):
+        play.tell(ClientRetired(0.0, client))
+    assert sorted(given_to(some.start())) == [0, 2]
+    assert [type(action) for action in none.start().actions] == [Publish, Stop]
+    assert none.stopped == "every client has spent its budget"
 
 
 @pytest.mark.parametrize("fate", [None, Fate.LOST_UP])
 def test_when_all_budgets_are_spent_the_last_updates_are_used_and_the_run_ends(fate: Fate | None) -> None:
     """Three clients, buffers of two: the last update is alone, or lost."""
-    machine = server(Buffered(rounds=9, buffer=2, dispatch=ContinuousDispatch()), clients=3)
-    machine.start()
+    play = uploads(server(Buffered(rounds=9, buffer=2, dispatch=ContinuousDispatch()), clients=3))
     for client in range(3):
-        machine.handle(ClientRetired(0.5, client))
-    machine.handle(UpdateArrived(1.0, 0))
-    assert kinds(collected(machine, machine.handle(UpdateArrived(2.0, 1))), Stop) == []
-    if fate is None:
-        actions = machine.handle(UpdateArrived(3.0, 2))
-        assert kinds(actions, ShortBuffer) == [ShortBuffer(1, 2)]
-        actions = collected(machine, actions)
-    else:
-        actions = machine.handle(ClientGone(3.0, machine.tasks.open[2].client, 2, fate))
-    assert kinds(actions, Stop) == [Stop("every client has spent its budget")]
-    assert machine.version == (2 if fate is None else 1)
-    machine.tasks.check()
+        play.tell(ClientRetired(0.0, client))
+    for task in (0, 1):
+        play.tell(UpdateArrived(0.0, task))
+    assert play.stopped is None
+    play.tell(UpdateArrived(0.0, 2) if fate is None else ClientGone(0.0, given_to(play)[2], 2, fate))
+    assert kinds(play.actions, ShortBuffer) == ([ShortBuffer(1, 2)] if fate is None else [])
+    assert play.stopped == "every client has spent its budget"
+    assert play.server.version == (2 if fate is None else 1)
+    play.server.tasks.check()
 
 
+@settings(max_examples=30)
 @given(order=st.permutations(range(8)), late=st.sampled_from(["drop", "carry"]))
 def test_a_cohort_is_summed_in_the_order_of_its_clients(order: list[int], late: str) -> None:
     changes = {client: np.random.default_rng(client).normal(size=5) for client in range(8)}
@@ -421,10 +314,167 @@ def test_a_cohort_is_summed_in_the_order_of_its_clients(order: list[int], late: 
 
     there = play(order)
     (collect,) = kinds(there.actions, Collect)
-    clients = {dispatch.task: dispatch.client for dispatch in kinds(there.actions, Dispatch)}
-    asked = [clients[task] for task in collect.tasks]
+    asked = [given_to(there)[task] for task in collect.tasks]
+    assert asked == (sorted(order) if late == "drop" else order)
     if late == "drop":
-        assert asked == sorted(asked)
         assert there.model.tobytes() == play(sorted(order)).model.tobytes()
-    else:
-        assert asked == order
+
+
+# Judged, scored and malformed updates.
+
+
+class Above(Detector):
+    """Flags and strikes models above a threshold."""
+
+    kind: str = "above"
+    threshold: float = 10.0
+
+    def judge(self, state: Any, buffer: Buffer, scores: Any) -> tuple[Verdict, Any]:
+        bad = buffer.models[:, 0] > self.threshold
+        return Verdict(bad, bad, details=tuple("too high" if b else "" for b in bad), notes={"highest": 1.0}), state
+
+
+class Asking(Detector):
+    """Asks the sender of each row in turn, at most twice, and flags updates of score 0."""
+
+    kind: str = "asking"
+
+    def request(self, state: Any, buffer: Buffer, tried: tuple[int, ...]) -> tuple[ScoreRequest | None, Any]:
+        if len(tried) == 2:
+            return None, state
+        return ScoreRequest(int(buffer.clients[len(tried)]), buffer.models), state
+
+    def judge(self, state: Any, buffer: Buffer, scores: Any) -> tuple[Verdict, Any]:
+        if scores is None:
+            return accept_all(buffer), state
+        return Verdict(scores == 0, scores == 0), state
+
+
+def by_hand(machine: Server, *values: float, **fields: Any) -> tuple[list[Any], list[Any]]:
+    """Actions of the start, and those after the first updates have been collected with these models."""
+    started = machine.start()
+    asked = [action for task in range(len(values)) for action in machine.handle(UpdateArrived(1.0, task))]
+    (collect,) = kinds(asked, Collect)
+    models = np.array(values, np.float32)[:, None]
+    return started, machine.handle(Collected(1.0, collect.tasks, models, np.zeros(len(values)), **fields))
+
+
+def test_flagged_updates_are_left_out_and_the_verdict_is_recorded() -> None:
+    play = uploads(server(Sync(rounds=2, participants=3), detector=Above()))
+    clients = sorted(given_to(play))
+    first, second, third = (given_to(play).index(client) for client in clients)
+    play.changes = dict(zip(clients, (1.0, 50.0, 3.0), strict=True))
+    for task in range(3):
+        play.tell(UpdateArrived(0.0, task))
+    assert settled(play) == [(second, Fate.FLAGGED), (first, Fate.AGGREGATED), (third, Fate.AGGREGATED)]
+    assert play.fates[second].detail == "too high"
+    assert play.judged == [
+        Judged(0, tuple(clients), (False, True, False), (), (("highest", 1.0),), (first, second, third))
+    ]
+    assert play.model == pytest.approx([2.0])
+    assert play.published[-1].participants == 2
+
+
+def test_strikes_ban_a_client_and_settle_its_tasks() -> None:
+    play = uploads(server(constant(4), detector=Above(), strikes=Strikes(threshold=1)), 0, changes=50.0)
+    banned = given_to(play)[0]
+    assert play.banned == [banned]
+    play.tell(ClientIdle(0.0, banned))
+    # It got one more task before its update was collected, at most: none after the verdict.
+    after = play.actions[play.actions.index(Ban(banned)) :]
+    assert banned not in {action.client for action in kinds(after, Dispatch)}
+    assert not play.server.population.is_idle(banned)
+
+
+def test_a_banned_clients_queued_and_flying_updates_end_as_banned() -> None:
+    machine = server(constant(4, buffer=2), detector=Asking(), strikes=Strikes(threshold=1))
+    started, actions = by_hand(machine, 1.0, 2.0)
+    (request,), client = kinds(actions, RequestScores), kinds(started, Dispatch)[0].client
+    # The client of task 0 has been given another task since, and delivers it while the scores are on their way.
+    again = next(one.number for one in machine.tasks.open.values() if one.client == client and one.number > 1)
+    machine.handle(UpdateArrived(1.0, again))
+    actions = machine.handle(ScoresArrived(3.0, request.request, np.array([0.0, 1.0])))
+    assert Settle(again, Fate.BANNED) in actions
+    assert Ban(client) in actions
+    machine.stop("the test is over")
+    machine.tasks.check()
+
+
+def test_scores_are_asked_for_and_waited_for_while_arrivals_queue() -> None:
+    machine = server(constant(4, buffer=2), detector=Asking())
+    started, actions = by_hand(machine, 1.0, 2.0)
+    (request,) = kinds(actions, RequestScores)
+    assert (request.client, machine.phase) == (kinds(started, Dispatch)[0].client, ServerPhase.SCORING)
+    assert [kinds(machine.handle(UpdateArrived(1.0, task)), Collect) for task in (2, 3)] == [[], []]
+    actions = machine.handle(ScoresArrived(3.0, request.request, np.array([1.0, 0.0])))
+    assert [one.fate for one in kinds(actions, Settle)] == [Fate.FLAGGED, Fate.AGGREGATED]
+    assert kinds(actions, Collect) == [Collect((2, 3))]
+
+
+def test_an_evaluator_that_does_not_answer_is_replaced_and_a_late_answer_is_refused() -> None:
+    machine = server(Sync(rounds=1, participants=3), detector=Asking())
+    started, actions = by_hand(machine, 1.0, 2.0, 3.0)
+    (first,) = kinds(actions, RequestScores)
+    (second,) = kinds(machine.handle(ScoresArrived(2.0, first.request, None)), RequestScores)
+    assert [first.client, second.client] == sorted(one.client for one in kinds(started, Dispatch))[:2]
+    with pytest.raises(MessageError, match="answered already"):
+        machine.handle(ScoresArrived(2.5, first.request, np.zeros(3)))
+    actions = machine.handle(ScoresArrived(3.0, second.request, None))
+    assert kinds(actions, Publish)[0].model == pytest.approx([2.0])
+
+
+def broken(*tasks: int, others: float = 1.0) -> Any:
+    """NaN as the update of these tasks."""
+    return lambda task, base: math.nan if task.task in tasks else others
+
+
+def test_a_buffer_of_one_attacker_alone_is_discarded_and_the_next_serves_the_same_version() -> None:
+    play = uploads(server(FedAsync(rounds=2, in_flight=2)), 0, changes=broken(0))
+    assert settled(play) == [(0, Fate.REJECTED)]
+    assert (play.stopped, len(play.published)) == (None, 1)
+    assert [one.version for one in kinds(play.actions, Dispatch)] == [0, 0, 0]
+    play.tell(UpdateArrived(0.0, 1))
+    assert play.published[-1].version == 1
+
+
+def test_another_cohort_is_drawn_if_no_update_of_the_first_was_sound() -> None:
+    play = uploads(server(Sync(rounds=1, participants=2)), 0, 1, changes=broken(0, 1, 2, others=4.0))
+    assert play.timers == [SetTimer("cohort", 0.0)]
+    for message in (TimerFired(0.0, "cohort"), UpdateArrived(0.0, 2), UpdateArrived(0.0, 3)):
+        play.tell(message)
+    assert play.model == pytest.approx([4.0])
+
+
+def test_malformed_updates_are_rejected_and_struck() -> None:
+    machine = server(Sync(rounds=2, participants=3), strikes=Strikes(threshold=1))
+    started, actions = by_hand(machine, 1.0, 2.0, math.nan, sound=np.array([True, False, True]))
+    task_of = {one.client: one.task for one in kinds(started, Dispatch)}
+    clients = sorted(task_of)
+    assert {one.task: one.fate for one in kinds(actions, Settle)} == {
+        task_of[clients[0]]: Fate.AGGREGATED,
+        task_of[clients[1]]: Fate.REJECTED,
+        task_of[clients[2]]: Fate.REJECTED,
+    }
+    assert {ban.client for ban in kinds(actions, Ban)} == set(clients[1:])
+
+
+def test_a_ban_for_a_malformed_update_takes_the_clients_other_update_out_of_the_buffer() -> None:
+    # Task 4 is the same client's as task 0, since all others are busy, and so is task 5.
+    machine = server(constant(4, buffer=3), strikes=Strikes(threshold=1))
+    play = uploads(machine, 0, 4, 1, changes=broken(4, others=3.0))
+    assert settled(play) == [(4, Fate.REJECTED), (5, Fate.BANNED), (0, Fate.BANNED), (1, Fate.AGGREGATED)]
+    assert play.banned == given_to(play)[:1] == given_to(play)[4:5]
+    assert play.model == pytest.approx([3.0])
+    assert play.published[-1].participants == 1
+
+
+@pytest.mark.parametrize(("detector", "seconds"), [(Above(), 3.0), (None, 2.0)])
+def test_judging_takes_server_time_only_with_a_detector(detector: Detector | None, seconds: float) -> None:
+    machine = server(Sync(rounds=2, participants=1), detector=detector, aggregate_s=2.0, score_s=1.0)
+    assert uploads(machine, 0).timers == [SetTimer("aggregated", seconds)]
+
+
+def test_a_run_ends_when_every_client_is_banned() -> None:
+    machine = server(Sync(rounds=5), detector=Above(), strikes=Strikes(threshold=1))
+    assert uploads(machine, 0, 1, 2, 3, changes=50.0).stopped == "every client is banned"
+    machine.tasks.check()

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
+from asyncfl.base.messages import UpdateArrived
 from asyncfl.base.streams import Streams
 from asyncfl.defences import AnyDetector, AnyRule, Mean, Strikes
 from asyncfl.server import Buffered, DefencePlan
 from asyncfl.server.aggregation import DefenceState
-from asyncfl.testing import buffer, context, updates
+from asyncfl.server.dispatch import ContinuousDispatch
+from asyncfl.testing import buffer, context, server, updates
 from asyncfl.testing.laws import same
 
 RULES = [
@@ -45,3 +47,14 @@ def test_a_rehearsal_changes_nothing_that_is_remembered(kind: str) -> None:
         request = state.request(held, ())
         scores = None if request is None else accuracies(request.client, request.models)
         state.aggregate(held, state.judge(held, scores)[0])
+
+
+def test_a_rehearsal_strikes_what_is_not_sound_and_leaves_it_out() -> None:
+    machine = server(Buffered(rounds=2, buffer=2, dispatch=ContinuousDispatch()), clients=2)
+    machine.start()
+    for task in (0, 1):
+        machine.handle(UpdateArrived(0.0, task))
+    for models, struck, moved in (([np.nan, np.inf], [True, True], 0.0), ([np.nan, 3.0], [True, False], 3.0)):
+        rows = np.array(models, np.float32)[:, None]
+        found, model = machine.rehearse(rows, np.zeros(2), None, lambda client, models: np.ones(len(models)))
+        assert (found.tolist(), model.tolist()) == (struck, [moved])
