@@ -47,26 +47,6 @@ def test_all_faults_of_all_parts_are_reported_at_once(tiny: dict[str, Any]) -> N
     assert "got 'tortoise'" in found["world.device"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        (
-            {
-                "privacy": {"kind": "dp_sgd", "noise_multiplier": 1.0},
-                "training": {"example_clip": 1.0, "example_noise": 1.0},
-            },
-            "the noise is part of its training",
-        ),
-        ({"privacy": {"kind": "adaptive", "budgets": [2.0] * 5}}, "budgets follow from what all clients have learned"),
-    ],
-)
-def test_whole_clients_are_no_canaries_where_their_noise_or_budgets_come_from_training(
-    tiny: dict[str, Any], changes: dict[str, Any], said: str
-) -> None:
-    description = tiny | changes | {"data": tiny["data"] | {"canaries": {"count": 2, "unit": "client"}}}
-    assert said in faults(description)["data.canaries.unit"]
-
-
 @pytest.mark.parametrize("value", [None, [], "text", 3])
 def test_a_scenario_must_be_a_mapping(value: Any) -> None:
     assert "must be a mapping" in faults(value)[""]
@@ -140,20 +120,6 @@ def test_the_source_of_the_data_is_part_of_the_digest(
     embedded = Scenario.read(tiny).digest()
     tiny["data"]["source"] = "auto"
     assert Scenario.read(tiny).digest() == embedded
-
-
-@pytest.mark.parametrize("reading", ["delta", "mix", "normalised", "alg4_literal", "eq6_literal"])
-def test_a_reading_that_is_a_plain_sum_takes_no_other_rule(tiny: dict[str, Any], reading: str) -> None:
-    tiny["protocol"] = {"kind": "buffered", "rounds": 2, "buffer": 3, "aggregation": reading}
-    tiny["protocol"]["dispatch"] = {"kind": "constant", "in_flight": 3}
-    assert Scenario.read(tiny).defence.off
-    tiny["defence"] = {"rule": {"kind": "krum"}}
-    if reading.endswith("literal"):
-        found = faults(tiny)
-        assert list(found) == ["defence.rule"]
-        assert f"must be mean with protocol.aggregation {reading}, got krum" in found["defence.rule"]
-    else:
-        assert Scenario.read(tiny).defence.rule.kind == "krum"
 
 
 def test_the_cost_grows_with_the_work(scenario: Scenario) -> None:

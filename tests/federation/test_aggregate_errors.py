@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.base.errors import ScenarioError
 from asyncfl.defences import Buffer, Detector, Verdict
 from asyncfl.federation.aggregate_errors import aggregate_error
 from asyncfl.scenario import Scenario
@@ -83,12 +82,6 @@ def test_flagged_attackers_count_in_the_weight_but_not_in_the_aggregate(scenario
     [_, row] = simulate_seed(attacked.override({"defence.detector": {"kind": f"{__name__}:KnowsLong"}}), 0).rounds
     assert row["attackers_weight"] == pytest.approx(0.4)
     assert row["aggregate_error"] < 1e-9 * row["honest_spread"]
-
-
-def test_other_readings_of_an_aggregate_have_no_such_error(scenario: Scenario) -> None:
-    mixed = {"kind": "buffered", "rounds": 1, "buffer": 5, "aggregation": "mix"}
-    with pytest.raises(ScenarioError, match=r"evaluation\.aggregates: must be false with protocol\.aggregation mix"):
-        scenario.override({"evaluation.aggregates": True, "protocol": mixed})
 
 
 class Repairs(Detector):

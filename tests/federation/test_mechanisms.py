@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from asyncfl.base.errors import ScenarioError
 from asyncfl.federation import SeedRun
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
@@ -81,13 +80,3 @@ def test_dp_sgd_draws_its_noise_in_training(scenario: Scenario) -> None:
     assert all(row["sigma_u"] == 0 for row in run.rounds)
     clean = run_of(scenario, {"kind": "none"}, **{"training.epochs": 2})
     assert run.rounds[-1]["train_loss"] != clean.rounds[-1]["train_loss"]
-
-
-def test_schemes_and_training_must_agree(scenario: Scenario) -> None:
-    with pytest.raises(ScenarioError, match=r"privacy.noise_multiplier: needs training.example_noise: 2, got 0"):
-        scenario.override({"privacy": {"kind": "dp_sgd", "noise_multiplier": 2.0}})
-    gradients = {"kind": "mechanisms", "client": GAUSSIAN, "clip": {"target": "gradient", "norm": 2.0}}
-    with pytest.raises(ScenarioError, match=r"privacy.clip.norm: must equal training.gradient_clip \(None\), got 2"):
-        scenario.override({"privacy": gradients})
-    agreed = scenario.override({"privacy": gradients, "training.gradient_clip": 2.0})
-    assert Scenario.read(agreed.resolved()) == agreed.override({"data.source": "embedded"})

@@ -11,7 +11,6 @@ from asyncfl import Run, RunError, Scenario, simulate
 from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.audit.membership import audit_membership
 from asyncfl.audit.neighbours.audit_run import audit_neighbours
-from asyncfl.base.errors import ScenarioError
 from asyncfl.base.streams import Streams
 from asyncfl.client import Assignment
 from asyncfl.evaluation import TwinAudit
@@ -213,23 +212,6 @@ def test_a_personal_model_needs_a_client(tmp_path: Path) -> None:
     plain = simulate(described(**{"model.personal": []}))
     with pytest.raises(RunError, match="client must be left out, as all clients have the same model"):
         plain.model(client=0)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"model.personal": ["head.*"]}, "model.personal.0: must name parameters, but 'head.*' matches none"),
-        ({"model.personal": ["*"]}, "model.personal: must leave a parameter that is shared, got all of them"),
-        (
-            {"model.personal": ["1.*"], "defence.root_samples": 6},
-            "defence.root_samples: must be 0 where model.personal holds the first layer (1.weight), got 6",
-        ),
-    ],
-)
-def test_impossible_personal_layers_are_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
-        described(**changes)
-    assert str(caught.value.faults[0]).startswith(message)
 
 
 def test_one_sample_moves_scores_with_personal_layers_by_no_more_than_the_ledger_counts() -> None:

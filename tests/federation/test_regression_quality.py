@@ -8,7 +8,6 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
 
 from asyncfl import api
-from asyncfl.base.errors import ScenarioError
 from asyncfl.base.streams import Streams
 from asyncfl.federation.evaluation import regression_quality
 from asyncfl.scenario import Scenario
@@ -97,49 +96,3 @@ def test_canaries_of_a_regression_have_extreme_labels(kind: str, unit: str) -> N
         np.testing.assert_array_equal(planted.labels[changed], ends)
     else:
         assert planted.labels[changed].max() <= high
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"data.partition": {"kind": kind}},
-            f"data.partition.kind: {kind} needs classes, but diabetes is a regression; take iid, "
-            "quantity or by (a column)",
-        )
-        for kind in ("dirichlet", "shards", "pathological", "inner_dirichlet")
-    ]
-    + [
-        (
-            {"data.partition": {"kind": "by", "column": "label"}},
-            "data.partition.kind: by needs classes, but diabetes is a regression; take iid, quantity or by (a column)",
-        ),
-        (
-            {"data.concept": {"kind": "relabelled"}},
-            "data.concept: relabelled needs classes, but diabetes is a regression; leave it null",
-        ),
-        (
-            {"threats": {"attackers": 1, "attack": {"kind": "label_flip"}}},
-            "threats.attack.kind: label_flip is an attack on classes, which a regression has none of; take another "
-            "attack",
-        ),
-        (
-            {"threats": {"attackers": 1, "attack": {"kind": "backdoor"}}},
-            "threats.attack.kind: backdoor is an attack on classes, which a regression has none of; take another "
-            "attack",
-        ),
-        (
-            {"defence.detector": {"kind": "safl"}},
-            "defence.detector.kind: safl asks clients for accuracies of classes, but diabetes is a regression "
-            "without classes; use another",
-        ),
-        (
-            {"model": {"kind": "char_lstm"}},
-            "model.kind: char_lstm answers with classes, but diabetes is a regression without classes; use another",
-        ),
-    ],
-)
-def test_settings_for_classes_are_refused_in_a_regression(changes: dict[str, object], message: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
-        described(**changes)
-    assert [str(fault) for fault in caught.value.faults] == [message]

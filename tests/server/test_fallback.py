@@ -95,22 +95,6 @@ def test_fallback_rule_is_refused_without_an_abstaining_detector() -> None:
     assert trusting == {"root_samples": "must be >= 1 for fallback fltrust, got 0; 100 is usual"}
 
 
-def test_a_fallback_rule_is_refused_with_literal_aggregations(scenario: Scenario) -> None:
-    changes = {
-        "defence.detector": {"kind": "evidence"},
-        "defence.fallback": {"kind": "median"},
-        "protocol": {
-            "kind": "buffered",
-            "buffer": 2,
-            "rounds": 3,
-            "aggregation": "eq6_literal",
-            "dispatch": {"kind": "constant", "in_flight": 4},
-        },
-    }
-    with pytest.raises(Exception, match=r"defence\.fallback.*must be mean with protocol\.aggregation eq6_literal"):
-        scenario.override(changes)
-
-
 def test_with_a_fallback_rule_aggregation_is_not_linear(scenario: Scenario) -> None:
     changes = {"defence.detector": {"kind": "evidence"}, "defence.fallback": {"kind": "median"}}
     plan = prepared(scenario.override(changes), 0).plan.defence

@@ -4,14 +4,12 @@ from typing import Any
 
 import pytest
 
-from asyncfl.base.errors import ScenarioError
 from asyncfl.scenario import Scenario
 from asyncfl.server import machine
 from asyncfl.simulation import simulate_clock
 
 HARDLY = {"kind": "alternating", "on_s": 1e-6, "off_s": 1e12}
 LOSSY = {"kind": "independent", "probability": 1 - 1e-9}
-ALL_LOST = {"kind": "gilbert_elliott", "good_to_bad": 0.3, "bad_to_good": 0.1, "loss_in_good": 1}
 BUFFERED = {"kind": "buffered", "rounds": 3, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}}
 
 
@@ -47,21 +45,3 @@ def test_a_run_without_progress_ends_at_its_time_limit(scenario: Scenario) -> No
     assert run.stopped == "time limit reached"
     assert run.rounds[-1]["version"] == 0
     assert sum(run.fates.values()) == run.fates["timed_out"] + run.fates["unfinished"]
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "said"),
-    [
-        ("world.dropout", 1.0, "must be below 1, got 1"),
-        ("world.uplink.loss", {"kind": "independent", "probability": 1.0}, "got a loss of all"),
-        ("world.downlink.loss", ALL_LOST, "got a loss of all"),
-    ],
-)
-def test_worlds_that_lose_everything_need_a_time_limit(scenario: Scenario, field: str, value: Any, said: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
-        scenario.override({field: value})
-    (fault,) = caught.value.faults
-    assert fault.field == field
-    assert said in fault.message
-    assert fault.message.endswith("lower it or set protocol.time_limit_s")
-    assert scenario.override({field: value, "protocol.time_limit_s": 3.0}).protocol.time_limit_s == 3.0

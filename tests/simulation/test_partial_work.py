@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.base.errors import ScenarioError
 from asyncfl.base.messages import Fate
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun
@@ -103,50 +102,6 @@ def test_weights_of_partial_updates_by_hand(protocol: str, partial: str, weights
     alone = simulate_clock(scenario(protocol={**kinds[protocol], "partial_work": partial}), 0)
     told = select(alone.events, kinds=["aggregated"])
     assert dict(zip(told["client"].to_pylist(), told["weight"].to_pylist(), strict=True)) == pytest.approx(found)
-
-
-@pytest.mark.parametrize("aggregation", ["mix", "normalised", "eq6_literal", "alg4_literal"])
-def test_factors_that_do_not_add_up_to_one_are_for_differences_alone(aggregation: str) -> None:
-    buffered = {
-        "kind": "buffered",
-        "rounds": 1,
-        "buffer": 3,
-        "aggregation": aggregation,
-        "dispatch": {"kind": "cohort"},
-    }
-    scenario(protocol={**buffered, "partial_work": "work"})
-    with pytest.raises(
-        ScenarioError, match=f"partial_work: must be whole or work with .*aggregation {aggregation}, got"
-    ):
-        scenario(protocol={**buffered, "partial_work": "normalised"})
-
-
-@pytest.mark.parametrize("partial", ["work", "normalised"])
-@pytest.mark.parametrize(
-    "protocol",
-    [{"kind": "fedasync", "in_flight": 2}, {"kind": "buffered", "buffer": 1, "dispatch": {"kind": "cohort"}}],
-    ids=["fedasync", "buffered"],
-)
-def test_an_update_by_itself_has_nothing_to_count_relative_to(protocol: dict[str, Any], partial: str) -> None:
-    scenario(protocol={**protocol, "rounds": 1})
-    with pytest.raises(ScenarioError) as caught:
-        scenario(protocol={**protocol, "rounds": 1, "partial_work": partial})
-    [fault] = caught.value.faults
-    assert fault.field == "protocol.partial_work"
-    assert fault.message.startswith(f"must be whole where a buffer holds one update, got {partial}")
-
-
-def test_an_update_that_its_scheme_divides_by_its_steps_is_not_divided_again() -> None:
-    private = {"kind": "adaptive", "budgets": [20.0] * 4, "adjustment": "none", "upload": "gradient"}
-    scenario(**{"protocol.partial_work": "work", "privacy": private})
-    scenario(**{"protocol.partial_work": "normalised", "privacy": {**private, "upload": "update"}})
-    with pytest.raises(ScenarioError, match=r"protocol\.partial_work: must be whole or work where privacy divides"):
-        scenario(**{"protocol.partial_work": "normalised", "privacy": private})
-
-
-def test_a_rule_that_is_no_mean_takes_updates_as_they_were_sent() -> None:
-    with pytest.raises(ScenarioError, match=r"protocol\.partial_work: must be whole or work with rule median"):
-        scenario(**{"protocol.partial_work": "normalised", "defence.rule": {"kind": "median"}})
 
 
 def test_the_ledger_counts_the_epochs_that_were_done() -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from asyncfl.base.errors import ScenarioError
 from asyncfl.base.messages import Collected, Publish
 from asyncfl.federation import SeedRun
 from asyncfl.scenario import Scenario
@@ -100,52 +99,3 @@ def test_a_run_that_ends_while_a_cohort_is_at_the_node_leaves_it_there(scenario:
     assert of(run, Kind.SHUFFLED) == []
     assert [row["version"] for row in run.rounds] == [0]
     assert run.fates["unfinished"] == 5
-
-
-BUFFERED = {"kind": "buffered", "rounds": 3, "buffer": 2, "dispatch": {"kind": "continuous"}}
-
-
-@pytest.mark.parametrize(
-    ("changes", "field", "words"),
-    [
-        ({"defence.detector": {"kind": "safl"}}, "defence.detector", "must be null with privacy.shuffler, got safl"),
-        (
-            {"defence.detector": {"kind": "safl"}, "defence.strikes": {"threshold": 2}},
-            "defence.strikes",
-            "must be null with privacy.shuffler",
-        ),
-        ({"defence.rule": {"kind": "krum"}}, "defence.rule", "must be mean, median or trimmed_mean without pre"),
-        ({"defence.rule": {"kind": "geometric_median"}}, "defence.rule", "got geometric_median"),
-        ({"protocol": BUFFERED}, "privacy.shuffler", "waits for a whole cohort, which this protocol does not"),
-        ({"protocol.open": {"kind": "quorum", "share": 0.5}}, "privacy.shuffler", "waits for a whole cohort"),
-        ({"protocol.late": "carry"}, "protocol.late", "must be drop with privacy.shuffler, got carry"),
-        (
-            {"protocol": {**BUFFERED, "staleness": {"kind": "polynomial"}}},
-            "protocol.staleness",
-            "must be constant with privacy.shuffler, got polynomial",
-        ),
-        (
-            {"protocol.weighting": "samples", "data.partition": {"kind": "quantity"}},
-            "protocol.weighting",
-            "must be uniform with privacy.shuffler where clients hold different numbers of samples, got samples",
-        ),
-        (
-            {"protocol.partial_work": "work"},
-            "protocol.partial_work",
-            "must be whole with privacy.shuffler, got work: a shuffled update holds layers of clients that did unequal",
-        ),
-        (
-            {"protocol.over_selection": 1.5, "protocol.participants": 2},
-            "protocol.over_selection",
-            "must be 1 where privacy.shuffler waits for the cohort, got one with reserves: 3 for 2",
-        ),
-    ],
-)
-def test_settings_that_need_the_sender_are_refused_with_a_shuffler(
-    scenario: Scenario, changes: dict[str, Any], field: str, words: str
-) -> None:
-    with pytest.raises(ScenarioError) as caught:
-        shuffled(scenario, {"swaps": 3}).override(changes)
-    found = {fault.field: fault.message for fault in caught.value.faults}
-    assert words in found[field]
-    shuffled(scenario, None).override(changes)
