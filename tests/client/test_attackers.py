@@ -113,33 +113,3 @@ def test_without_a_server_attackers_cannot_predict_the_aggregation() -> None:
     bad = np.isin(np.arange(CLIENTS), list(attackers.members))
     assert crafted(attackers, rows, assignments, bad, base).computed_from == ()
     assert (rows == 1).all()
-
-
-class Doubling(Attack):
-    """Sends twice its update; its views must be read-only."""
-
-    kind: str = "tests:Doubling"
-    knows: str = "own"
-
-    @property
-    def sees(self) -> Any:
-        return self.knows
-
-    def craft(self, view: AttackView) -> np.ndarray:
-        assert not any(array.flags.writeable for array in (view.honest, view.known, view.bases))
-        return 2 * view.honest
-
-
-@pytest.mark.parametrize(
-    ("knows", "attackers", "of_others"), [("own", 2, 0), ("colluders", 2, 0), ("buffer", 2, 4), ("buffer", CLIENTS, 0)]
-)
-def test_only_attacks_that_see_the_buffer_depend_on_other_updates(knows: str, attackers: int, of_others: int) -> None:
-    theirs = Attackers(Threats(attack=Doubling(knows=knows), attackers=attackers), CLIENTS, 10, Streams(0))
-    base = np.zeros(PARAMETERS, np.float32)
-    assignments = [Assignment(20 + client, client, 0, base) for client in range(CLIENTS)]
-    rows = np.ones((CLIENTS, PARAMETERS), np.float32)
-    bad = np.isin(np.arange(CLIENTS), list(theirs.members))
-    honest = tuple(20 + client for client in np.flatnonzero(~bad).tolist())
-    assert crafted(theirs, rows, assignments, bad, base).computed_from == (honest if of_others else ())
-    assert len(honest) == CLIENTS - attackers
-    assert rows[:, 0].tolist() == np.where(bad, 2.0, 1.0).tolist()

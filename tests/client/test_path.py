@@ -145,6 +145,7 @@ class Tenfold(Attack):
         return self.knows
 
     def craft(self, view: AttackView) -> np.ndarray:
+        assert not any(array.flags.writeable for array in (view.honest, view.known, view.bases))
         self.seen.append(view)
         return view.honest * 10
 
@@ -157,21 +158,21 @@ def _forget() -> None:
     Tenfold.seen.clear()
 
 
-@pytest.mark.parametrize("knows", ["own", "colluders", "buffer"])
-def test_attackers_see_only_permitted_updates_and_replace_only_their_own(knows: str) -> None:
-    threats = Threats(attack=Tenfold(knows=knows), attackers=2)
-    payloads, _, attackers = carried_out(NoPrivacy(), threats)
+@pytest.mark.parametrize(
+    ("knows", "number", "shown"), [("own", 2, 0), ("colluders", 2, 2), ("buffer", 2, 4), ("buffer", CLIENTS, 0)]
+)
+def test_attackers_see_only_permitted_updates_and_replace_only_their_own(knows: str, number: int, shown: int) -> None:
+    payloads, _, attackers = carried_out(NoPrivacy(), Threats(attack=Tenfold(knows=knows), attackers=number))
     assert attackers is not None
     bad = np.isin(np.arange(CLIENTS), list(attackers.members))
     np.testing.assert_array_equal(attacked(payloads), bad)
-    factor = np.where(bad, 10, 1)
-    np.testing.assert_array_equal(payloads.models[:, 0], (np.arange(CLIENTS) + 1) * factor)
+    np.testing.assert_array_equal(payloads.models[:, 0], (np.arange(CLIENTS) + 1) * np.where(bad, 10, 1))
     (view,) = Tenfold.seen
-    assert (view.collected, view.attackers) == (CLIENTS, 2)
-    shown = {"own": 0, "colluders": 2, "buffer": 4}[knows]
-    assert view.known.shape == (shown, PARAMETERS)
+    assert (view.collected, view.attackers, view.known.shape) == (CLIENTS, number, (shown, PARAMETERS))
+    honest = np.flatnonzero(~bad) if knows == "buffer" else np.empty(0, int)
+    assert payloads.computed_from == tuple(10 + honest), "only attacks that see the buffer depend on other updates"
     if knows == "buffer":
-        np.testing.assert_array_equal(np.sort(view.known[:, 0]), np.flatnonzero(~bad) + 1)
+        np.testing.assert_array_equal(np.sort(view.known[:, 0]), honest + 1)
 
 
 def test_clipping_norms_are_taken_before_the_attack() -> None:

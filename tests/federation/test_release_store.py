@@ -29,34 +29,6 @@ def weighing(one: Upload, weight: float) -> Upload:
     return dataclasses.replace(one, contribution=dataclasses.replace(one.contribution, weight=weight))
 
 
-def test_an_upload_weighs_nothing_before_the_model_that_it_entered_is_out() -> None:
-    record = ReleaseStore()
-    first, second = upload(4, client=1, turn=3), upload(7, client=2)
-    record.collected([first, second])
-    assert [one.weight for one in record.uploads] == [None, None]
-    model = ModelRelease(1, (weighing(first, 0.25),), 1.0, 0.1)
-    assert record.upload(4) == first, "what is still to be published changes nothing"
-    record.published(model)
-    assert [(one.task, one.client, one.turn, one.weight) for one in record.uploads] == [
-        (4, 1, 3, 0.25),
-        (7, 2, 0, None),
-    ]
-    assert dict(record.models) == {1: model}
-    assert [one.weight for one in model.contributions] == [0.25]
-
-
-def test_uploads_stand_in_the_order_in_which_they_were_collected_or_dropped() -> None:
-    record = ReleaseStore()
-    record.collected([upload(3), upload(1)])
-    record.dropped(upload(2))
-    assert [one.task for one in record.newest] == [3, 1], "what was dropped was not collected"
-    record.collected([upload(0)])
-    record.published(ModelRelease(1, (weighing(upload(1), 1.0),), None, 0.0))
-    assert [one.task for one in record.uploads] == [3, 1, 2, 0]
-    assert [one.task for one in record.newest] == [0]
-    assert record.upload(9) is None
-
-
 BARE = Release("laplace", math.inf, math.inf, 0, math.inf)
 ODD = (
     Upload(0, -1, Contribution(-1, 1), BARE, None, None, True, 0.0, copy_of=2, computed_from=(2, 1)),

@@ -2,11 +2,11 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,25 +62,18 @@ def test_all_links_lead_somewhere_and_nothing_is_loaded_from_elsewhere(site: Pat
     assert broken == []
 
 
-def test_pages_open_and_search_from_disk_without_a_network(site: Path) -> None:
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if program is None:
-        pytest.skip("no Chromium is installed: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
+def test_pages_open_and_search_from_disk_without_a_network(site: Path, chromium: Any) -> None:
     asked: list[str] = []
     faults: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        page = browser.new_page(color_scheme="dark")
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.goto((site / "components" / "defence.rule" / "krum.html").as_uri())
-        assert page.locator("h2").all_inner_texts()[1].startswith("What is logged")
-        page.keyboard.press("/")
-        page.locator("input.md-search__input").press_sequentially("staleness")
-        page.locator(".md-search-result__meta", has_text="matching documents").wait_for()
-        page.locator(".md-search-result__item a").first.wait_for()
-        browser.close()
+    page = chromium.new_page(color_scheme="dark")
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.goto((site / "components" / "defence.rule" / "krum.html").as_uri())
+    assert page.locator("h2").all_inner_texts()[1].startswith("What is logged")
+    page.keyboard.press("/")
+    page.locator("input.md-search__input").press_sequentially("staleness")
+    page.locator(".md-search-result__meta", has_text="matching documents").wait_for()
+    page.locator(".md-search-result__item a").first.wait_for()
+    page.close()
     assert faults == []
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []

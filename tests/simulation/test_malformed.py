@@ -11,19 +11,7 @@ from asyncfl.trace import Kind
 from asyncfl.trace.query import select
 
 FEDASYNC = {"kind": "fedasync", "rounds": 6, "in_flight": 3}
-FEW = {"kind": "buffered", "rounds": 6, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}}
 STRUCK = {"strikes": {"threshold": 1}}
-
-
-@pytest.mark.parametrize("kind", ["non_finite", "wrong_length"])
-@pytest.mark.parametrize("protocol", [FEDASYNC, FEW], ids=["fedasync", "buffered"])
-def test_buffers_of_attackers_alone_do_not_end_a_run(scenario: Scenario, protocol: dict[str, Any], kind: str) -> None:
-    threats = {"attack": {"kind": kind}, "attackers": 0.4}
-    run = simulate_seed(scenario.override({"protocol": protocol, "threats": threats}), 0)
-    assert run.stopped == "all versions published"
-    assert run.fates["rejected"] > 0
-    assert run.fates["aggregated"] == sum(row["participants"] for row in run.rounds)
-    assert not any(row["diverged"] for row in run.rounds)
 
 
 @pytest.mark.parametrize("protocol", [FEDASYNC, {"kind": "sync", "rounds": 3}], ids=["fedasync", "sync"])
