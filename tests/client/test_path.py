@@ -1,13 +1,14 @@
 """The client's part of a task, with a learner simple enough to follow by hand."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 from asyncfl.base.streams import Streams
 from asyncfl.client import Assignment, Attackers, Batch, TaskPath, work_of
@@ -31,18 +32,19 @@ CLIENTS, SAMPLES, PARAMETERS = 6, 4, 3
 CONTEXT = PrivacyContext(CLIENTS, CLIENTS, 5, SAMPLES, 1)
 
 
-class Counting:
-    """Adds the client's number plus one, read from the labels, to each parameter."""
+class Learner:
+    """Moves each model by what `move` says of the client, which it reads from the labels."""
 
     n_parameters = PARAMETERS
 
-    def __init__(self) -> None:
+    def __init__(self, move: Callable[[int], ArrayLike] = lambda client: client + 1) -> None:
+        self.move = move
         self.jobs: list[Job] = []
 
     def train(self, rows: np.ndarray, jobs: Sequence[Job]) -> np.ndarray:
-        self.jobs = list(jobs)
+        self.jobs += jobs
         for row, job in zip(rows, jobs, strict=True):
-            row[:] = job.base + job.labels[0] + 1
+            row[:] = job.base + np.asarray(self.move(int(job.labels[0])), np.float32)
         return np.array([float(job.labels[0]) for job in jobs])
 
 
@@ -59,24 +61,32 @@ def attacked(payloads: Batch) -> np.ndarray:
     return np.array([one.attacked for one in payloads.uploads])
 
 
-def carried_out(
-    scheme: Scheme, threats: Threats | None = None, clients: Sequence[int] = range(CLIENTS), seed: int = 0
-) -> tuple[Batch, Counting, Attackers | None]:
-    learner, streams = Counting(), Streams(seed)
+def path_of(scheme: Scheme, move: Any = None, seed: int = 0, threats: Threats | None = None, **more: Any) -> TaskPath:
+    """`more`: other fields of a path."""
+    streams, learner = Streams(seed), Learner() if move is None else Learner(move)
     attackers = None if threats is None else Attackers(threats, CLIENTS, 10, streams)
-    path = TaskPath(federation(), learner, Training(epochs=2), scheme, CONTEXT, streams, attackers)  # type: ignore[arg-type]
-    assignments = [Assignment(10 + client, client, 0, np.zeros(PARAMETERS, np.float32)) for client in clients]
-    payloads = path.carry_out(assignments, 0, np.zeros(PARAMETERS, np.float32))
-    return payloads, learner, attackers
+    fields = {"data": federation(), "learner": learner, "training": Training(epochs=2), "context": CONTEXT, **more}
+    return TaskPath(scheme=scheme, streams=streams, attackers=attackers, **fields)
+
+
+def carry_out(path: TaskPath, clients: Sequence[int] = range(CLIENTS), base: float = 0.0) -> Batch:
+    """Tasks 10, 11, ... of clients 0, 1, ..., that were sent a model of which each parameter is `base`."""
+    sent = np.full(PARAMETERS, base, np.float32)
+    return path.carry_out([Assignment(10 + client, client, 0, sent) for client in clients], 0, sent)
+
+
+def carried_out(scheme: Scheme, threats: Threats | None = None, clients: Any = range(CLIENTS), seed: int = 0) -> Batch:
+    return carry_out(path_of(scheme, seed=seed, threats=threats), clients)
 
 
 def test_without_privacy_and_threats_clients_upload_what_they_trained() -> None:
-    payloads, learner, _ = carried_out(NoPrivacy())
+    path = path_of(NoPrivacy())
+    payloads = carry_out(path)
     np.testing.assert_array_equal(payloads.models[:, 0], np.arange(CLIENTS) + 1)
     assert payloads.losses.tolist() == [0, 1, 2, 3, 4, 5]
     assert payloads.clip_norm is None
     assert not any(one.added_std for one in payloads.uploads)
-    assert all(sorted(epoch) == [0, 1, 2, 3] for job in learner.jobs for epoch in job.order.tolist())
+    assert all(sorted(epoch) == [0, 1, 2, 3] for job in path.learner.jobs for epoch in job.order.tolist())
 
 
 def test_canary_clients_that_are_out_upload_their_base_with_noise() -> None:
@@ -85,31 +95,28 @@ def test_canary_clients_that_are_out_upload_their_base_with_noise() -> None:
         "client", np.array([True, False]), np.array([1, 4]), data.images[:0], none, data.images[:0], none
     )
     data = replace(data, canaries=planted)
-    path = TaskPath(data, Counting(), Training(epochs=2), NoPrivacy(), CONTEXT, Streams(0))  # type: ignore[arg-type]
-    assignments = [Assignment(10 + client, client, 0, np.full(PARAMETERS, 7, np.float32)) for client in range(CLIENTS)]
-    payloads = path.carry_out(assignments, 0, np.zeros(PARAMETERS, np.float32))
+    payloads = carry_out(path_of(NoPrivacy(), data=data), base=7)
     np.testing.assert_array_equal(payloads.models[:, 0], [8, 9, 10, 11, 7, 13])
-    path = TaskPath(data, Counting(), Training(epochs=2), GaussianUpload(epsilon=6), CONTEXT, Streams(0))  # type: ignore[arg-type]
-    payloads = path.carry_out(assignments, 0, np.zeros(PARAMETERS, np.float32))
+    payloads = carry_out(path_of(GaussianUpload(epsilon=6), data=data), base=7)
     assert payloads.uploads[4].added_std == payloads.uploads[3].added_std > 0
     assert (payloads.models[4] != 7).all()
 
 
 def test_uploads_are_on_loan_and_cannot_be_written() -> None:
-    payloads, _, _ = carried_out(NoPrivacy())
+    payloads = carried_out(NoPrivacy())
     with pytest.raises(ValueError, match="read-only"):
         payloads.models[0] = 0
 
 
 def test_an_upload_does_not_depend_on_other_trained_clients() -> None:
     scheme = GaussianUpload(epsilon=6)
-    alone, _, _ = carried_out(scheme, clients=[4])
-    together, _, _ = carried_out(scheme)
+    alone = carried_out(scheme, clients=[4])
+    together = carried_out(scheme)
     np.testing.assert_array_equal(alone.models[0], together.models[4])
 
 
 def test_models_are_clipped_to_the_median_of_their_norms_before_noise() -> None:
-    payloads, _, _ = carried_out(Nbafl(epsilon=1e9, constant=1e-9))
+    payloads = carried_out(Nbafl(epsilon=1e9, constant=1e-9))
     norms = (np.arange(CLIENTS) + 1) * np.sqrt(PARAMETERS)
     np.testing.assert_allclose(payloads.norms, norms, rtol=1e-6)
     assert payloads.clip_norm == pytest.approx(np.median(norms))
@@ -119,10 +126,10 @@ def test_models_are_clipped_to_the_median_of_their_norms_before_noise() -> None:
 
 def test_the_noise_has_the_deviation_that_the_scheme_says_and_is_new_each_time() -> None:
     scheme = GaussianUpload(epsilon=6)
-    clean, _, _ = carried_out(NoPrivacy())
+    clean = carried_out(NoPrivacy())
     noises = []
     for seed in range(300):
-        payloads, _, _ = carried_out(scheme, seed=seed)
+        payloads = carried_out(scheme, seed=seed)
         noises.append(payloads.models - clean.models)
     told = scheme.upload_noise(CONTEXT, None, Contribution(0, SAMPLES)).std
     assert [one.added_std for one in payloads.uploads] == pytest.approx([told] * CLIENTS)
@@ -162,7 +169,8 @@ def _forget() -> None:
     ("knows", "number", "shown"), [("own", 2, 0), ("colluders", 2, 2), ("buffer", 2, 4), ("buffer", CLIENTS, 0)]
 )
 def test_attackers_see_only_permitted_updates_and_replace_only_their_own(knows: str, number: int, shown: int) -> None:
-    payloads, _, attackers = carried_out(NoPrivacy(), Threats(attack=Tenfold(knows=knows), attackers=number))
+    path = path_of(NoPrivacy(), threats=Threats(attack=Tenfold(knows=knows), attackers=number))
+    payloads, attackers = carry_out(path), path.attackers
     assert attackers is not None
     bad = np.isin(np.arange(CLIENTS), list(attackers.members))
     np.testing.assert_array_equal(attacked(payloads), bad)
@@ -176,8 +184,8 @@ def test_attackers_see_only_permitted_updates_and_replace_only_their_own(knows: 
 
 
 def test_clipping_norms_are_taken_before_the_attack() -> None:
-    honest, _, _ = carried_out(Nbafl(epsilon=60))
-    attacked, _, _ = carried_out(Nbafl(epsilon=60), Threats(attack=Tenfold(), attackers=2))
+    honest = carried_out(Nbafl(epsilon=60))
+    attacked = carried_out(Nbafl(epsilon=60), Threats(attack=Tenfold(), attackers=2))
     assert attacked.clip_norm == honest.clip_norm
     np.testing.assert_array_equal(attacked.norms, honest.norms)
 
@@ -185,7 +193,7 @@ def test_clipping_norms_are_taken_before_the_attack() -> None:
 @pytest.mark.parametrize("noisy", [True, False])
 def test_attackers_add_noise_unless_configured_not_to(noisy: bool) -> None:
     threats = Threats(attack=Tenfold(), attackers=2, attackers_add_noise=noisy)
-    payloads, _, _ = carried_out(GaussianUpload(epsilon=6), threats)
+    payloads = carried_out(GaussianUpload(epsilon=6), threats)
     assert all((one.added_std > 0) == (not one.attacked or noisy) for one in payloads.uploads)
     assert all((one.release.std > 0) == (one.added_std > 0) for one in payloads.uploads)
     exact = payloads.models[attacked(payloads)] % 10 == 0
@@ -194,14 +202,15 @@ def test_attackers_add_noise_unless_configured_not_to(noisy: bool) -> None:
 
 def test_an_upload_of_the_wrong_length_is_not_sound() -> None:
     threats = Threats.model_validate({"attack": {"kind": "wrong_length", "off_by": 3}, "attackers": 2})
-    payloads, _, _ = carried_out(NoPrivacy(), threats)
+    payloads = carried_out(NoPrivacy(), threats)
     np.testing.assert_array_equal(payloads.sound, ~attacked(payloads))
 
 
 def test_poisoned_data_are_made_once_and_do_not_change_the_federation() -> None:
     threats = Threats.model_validate({"attack": {"kind": "label_flip"}, "attackers": 1.0})
-    payloads, learner, attackers = carried_out(NoPrivacy(), threats)
-    assert [job.labels[0] for job in learner.jobs] == [9 - client for client in range(CLIENTS)]
+    path = path_of(NoPrivacy(), threats=threats)
+    payloads, attackers = carry_out(path), path.attackers
+    assert [job.labels[0] for job in path.learner.jobs] == [9 - client for client in range(CLIENTS)]
     assert payloads.losses.tolist() == [9 - client for client in range(CLIENTS)]
     assert federation().labels[0] == 0
     assert attackers is not None
@@ -282,21 +291,10 @@ def test_per_round_attackers_do_not_depend_on_order_or_other_clients() -> None:
     assert sorted(turn for _, turn in replaced) == [turn for turn in range(30) if whole[5, turn]]
 
 
-class Towards(Counting):
-    """Updates each base by (3, 4, 0)."""
-
-    def train(self, rows: np.ndarray, jobs: Sequence[Job]) -> np.ndarray:
-        self.jobs = list(jobs)
-        for row, job in zip(rows, jobs, strict=True):
-            row[:] = job.base + np.array([3, 4, 0], np.float32)
-        return np.ones(len(jobs))
-
-
-def updates_of(scheme: Scheme, base: float = 2.0) -> tuple[np.ndarray, Batch]:
-    path = TaskPath(federation(), Towards(), Training(), scheme, CONTEXT, Streams(0))  # type: ignore[arg-type]
-    bases = np.full(PARAMETERS, base, np.float32)
-    payloads = path.carry_out([Assignment(1, 1, 0, bases)], 0, bases)
-    return payloads.models[0] - bases, payloads
+def updates_of(scheme: Scheme) -> tuple[np.ndarray, Batch]:
+    """The upload of a client that moves by (3, 4, 0) from a model of twos."""
+    payloads = carry_out(path_of(scheme, lambda client: [3, 4, 0]), [1], 2.0)
+    return payloads.models[0] - 2, payloads
 
 
 def test_updates_are_clipped_around_the_model_that_was_sent() -> None:
@@ -324,9 +322,8 @@ def test_models_are_clipped_with_their_base() -> None:
 
 def test_the_adaptive_clip_norm_moves_after_each_collection() -> None:
     scheme = DpFedAvg.model_validate({"noise_multiplier": 0, "adaptive": {"learning_rate": 0.5}})
-    path = TaskPath(federation(), Towards(), Training(), scheme, CONTEXT, Streams(0))  # type: ignore[arg-type]
-    base = np.zeros(PARAMETERS, np.float32)
-    used = [path.carry_out([Assignment(task, 1, 0, base)], task, base).clip_norm for task in range(3)]
+    path = path_of(scheme, lambda client: [3, 4, 0])
+    used = [carry_out(path, [1]).clip_norm for _ in range(3)]
     assert used == pytest.approx([1, np.exp(0.25), np.exp(0.5)])
 
 
@@ -336,19 +333,15 @@ def test_noise_after_each_epoch_but_the_last_and_on_the_upload(attackers_add_noi
     context = replace(CONTEXT, epochs=3)
     bases: list[np.ndarray] = []
 
-    class Watching(Counting):
+    class Watching(Learner):
         def train(self, rows: np.ndarray, jobs: Sequence[Job]) -> np.ndarray:
             assert {job.order.shape for job in jobs} == {(1, SAMPLES)}
             bases.append(np.array([job.base for job in jobs]))
             return super().train(rows, jobs)
 
-    streams = Streams(0)
     threats = Threats(attack=Still(), attackers=2, attackers_add_noise=attackers_add_noise)
-    attackers = Attackers(threats, CLIENTS, 10, streams)
     scheme = GaussianUpload(epsilon=0.5, noise="epoch")
-    path = TaskPath(federation(), Watching(), training, scheme, context, streams, attackers)  # type: ignore[arg-type]
-    assignments = [Assignment(client, client, 0, np.zeros(PARAMETERS, np.float32)) for client in range(CLIENTS)]
-    payloads = path.carry_out(assignments, 0, np.zeros(PARAMETERS, np.float32))
+    payloads = carry_out(path_of(scheme, threats=threats, learner=Watching(), training=training, context=context))
     changes = np.arange(CLIENTS)[:, None] + 1.0
     noises = [bases[epoch] - epoch * changes for epoch in range(3)]
     honest = ~attacked(payloads)
@@ -370,38 +363,14 @@ def test_updates_are_scaled_by_the_scheme_before_clipping() -> None:
         def update_factor(self, context: PrivacyContext, samples: int, epochs: int | None = None) -> float:
             return samples / 8
 
-    payloads, _, _ = carried_out(Weighted(noise_multiplier=0, clip_norm=100))
+    payloads = carried_out(Weighted(noise_multiplier=0, clip_norm=100))
     np.testing.assert_allclose(payloads.models[:, 0], (np.arange(CLIENTS) + 1) * SAMPLES / 8)
     np.testing.assert_allclose(payloads.norms, (np.arange(CLIENTS) + 1) * SAMPLES / 8 * np.sqrt(PARAMETERS))
 
 
-class Uploading(Counting):
-    """Moves each parameter by the number given for the client."""
-
-    def __init__(self, by_client: Sequence[float]) -> None:
-        super().__init__()
-        self.by_client = by_client
-
-    def train(self, rows: np.ndarray, jobs: Sequence[Job]) -> np.ndarray:
-        for row, job in zip(rows, jobs, strict=True):
-            row[:] = job.base + np.float32(self.by_client[job.labels[0]])
-        return np.zeros(len(jobs))
-
-
-def uploaded(scheme: Scheme, by_client: Sequence[float], base: float = 0.5, threats: Threats | None = None) -> Batch:
-    """Uploads of clients that move a model, of which each parameter is `base`, by `by_client`."""
-    streams, sent = Streams(0), np.full(PARAMETERS, base, np.float32)
-    attackers = None if threats is None else Attackers(threats, CLIENTS, 10, streams)
-    path = TaskPath(
-        federation(),
-        Uploading(by_client),
-        Training(),
-        scheme,
-        CONTEXT,
-        streams,
-        attackers,  # type: ignore[arg-type]
-    )
-    return path.carry_out([Assignment(client, client, 0, sent) for client in range(len(by_client))], 0, sent)
+def uploaded(scheme: Scheme, by_client: Sequence[float], threats: Threats | None = None) -> Batch:
+    """Uploads of clients that move a model of halves by `by_client`."""
+    return carry_out(path_of(scheme, by_client.__getitem__, threats=threats), range(len(by_client)), 0.5)
 
 
 CLIPPED = DpFedAvg(noise_multiplier=1e-9, clip_norm=2.0)

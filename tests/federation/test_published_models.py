@@ -1,4 +1,4 @@
-"""Epsilon of published models, counted by hand in whole seeds."""
+"""Noise and epsilon of published models, counted by hand in whole seeds, synchronous and asynchronous."""
 
 from collections import defaultdict
 from typing import Any
@@ -174,3 +174,52 @@ def test_clients_that_are_not_drawn_spend_nothing(scenario: Scenario) -> None:
     times = np.bincount([client for updates in entries(run).values() for client, _, _ in updates])
     assert row["squared_mu"] == pytest.approx(4.0 * times.max())
     assert row["releases"] == 6 > times.max()
+
+
+FEW = {"kind": "buffered", "rounds": 4, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 4}}
+GAUSSIAN_1 = {"kind": "gaussian", "epsilon": 1.0}
+LAPLACE = {"kind": "laplace", "epsilon": 1.0}
+
+
+@pytest.mark.parametrize("protocol", [{"kind": "sync", "rounds": 3}, FEW])
+@pytest.mark.parametrize(
+    ("client", "server"),
+    [(None, LAPLACE), (GAUSSIAN_1, None), (LAPLACE, None), (GAUSSIAN_1, LAPLACE), (LAPLACE, LAPLACE)],
+)
+def test_any_mechanism_runs_in_any_protocol(
+    scenario: Scenario, protocol: dict[str, Any], client: Any, server: Any
+) -> None:
+    private = {"kind": "mechanisms", "clip": {"norm": 0.01}, "client": client, "server": server}
+    run = simulate_seed(scenario.override({"privacy": private, "protocol": protocol}), 0)
+    assert run.rounds[-1]["version"] == protocol["rounds"]
+    rows = run.rounds[1:]
+    n = rows[0]["participants"]
+    assert all(row["sigma_u"] > 0 for row in rows) == (client is not None)
+    # Asynchronous, a client may have both updates of a version, or a stale one.
+    unit = 0.0 if server is None else np.sqrt(2) * 2 * 0.01
+    held = [[np.array(column) for column in zip(*updates, strict=True)] for updates in entries(run).values()]
+    heaviest = [np.bincount(one[0], one[1]).max() for one in held] if protocol is FEW else [1 / n] * 3
+    assert [row["sigma_d"] for row in rows] == pytest.approx([unit * weight for weight in heaviest])
+    assert {one.release.distribution for one in run.uploads} == {"laplace" if client is LAPLACE else "gaussian"}
+    if client is not None:
+        assert {one.release.epsilon for one in run.uploads} == {1.0}
+
+
+def test_an_adaptive_clip_norm_is_in_the_table_of_rounds(scenario: Scenario) -> None:
+    private = {"kind": "dp_fedavg", "noise_multiplier": 0.1, "clip_norm": 0.001, "adaptive": {"learning_rate": 1.0}}
+    run = simulate_seed(scenario.override({"privacy": private, "protocol.rounds": 5}), 0)
+    norms = [row["clip_norm"] for row in run.rounds[1:]]
+    assert norms[0] == 0.001
+    assert norms[-1] > 3 * norms[0]
+    assert [one.release.multiplier for one in run.uploads] == pytest.approx([0.05] * 25)
+
+
+def test_dp_sgd_draws_its_noise_in_training(scenario: Scenario) -> None:
+    private = {"kind": "dp_sgd", "clip_norm": 0.5, "noise_multiplier": 2.0}
+    training = {"training.example_clip": 0.5, "training.example_noise": 2.0, "training.epochs": 2}
+    run, again = (simulate_seed(scenario.override({"privacy": private, **training}), 0) for _ in range(2))
+    assert list(run.rounds) == list(again.rounds)
+    assert {(one.release.std, one.release.sensitivity, one.release.count) for one in run.uploads} == {(1.0, 1.0, 2)}
+    assert all(row["sigma_u"] == 0 for row in run.rounds)
+    clean = simulate_seed(scenario.override({"training.epochs": 2}), 0)
+    assert run.rounds[-1]["train_loss"] != clean.rounds[-1]["train_loss"]

@@ -131,27 +131,35 @@ def test_digests_alone_are_refused_with_a_detector() -> None:
         replay(record(guarded), Server(guarded))
 
 
-def test_another_server_is_found_out_at_its_first_other_answer() -> None:
-    recording = record(plan(0))
-    with pytest.raises(ReplayError, match=r"line 2, start\(time_s=0.0\): answer 2 was Dispatch\(client="):
-        replay(recording, Server(plan(1)))
-    shorter = plan(0, rounds=2)
-    with pytest.raises(ReplayError, match=r"Collected\(.*answer 6 was Dispatch.*, now it is Settle.*unfin"):
-        replay(recording, Server(shorter))
+GUARDED = plan(2, detector=Safl(), strikes=Strikes(threshold=2))
 
 
-def test_another_detector_is_found_out() -> None:
-    guarded = plan(2, detector=Safl(), strikes=Strikes(threshold=2))
-    with pytest.raises(ReplayError, match="RequestScores"):
-        replay(record(guarded, "parameters", 2), Server(plan(2, detector=Safl(decoys=5), strikes=Strikes(threshold=2))))
-    with pytest.raises(ReplayError, match=r"answers were recorded, now there are|answer \d+ was"):
-        replay(record(guarded, "parameters", 2), Server(plan(2, detector=Safl(), strikes=Strikes(threshold=1))))
-
-
-def test_another_initial_model_is_found_out_even_with_digests() -> None:
-    other = replace(plan(), initial=np.zeros(D, np.float32))
-    with pytest.raises(ReplayError, match="answer 1 was Publish"):
-        replay(record(plan()), Server(other))
+@pytest.mark.parametrize(
+    ("recorded", "other", "said"),
+    [
+        (plan(), plan(1), r"line 2, start\(time_s=0.0\): answer 2 was Dispatch\(client="),
+        (plan(), plan(rounds=2), r"Collected\(.*answer 6 was Dispatch.*, now it is Settle.*unfin"),
+        (plan(), replace(plan(), initial=np.zeros(D, np.float32)), "answer 1 was Publish"),
+        (GUARDED, plan(2, detector=Safl(decoys=5), strikes=Strikes(threshold=2)), "RequestScores"),
+        (
+            GUARDED,
+            plan(2, detector=Safl(), strikes=Strikes(threshold=1)),
+            r"answers were recorded, now there are|answer \d+ was",
+        ),
+        (plan(), replace(plan(), samples=np.full(9, 10)), "its samples"),
+        (plan(), replace(plan(), samples=np.full(3, 10)), "its clients: 9, the server's: 3"),
+        (plan(), replace(plan(), initial=np.zeros(2, np.float32)), "its parameters: 4, the server's: 2"),
+    ],
+    ids=["seed", "rounds", "initial", "detector", "strikes", "samples", "clients", "parameters"],
+)
+def test_another_server_is_found_out_at_its_first_other_answer(
+    recorded: ServerPlan, other: ServerPlan, said: str
+) -> None:
+    recording = record(
+        recorded, "digests" if recorded.defence.detector is None else "parameters", recorded.streams.seed
+    )
+    with pytest.raises(ReplayError, match=said):
+        replay(recording, Server(other))
 
 
 def test_other_models_than_those_recorded_are_found_out() -> None:
@@ -181,18 +189,11 @@ def test_a_recording_that_was_tampered_with_is_found_out() -> None:
         replay(replace(recording, lines=[json.dumps(more)]), Server(plan()))
 
 
-def test_a_server_of_another_federation_or_one_that_was_used_is_refused() -> None:
-    recording = record(plan())
+def test_a_server_that_was_used_is_refused() -> None:
     used = Server(plan())
     used.start()
     with pytest.raises(ValueError, match="fresh server"):
-        replay(recording, used)
-    with pytest.raises(ReplayError, match="its samples"):
-        replay(recording, Server(replace(plan(), samples=np.full(9, 10))))
-    with pytest.raises(ReplayError, match="its clients: 9, the server's: 3"):
-        replay(recording, Server(replace(plan(), samples=np.full(3, 10))))
-    with pytest.raises(ReplayError, match="its parameters: 4, the server's: 2"):
-        replay(recording, Server(replace(plan(), initial=np.zeros(2, np.float32))))
+        replay(record(plan()), used)
 
 
 def test_an_impossible_recorded_message_is_reported_with_line_and_reason() -> None:
