@@ -1,6 +1,6 @@
 """A task at its client: from the received model to the uploaded update, in stages."""
 
-from asyncfl.client.attack import Attackers
+from asyncfl.client.attackers import Attackers
 from asyncfl.client.batch import Assignment, Batch, TaskObserver, work_of
 from asyncfl.client.path import TaskPath
 

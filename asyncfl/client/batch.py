@@ -16,7 +16,7 @@ from asyncfl.privacy.release import Release, Upload
 
 if TYPE_CHECKING:
     from asyncfl.base.streams import Streams
-    from asyncfl.client.attack import Attackers
+    from asyncfl.client.attackers import Attackers
     from asyncfl.client.compression import Compression
     from asyncfl.data import FederatedData
 

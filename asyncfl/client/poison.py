@@ -14,7 +14,9 @@ class Poison(Stage):
     def run(self, batch: Batch) -> None:
         attackers = self.facts.attackers
         if attackers is not None:
-            batch.attacked[:] = attackers.attacking(batch.assignments)
+            batch.attacked[:] = [
+                attackers.attacks(one.task, one.client, one.base_version, one.turn) for one in batch.assignments
+            ]
         batch.jobs = [self.job(one, bool(bad)) for one, bad in zip(batch.assignments, batch.attacked, strict=True)]
 
     def job(self, assignment: Assignment, attacked: bool = False) -> Job:
