@@ -1,4 +1,4 @@
-"""Faults during a run: every task still has one fate, or the exception is raised."""
+"""Faults during a run: every task still has one fate, the run ends with its reason, or the exception is raised."""
 
 import math
 from collections import Counter
@@ -11,7 +11,8 @@ import pytest
 from asyncfl.base.messages import Publish
 from asyncfl.defences import Safl, Strikes
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import simulate_seed
+from asyncfl.server import machine
+from asyncfl.simulation import simulate_clock, simulate_seed
 from asyncfl.simulation.driver import Driver
 from asyncfl.trace.tasks import tasks_of
 
@@ -186,3 +187,41 @@ def test_the_bytes_of_a_message_that_breaks_off_are_those_that_had_left(federati
                 assert row["bytes"] == 4 * math.floor((row["time_s"] - began[row["task"]]) / 0.5 + 1e-9)
                 broken += row["bytes"]
     assert broken > 0
+
+
+HARDLY = {"kind": "alternating", "on_s": 1e-6, "off_s": 1e12}
+LOSSY = {"kind": "independent", "probability": 1 - 1e-9}
+
+
+@pytest.mark.parametrize("protocol", [{"kind": "sync", "rounds": 3}, CONSTANT], ids=["sync", "buffered"])
+@pytest.mark.parametrize(
+    ("changes", "fate"),
+    [
+        ({"world.availability": HARDLY}, "timed_out"),
+        ({"world.dropout": 1 - 1e-9}, "dropped_out"),
+        ({"world.uplink.loss": LOSSY}, "lost_up"),
+        ({"world.downlink.loss": LOSSY}, "lost_down"),
+        ({"world.availability": HARDLY, "world.failure_detection": {"kind": "instant"}}, "dropped_out"),
+    ],
+    ids=["offline", "dropout", "uplink", "downlink", "instant"],
+)
+def test_a_run_to_which_nothing_comes_back_ends_with_its_reason(
+    scenario: Scenario, protocol: dict[str, Any], changes: dict[str, Any], fate: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "LEAST_TASKS", 30)
+    monkeypatch.setattr(machine, "TASKS_PER_CLIENT", 7)
+    run = simulate_clock(scenario.override({"protocol": protocol, **changes}), 0)
+    assert run.stopped == f"no update reached the server in the last 35 tasks (35 {fate})"
+    assert [row["version"] for row in run.rounds] == [0]
+    assert run.events["kind"].to_pylist()[-1] == "stopped"
+    assert run.fates[fate] == 35
+    assert sum(run.fates.values()) == run.fates[fate] + run.fates["unfinished"]
+
+
+def test_a_run_without_progress_ends_at_its_time_limit(scenario: Scenario) -> None:
+    hardly = {"kind": "alternating", "on_s": 1e-6, "off_s": 100.0}
+    never = scenario.override({"world.availability": hardly, "protocol.time_limit_s": 1000.0})
+    run = simulate_clock(never, 0)
+    assert run.stopped == "time limit reached"
+    assert run.rounds[-1]["version"] == 0
+    assert sum(run.fates.values()) == run.fates["timed_out"] + run.fates["unfinished"]

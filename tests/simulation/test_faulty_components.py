@@ -1,9 +1,11 @@
-"""Components of a user's own that return invalid values: the message names them."""
+"""Components of a user's own that raise an exception or return invalid values: the message names them."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from asyncfl.base.errors import ComponentError
 from asyncfl.base.messages import Vector
@@ -137,3 +139,34 @@ def test_updates_of_weight_zero_leave_the_model_unchanged(scenario: Scenario, di
     run = simulate_seed(scenario.override({"protocol": protocol}), 0)
     assert run.stopped == "all versions published"
     assert run.rounds[1]["train_loss"] == run.rounds[0]["train_loss"]
+
+
+FAILING_RULE = """
+from asyncfl.defences import Rule
+
+
+class Failing(Rule):
+    kind: str
+    version: int = 1
+
+    def aggregate(self, updates, weights):
+        raise {error}("in my rule")
+"""
+
+ERRORS = ("StopIteration", "StopAsyncIteration", "GeneratorExit", "BrokenPipeError", "EOFError", "KeyError")
+
+
+@pytest.mark.parametrize("command", [("run",), ("live", "here", "--virtual")], ids=["simulated", "live"])
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.usefixtures("no_own_module_stays")
+def test_an_exception_that_python_or_the_shell_use_for_control_flow_is_not_taken_for_that(
+    program: Any, tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str, command: tuple[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my_failing.py").write_text(FAILING_RULE.format(error=error))
+    Path("scenario.yaml").write_text(yaml.safe_dump({**tiny, "defence": {"rule": {"kind": "my_failing:Failing"}}}))
+    status, _, message = program(*command, "scenario.yaml", "--out", "out", "--quiet")
+    assert status == 1
+    assert "my_failing:Failing.aggregate failed: " in message
+    assert f"line 10: {error}: " in message
+    assert not Path("out", "summary.json").exists()

@@ -1,30 +1,33 @@
-"""Tasks on the clock: their phases, and clients that go offline."""
+"""Whole seeds on the clock: phases of tasks, order of events, and clients that go offline."""
 
+import math
 from collections import Counter
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from asyncfl.base.streams import Streams
 from asyncfl.federation import SeedRun
 from asyncfl.scenario import Scenario
-from asyncfl.server import Sync
+from asyncfl.server import Server, Sync
 from asyncfl.server.dispatch import OpenDeadline
-from asyncfl.simulation import simulate_clock
+from asyncfl.simulation import simulate_clock, simulate_seed
+from asyncfl.simulation.clock import Clock, Steps
 from asyncfl.simulation.driver import Driver
+from asyncfl.testing import server
+from asyncfl.trace import Recorder
 from asyncfl.trace.query import select
 from asyncfl.trace.tasks import FATES, tasks_of
+from asyncfl.world import World
 
 AWAY = {
     "kind": "alternating",
     "on_s": {"kind": "exponential", "mean": 0.4},
     "off_s": {"kind": "exponential", "mean": 0.2},
 }
-
-
-def kinds(run: SeedRun) -> list[str]:
-    return run.events["kind"].to_pylist()
 
 
 def test_a_task_is_downloaded_trained_and_uploaded(scenario: Scenario) -> None:
@@ -49,7 +52,7 @@ def test_a_task_is_downloaded_trained_and_uploaded(scenario: Scenario) -> None:
 def test_a_client_that_cannot_be_reached_is_given_no_task(scenario: Scenario) -> None:
     changes = {"protocol": {"kind": "buffered", "rounds": 20, "buffer": 2, "dispatch": {"kind": "continuous"}}}
     run = simulate_clock(scenario.override({**changes, "world.availability": AWAY}), 0)
-    assert sum(run.fates.values()) == kinds(run).count("dispatched")
+    assert sum(run.fates.values()) == run.events["kind"].to_pylist().count("dispatched")
     unreached = [row for row in run.events.to_pylist() if row["kind"] == "went_offline" and row["task"] == -1]
     assert unreached, "every client was online when asked"
 
@@ -179,3 +182,112 @@ def test_a_client_that_goes_offline_in_training_has_sent_nothing(scenario: Scena
             gone += 1
         last[row["task"]] = row["kind"]
     assert gone
+
+
+def test_a_synchronous_seed_trains_all_clients_each_round(scenario: Scenario) -> None:
+    run = simulate_seed(scenario, 0)
+    assert run.stopped == "all versions published"
+    assert [row["version"] for row in run.rounds] == [0, 1, 2, 3]
+    assert [row["participants"] for row in run.rounds] == [0, 5, 5, 5]
+    assert run.rounds[-1]["train_loss"] < run.rounds[0]["train_loss"]
+    assert run.fates["aggregated"] == sum(run.fates.values()) == 15
+    assert (run.trained, run.used) == (15, 15)
+
+
+def test_time_is_the_slowest_client_of_each_round(scenario: Scenario) -> None:
+    links = {"downlink": {"latency_s": 0.25}, "uplink": {"latency_s": 0.5}}
+    world = {"device": {"kind": "fixed", "s_per_sample": 0.01}, **links}
+    run = simulate_seed(scenario.override({"world": world}), 0)
+    # 20 samples of 10 ms, and both latencies: links have no limit but those.
+    assert [row["time_s"] for row in run.rounds] == pytest.approx([0.0, 0.95, 1.9, 2.85])
+
+
+def test_the_clock_alone_has_the_same_events_as_the_training(scenario: Scenario) -> None:
+    lossy = scenario.override(
+        {
+            "world.uplink.loss": {"kind": "independent", "probability": 0.3},
+            "world.uplink.retransmissions": 1,
+            "world.tap": {"uplink": True, "downlink": True, "packet_loss": 0.1},
+        }
+    )
+    trained, timed = simulate_seed(lossy, 0), simulate_clock(lossy, 0)
+    assert trained.events.to_pandas().equals(timed.events.to_pandas())
+    assert trained.traffic == timed.traffic
+    assert timed.trained == 0
+
+
+def test_nbafl_clips_to_the_median_and_both_sides_add_their_noise(scenario: Scenario) -> None:
+    private = scenario.override(
+        {"protocol.rounds": 4, "privacy": {"kind": "nbafl", "epsilon": 60, "exposures": 1, "constant": 1.25}}
+    )
+    run = simulate_seed(private, 0)
+    row = run.rounds[1]
+    c = 1.25 * np.sqrt(2 * np.log(1.25 / 0.01))
+    assert row["sigma_u"] == pytest.approx(c * 2 * row["clip_norm"] / (20 * 60))
+    # T = 4 rounds are more than L sqrt(N) = 2.24 uploads' worth of noise.
+    assert row["sigma_d"] == pytest.approx(2 * c * row["clip_norm"] * np.sqrt(16 - 5) / (20 * 5 * 60))
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        {"kind": "buffered", "rounds": 5, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}},
+        {"kind": "fedasync", "rounds": 5, "in_flight": 3},
+        {"kind": "fedbuff", "rounds": 5, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}},
+    ],
+)
+def test_asynchronous_protocols_learn_from_stale_updates(scenario: Scenario, protocol: dict[str, Any]) -> None:
+    run = simulate_seed(scenario.override({"protocol": protocol}), 0)
+    assert run.rounds[-1]["version"] == 5
+    assert run.rounds[-1]["train_loss"] < run.rounds[0]["train_loss"]
+    assert max(row["staleness_max"] for row in run.rounds) > 0
+    assert run.trained == run.used == run.fates["aggregated"]
+
+
+@pytest.fixture
+def machine() -> Server:
+    return server()
+
+
+def clock_of(machine: Server, **world: Any) -> Clock:
+    return Clock(machine, World.model_validate(world).start(2, Streams(0)), Recorder(0), lambda message: None)
+
+
+def test_events_of_one_time_happen_in_the_order_of_their_scheduling(machine: Server) -> None:
+    clock, happened = clock_of(machine), list[str]()
+    for name, delay_s in (("b", 2.0), ("a", 1.0), ("c", 2.0)):
+        clock.later(delay_s, lambda name=name: happened.append(f"{name} at {clock.now:g}"))
+    clock.env.run()
+    assert happened == ["a at 1", "b at 2", "c at 2"]
+
+
+def test_a_client_stays_as_long_as_asked_or_until_it_goes_offline(machine: Server) -> None:
+    clock, stayed = clock_of(machine, availability={"kind": "alternating", "on_s": 5.0, "off_s": 1.0}), list[Any]()
+    leaves_s = clock.world.next_change(0, 0.0)
+    assert 0 < leaves_s < math.inf
+
+    def steps(duration_s: float) -> Steps:
+        stayed.append(((yield from clock.stays(0, duration_s)), clock.now))
+
+    for duration_s in (leaves_s / 2, leaves_s, leaves_s * 1.01):
+        clock.start(steps(duration_s))
+    clock.env.run()
+    assert stayed == [(True, leaves_s / 2), (True, leaves_s), (False, leaves_s)]
+
+
+def test_a_wait_ends_at_its_time_despite_rounding(machine: Server) -> None:
+    """0.61 + (1.82 - 0.61) is less than 1.82: by the sum the client would not have gone offline yet."""
+    clock, stayed = clock_of(machine), list[Any]()
+    assert 0.61 + (1.82 - 0.61) < 1.82
+    change = SimpleNamespace(next_change=lambda client, time_s: 1.82 if time_s < 1.82 else 3.0)
+    clock.world = SimpleNamespace(presence=change)  # type: ignore[assignment]
+
+    def steps() -> Steps:
+        yield clock.env.timeout(0.61)
+        stayed.append((yield from clock.stays(0, 5.0)))
+        stayed.append(clock.world.presence.next_change(0, clock.now))
+
+    clock.start(steps())
+    clock.env.run()
+    assert stayed == [False, 3.0]
+    assert clock.now == pytest.approx(1.82, rel=1e-15)
