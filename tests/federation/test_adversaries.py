@@ -338,10 +338,7 @@ def test_curious_clients_know_their_uploads_and_received_models(scenario: Scenar
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"compression": {"kind": "top_k", "share": 0.1}},
-        {"defence": {"rule": {"kind": "krum"}}, "data.clients": 6},
-    ],
+    [{"compression": {"kind": "top_k", "share": 0.1}}, {"defence": {"rule": {"kind": "krum"}}, "data.clients": 6}],
     ids=["compressed", "krum"],
 )
 def test_a_claim_is_undecided_if_epsilon_has_no_known_bound(scenario: Scenario, changes: dict[str, Any]) -> None:

@@ -71,11 +71,7 @@ def test_a_task_is_given_up_at_a_constant_rate_in_any_phase() -> None:
     given_up = [one for one in ends if one[-1].fails is Fate.DROPPED_OUT]
     before_training = np.mean([len(one) == 1 for one in ends])
     assert before_training == pytest.approx(1 - math.exp(-rate * 4.5), abs=0.03)
-    assert {one[-1].begins for one in given_up} == {
-        Kind.DOWNLOAD_STARTED,
-        Kind.TRAINING_STARTED,
-        Kind.UPLOAD_STARTED,
-    }
+    assert {one[-1].begins for one in given_up} == {Kind.DOWNLOAD_STARTED, Kind.TRAINING_STARTED, Kind.UPLOAD_STARTED}
     assert {one[-1].ends for one in given_up} == {Kind.DROPPED_OUT}
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from asyncfl.federation import release_store, round_recorder
-from asyncfl.federation import release_store as records
 from asyncfl.federation.release_store import ReleaseStore
 from asyncfl.federation.round_recorder import RoundRows
 from asyncfl.federation.run_tables import clients_table, rounds_table, seed_summary
@@ -45,17 +44,18 @@ def told(record: ReleaseStore) -> tuple[list[Upload], dict[int, ModelRelease]]:
 
 @pytest.mark.parametrize("put_away_at", [1, 3, 1000])
 def test_releases_on_disk_are_read_back_unchanged(monkeypatch: pytest.MonkeyPatch, put_away_at: int) -> None:
-    monkeypatch.setattr(records, "PUT_AWAY_AT", put_away_at)
+    monkeypatch.setattr(release_store, "PUT_AWAY_AT", put_away_at)
     record, uploads, models = ReleaseStore(), dict[int, Upload](), dict[int, ModelRelease]()
     for version in range(1, 6):
         made = [dataclasses.replace(one, task=5 * version + one.task) for one in ODD]
         lost = upload(5 * version + 4)
         record.dropped(lost)
         record.collected(made)
+        uploads |= {one.task: one for one in (lost, *made)}
+        assert told(record) == (list(uploads.values()), models), "what is still to be published changes nothing"
         model = ModelRelease(version, (weighing(made[3], 0.25), weighing(made[1], 0.0)), [None, 0.5][version % 2], 0.1)
         record.published(model)
         assert record.model(version) == model
-        uploads |= {one.task: one for one in (lost, *made)}
         uploads |= {one.task: one for one in model.uploads}
         models[version] = model
         assert told(record) == (list(uploads.values()), models)
@@ -69,7 +69,7 @@ def test_releases_on_disk_are_read_back_unchanged(monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_upload_that_is_settled_enters_no_other_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "PUT_AWAY_AT", 1)
+    monkeypatch.setattr(release_store, "PUT_AWAY_AT", 1)
     record = ReleaseStore()
     for version in range(3):
         record.collected([upload(version)])
@@ -81,7 +81,7 @@ def test_an_upload_that_is_settled_enters_no_other_model(monkeypatch: pytest.Mon
 
 
 def test_memory_grows_by_a_few_bytes_for_each_upload(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "PUT_AWAY_AT", 500)
+    monkeypatch.setattr(release_store, "PUT_AWAY_AT", 500)
     record, n = ReleaseStore(), 4000
 
     def publish(first: int) -> None:

@@ -90,10 +90,7 @@ def _alarm() -> Iterator[None]:
     def ring(*_: object) -> None:
         raise HangError(f"longer than {LONGEST_S} s")
 
-    limits = [
-        (signal.SIGPROF, signal.ITIMER_PROF, LONGEST_S),
-        (signal.SIGALRM, signal.ITIMER_REAL, LONGEST_ASLEEP_S),
-    ]
+    limits = [(signal.SIGPROF, signal.ITIMER_PROF, LONGEST_S), (signal.SIGALRM, signal.ITIMER_REAL, LONGEST_ASLEEP_S)]
     before = [(number, signal.signal(number, ring)) for number, _, _ in limits]
     for _, timer, seconds in limits:
         signal.setitimer(timer, seconds)

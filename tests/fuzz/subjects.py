@@ -68,12 +68,7 @@ def options(rng: random.Random, folder: Path) -> Case:
     return Case(change, command_lines.calling(words, folder), False, " ".join(words))
 
 
-SUBJECTS: dict[str, Subject] = {
-    "scenarios": scenarios,
-    "runs": runs,
-    "experiments": experiments,
-    "options": options,
-}
+SUBJECTS: dict[str, Subject] = {"scenarios": scenarios, "runs": runs, "experiments": experiments, "options": options}
 
 
 def survives(scenario: Scenario) -> None:

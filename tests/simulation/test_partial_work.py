@@ -28,6 +28,11 @@ DESCRIPTION: dict[str, Any] = {
 }
 """An epoch takes 1, 1.5, 4 and 5 s, and there are 4 s: for all 4, for 2, for 1 (that just ends), for none."""
 DONE = {0: None, 1: 2, 2: 1}
+DP_SGD = {
+    "privacy": {"kind": "dp_sgd", "clip_norm": 1.0, "noise_multiplier": 2.0},
+    "training.example_clip": 1.0,
+    "training.example_noise": 2.0,
+}
 
 
 def scenario(**changes: Any) -> Scenario:
@@ -105,12 +110,7 @@ def test_weights_of_partial_updates_by_hand(protocol: str, partial: str, weights
 
 
 def test_the_ledger_counts_the_epochs_that_were_done() -> None:
-    private = {
-        "privacy": {"kind": "dp_sgd", "clip_norm": 1.0, "noise_multiplier": 2.0},
-        "training.example_clip": 1.0,
-        "training.example_noise": 2.0,
-    }
-    run = simulate_seed(scenario(**private), 0)
+    run = simulate_seed(scenario(**DP_SGD), 0)
     assert {client: one.release.count for client, one in uploads(run).items()} == {0: 4, 1: 2, 2: 1}
     rows = SeedLedger(run).ledger.to_pylist()
     held = {row["client"]: row for row in rows if row["adversary"] == "server" and row["client"] >= 0}
@@ -122,9 +122,7 @@ def test_the_ledger_counts_the_epochs_that_were_done() -> None:
 def test_unused_partial_updates_count_for_privacy() -> None:
     """The server waits for two of three updates; it also holds the late one, which is never trained."""
     private = {
-        "privacy": {"kind": "dp_sgd", "clip_norm": 1.0, "noise_multiplier": 2.0},
-        "training.example_clip": 1.0,
-        "training.example_noise": 2.0,
+        **DP_SGD,
         "protocol": {"kind": "sync", "rounds": 2, "open": {"kind": "quorum", "share": 0.5}},
         "world.uplink.latency_s": {"kind": "listed", "values": [0.0, 0.1, 0.2, 0.3]},
     }
@@ -138,19 +136,8 @@ def test_unused_partial_updates_count_for_privacy() -> None:
 
 def test_a_budget_is_spent_by_the_epochs_that_were_done() -> None:
     """The budget allows one whole task of client 0, and more tasks of clients that do fewer epochs."""
-    private = {
-        "privacy": {
-            "kind": "dp_sgd",
-            "clip_norm": 1.0,
-            "noise_multiplier": 2.0,
-            "stop_at": {"epsilon": 30.0, "accountant": "rdp"},
-        },
-        "training.example_clip": 1.0,
-        "training.example_noise": 2.0,
-        "protocol.rounds": 40,
-        "protocol.time_limit_s": 500.0,
-    }
-    run = simulate_clock(scenario(**private), 0)
+    stop_at = {"privacy.stop_at": {"epsilon": 30.0, "accountant": "rdp"}}
+    run = simulate_clock(scenario(**DP_SGD, **stop_at, **{"protocol.rounds": 40, "protocol.time_limit_s": 500.0}), 0)
     sent = np.bincount(select(run.events, kinds=["upload_started"])["client"].to_numpy(), minlength=4)
     assert 0 < sent[0] < sent[1] < sent[2]
     assert sent[3] == 0
