@@ -4,7 +4,7 @@
                                     └──> SCORING ──ScoresArrived──┘    (only where a detector asks clients)
 
 This module holds the phases and their transitions. Other modules hold the state that each phase uses: the table of
-tasks and the updates that have arrived (`tasks`), the cohorts of tasks in flight (`cohorts`), and the buffer that is
+tasks and the updates that have arrived (`tasks`), the cohorts of tasks in flight (there too), and the buffer that is
 being aggregated (`aggregation`).
 
 Usage: call `actions = server.start(time_s)` once, then `actions = server.handle(message)` for each message, in order of

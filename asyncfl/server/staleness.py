@@ -51,7 +51,7 @@ class PolynomialStaleness(Staleness):
     """Weight (1 + tau)^-a. Source: Xie, Koyejo, Gupta 2019, adaptive mixing; SAFL, equation 2."""
 
     kind: Literal["polynomial"] = "polynomial"
-    exponent: Annotated[float, Field(ge=0), MeasuredIn("1")] = 0.5
+    exponent: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("1")] = 0.5
     """a; FedBuff and SAFL use 0.5."""
     offset: Literal[0, 1] = 1
     """Number added to tau. 0 is SAFL's equation 2, tau^-a with s(0) = 1, where an update that is one version old has
@@ -69,7 +69,7 @@ class HingeStaleness(Staleness):
     """Weight 1 up to tau = b, then 1 / (a (tau - b) + 1). Source: Xie, Koyejo, Gupta 2019, adaptive mixing."""
 
     kind: Literal["hinge"] = "hinge"
-    slope: Annotated[float, Field(gt=0), MeasuredIn("1")] = 10.0
+    slope: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("1")] = 10.0
     """a: loss of weight per version beyond b."""
     grace: Annotated[int, Field(ge=0), MeasuredIn("versions")] = 4
     """b: greatest staleness with weight 1."""
@@ -82,7 +82,7 @@ class ExponentialStaleness(Staleness):
     """Weight e^(-a tau). Source: ours."""
 
     kind: Literal["exponential"] = "exponential"
-    rate: Annotated[float, Field(gt=0), MeasuredIn("1 per version")] = 0.2
+    rate: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("1 per version")] = 0.2
     """a, per version."""
 
     def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -1,12 +1,14 @@
 """Protocols: dispatch, opening of buffers, staleness functions, and the aggregation formulas."""
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from asyncfl.defences import Buffer, Mean, Median
 from asyncfl.server import Buffered, FedAsync, FedBuff, Protocol, Sync
@@ -241,3 +243,16 @@ def test_normalised_aggregation_without_weight_leaves_the_model_unchanged() -> N
         moved = next_model(updates, np.zeros(2), rule, "remembered", mode="normalised")
         assert (moved.model.tolist(), moved.weights.tolist(), moved.state) == ([2.0], [0.0, 0.0], "remembered")
         assert moved.model is not updates.current
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda a: PolynomialStaleness(exponent=a),
+        lambda a: HingeStaleness(slope=a),
+        lambda a: ExponentialStaleness(rate=a),
+    ],
+)
+def test_rates_of_staleness_are_finite(make: Callable[[float], Staleness]) -> None:
+    with pytest.raises(ValidationError, match="finite number"):
+        make(math.inf)
