@@ -234,16 +234,20 @@ class LiveClient:
     def _start(self, given: vocabulary.Task | vocabulary.Judge, models: Vector) -> None:
         """Begin a task or a request. It is over for a client that did it before: noise drawn twice could be subtracted.
 
-        Raises WireError where the client was not let in.
+        Raises WireError where the client was not let in, or the models are not what the message comes with.
         """
         what, number = ("task", given.task) if isinstance(given, vocabulary.Task) else ("request", -1)
+        runner = self._runner
+        if runner is None or self._setup is None:
+            raise WireError("it gives work to a client that it has not let in")
+        (rows, columns), wanted = models.shape, self._decoder.limits.columns
+        if columns != wanted or (what == "task" and rows != 1):
+            models_of = "one model" if what == "task" else "models"
+            raise WireError(f"a {what} comes with {models_of} of {wanted} parameters, got {rows} of {columns}")
         last, self._turns[what] = self._turns[what], given.turn
         if given.turn <= last:
             self.over = repeated(what, given.turn, last)
             return
-        runner = self._runner
-        if runner is None or self._setup is None:
-            raise WireError("it gives work to a client that it has not let in")
         activity = self._activities[number] = Activity(number, self._clock.now, self._setup.observer)
         if isinstance(given, vocabulary.Task):
             work = runner.task(given, models[0], activity)

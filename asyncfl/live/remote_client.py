@@ -162,7 +162,7 @@ class RemoteClient:
         self._missed = False
         """Whether its absence is in the trace."""
         self._traced: list[int] = []
-        """What it reported to be at when it vanished, in its order: tasks, -1 for scores."""
+        """What it reported to be at when it vanished, in its order: its task, -1 for scores. Each once."""
         self._lease_s: float | None = None
         """Time at which it counts as gone; None: it is not away."""
 
@@ -313,7 +313,8 @@ class RemoteClient:
             case vocabulary.Spent():
                 yield self.spend(message.detail)
             case vocabulary.Trace():
-                self._traced.append(message.task)
+                at = (-1,) if self.task is None else (-1, self.task.number)
+                self._traced = [one for one in dict.fromkeys((*self._traced, message.task)) if one in at]
                 self._place(message.task, message.report)
             case vocabulary.Leaving():
                 log.info("client %s leaves", self.name)

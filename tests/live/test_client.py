@@ -90,13 +90,27 @@ class Server:
         return virtual_loop.run(main)
 
 
-@pytest.mark.parametrize("message", [Task(0, 0, 0), Judge(0, 0)], ids=lambda one: type(one).__name__)
-def test_work_before_a_welcome_is_refused(message: Task | Judge) -> None:
+@pytest.mark.parametrize("is_welcome", [True, False])
+@pytest.mark.parametrize(
+    ("message", "models", "why"),
+    [
+        (Task(0, 0, 0), None, "a task comes with one model of 3 parameters, got 0 of 0"),
+        (Task(0, 0, 0), MODEL[:, :2], "a task comes with one model of 3 parameters, got 1 of 2"),
+        (Task(0, 0, 0), np.zeros((2, 3), np.float32), "a task comes with one model of 3 parameters, got 2 of 3"),
+        (Judge(0, 0), MODEL[:, :2], "a request comes with models of 3 parameters, got 1 of 2"),
+    ],
+)
+def test_work_without_its_models_or_before_a_welcome_is_refused(
+    message: Task | Judge, models: np.ndarray | None, why: str, is_welcome: bool
+) -> None:
     async def scene(server: Server, connection: Connection) -> None:
-        await connection.send(encode(message, MODEL))
+        if is_welcome:
+            await connection.send(encode(welcome()))
+            await server.hears(connection)
+        await connection.send(encode(message, models))
 
-    reason = Server(craft_of(), scene).run()
-    assert reason == "the server cannot be understood: it gives work to a client that it has not let in"
+    why = why if is_welcome else "it gives work to a client that it has not let in"
+    assert Server(craft_of(), scene).run() == f"the server cannot be understood: {why}"
 
 
 @pytest.mark.parametrize("affords", [True, False, None])

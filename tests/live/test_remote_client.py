@@ -215,6 +215,15 @@ def test_a_client_that_is_back_with_its_task_keeps_it_beyond_the_lease() -> None
     assert [kind for kind, one in table.events() if one == 0][-2:] == ["went_offline", "came_online"]
 
 
+def test_repeated_traces_take_no_memory() -> None:
+    table = begun("0", "1")
+    client = table.live.clients.by_name["0"]
+    for number in (-1, 99, 0, -1, *range(20)):
+        table.hear("0", Trace(number, ()))
+    assert client.task is not None
+    assert client._traced == [-1, client.task.number]
+
+
 def test_another_process_of_a_client_begins_anew() -> None:
     table = begun("0", "1")
     client = table.live.clients.by_name["0"]
