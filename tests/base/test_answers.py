@@ -30,6 +30,7 @@ def test_valid_answers_are_returned_unchanged() -> None:
         (np.array([["a"] * 4] * 2), r"craft must be \(2, 4\) numbers, got \(2, 4\) <U1"),
         (None, r"craft must be \(2, 4\) numbers, got NoneType None"),
         ([[0.0] * 4] * 2, r"craft must be \(2, 4\) numbers, got list \[\[0.0"),
+        (list(range(1000)), r"craft must be \(2, 4\) numbers, got list \[0, .{,60}\.\.\. 998, 999\]$"),
     ],
 )
 def test_another_shape_or_another_thing_is_refused(value: object, said: str) -> None:
@@ -50,9 +51,3 @@ def test_flags_are_one_bool_per_row_and_an_answer_comes_with_a_state(value: obje
         flags(Named(), "flagged", value, 2)
     with pytest.raises(ComponentError, match=r"judge must return \(int, state\), got "):
         with_state(Named(), "judge", value, int)
-
-
-def test_long_values_in_messages_are_shortened() -> None:
-    with pytest.raises(ComponentError, match=r"17,\.\.\. 998, 999\]$") as caught:
-        require(False, Named(), "step", "must be short", list(range(1000)))
-    assert len(str(caught.value)) < 150

@@ -33,7 +33,7 @@ def test_sheet_draws_a_png(program: Any, tmp_path: Path) -> None:
     assert program("data", "sheet", "mnits", "--out", tmp_path / "no.png")[0] == 2
 
 
-@pytest.mark.parametrize(("clients", "rows", "left"), [(4, 4, "the first 4 of "), (5, 5, ""), (6, 5, "")])
+@pytest.mark.parametrize(("clients", "rows", "left"), [(4, 4, "the first 4 of "), (6, 5, "")])
 def test_show_draws_a_figure_and_prints_a_table(program: Any, file: Path, clients: int, rows: int, left: str) -> None:
     partition = "data.partition={kind: pathological}"
     status, out, err = program("data", "show", file, "--set", partition, "--clients", clients)

@@ -110,6 +110,8 @@ def logged(program: Any, file: Path, capsys: Any) -> Any:
 
 
 def test_once_logs_the_steps_of_a_run(logged: Any) -> None:
+    assert logged() == []
+    Path("run").rename("quiet")
     begun, ended, *_, written = logged("-v")
     assert "seed 3: 5 clients hold 100 samples of " in begun
     assert "trains 6370 parameters" in begun
@@ -122,10 +124,6 @@ def test_twice_logs_each_version(logged: Any) -> None:
     versions = [line for line in logged("-vv") if ": seed 4: version " in line]
     assert len(versions) == 4
     assert ": seed 4: version 0 at 0 s of 0 updates, train loss 2." in versions[0]
-
-
-def test_nothing_is_logged_without_it(logged: Any) -> None:
-    assert logged() == []
 
 
 def test_verbose_may_stand_anywhere_on_the_command_line(program: Any) -> None:

@@ -1,7 +1,6 @@
 """`asyncfl view`."""
 
 import json
-import os
 import webbrowser
 from functools import partial
 from pathlib import Path
@@ -75,22 +74,6 @@ def test_runs_that_cannot_be_drawn_are_one_message_and_no_file(view: Any, run: P
     assert "has no rows, so there is nothing to show" in refused()
     (run / "events.parquet").unlink()
     assert "holds no run: events.parquet is missing" in refused()
-
-
-def test_a_full_disk_keeps_the_old_page(view: Any, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert view(run)[0] == 0
-    before = (tmp_path / "abc.html").read_bytes()
-
-    def full(self: Path, *_: object, **__: object) -> int:
-        os.truncate(self, 0)
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_text", full)
-    status, out, err = view(run)
-    assert (status, out) == (2, "")
-    assert err == "asyncfl: cannot write abc.html: No space left on device\n"
-    assert (tmp_path / "abc.html").read_bytes() == before
-    assert files(tmp_path) == ["abc.html", "runs"]
 
 
 def test_follow_updates_the_page_until_the_run_ends(

@@ -22,10 +22,7 @@ from tests.live.conftest import SMALL
 from tests.live.test_live import whole
 
 BUFFERED = {"kind": "buffered", "rounds": 6, "buffer": 2, "dispatch": {"kind": "continuous"}}
-WORLD = {
-    "device": {"kind": "fixed", "s_per_sample": 0.05},
-    "failure_detection": {"kind": "lease", "seconds": 3.0},
-}
+WORLD = {"device": {"kind": "fixed", "s_per_sample": 0.05}, "failure_detection": {"kind": "lease", "seconds": 3.0}}
 DESCRIPTION: dict[str, Any] = {"protocol": BUFFERED, "world": WORLD}
 
 
@@ -51,14 +48,13 @@ def test_clients_may_join_a_run_that_has_begun(tmp_path: Path) -> None:
     whole(run)
 
 
-@pytest.mark.parametrize("shape", [False, True], ids=["real", "shaped"])
-def test_uploads_and_downloads_are_compressed(tmp_path: Path, shape: bool) -> None:
+def test_uploads_and_downloads_are_compressed(tmp_path: Path) -> None:
     async def scene(table: Table) -> None:
         table.sit("ann", 30)
         table.sit("bob", 40)
 
     ways = {"compression": {"kind": "top_k", "share": 0.1}, "download_compression": {"kind": "quantised", "bits": 4}}
-    run, table = apart({**DESCRIPTION, **ways}, tmp_path, scene, shape=shape)
+    run, table = apart({**DESCRIPTION, **ways}, tmp_path, scene, shape=False)
     assert run.stopped == "all versions published"
     sizes = {kind: set(select(run.events, kinds=[kind])["bytes"].to_pylist()) for kind in ("uploaded", "downloaded")}
     n = table.host.federation.learner.n_parameters
@@ -76,10 +72,7 @@ RESIDUAL = "without what compression had left of their updates"
     [
         ({"compression": {"kind": "top_k", "share": 0.1}}, RESIDUAL),
         ({"compression": {"kind": "top_k", "share": 0.1, "error_feedback": False}}, None),
-        (
-            {"model": {**SMALL["model"], "personal": ["3.*"]}},
-            "and began with the initial personal layers again",
-        ),
+        ({"model": {**SMALL["model"], "personal": ["3.*"]}}, "and began with the initial personal layers again"),
         (
             {
                 "privacy": {
@@ -163,20 +156,6 @@ NOISY: dict[str, Any] = {
 }
 
 
-def test_clients_with_fewer_samples_than_noise_is_calibrated_to_are_refused(tmp_path: Path) -> None:
-    async def scene(table: Table) -> None:
-        table.sit("cid", 19)
-        assert "19 samples, and noise is calibrated to clients of at least 20; lower" in await table.running["cid"]
-        table.sit("ann", 20)
-        table.sit("bob", 50)
-
-    run, _ = apart({**DESCRIPTION, **NOISY}, tmp_path, scene)
-    assert run.stopped == "all versions published"
-    assert run.context is not None
-    assert run.context.smallest_samples == 20
-    assert {upload.added_std > 0 for upload in run.uploads} == {True}
-
-
 @pytest.mark.parametrize("shape", [False, True])
 def test_noise_comes_from_the_clients_secret_unless_the_run_is_shaped(tmp_path: Path, shape: bool) -> None:
     drawn: list[np.ndarray] = []
@@ -229,17 +208,6 @@ def test_a_jump_of_a_clients_clock_is_noted_and_the_run_is_whole(
     assert table.clients["ann"]._presence is None  # nobody comes and goes by a simulated world
     assert [record.getMessage() for record in caplog.records if "its clock jumped" in record.getMessage()]
     assert any("told of more time than had passed" in note for note in run.notes)
-    whole(run)
-
-
-def test_a_run_interrupted_before_any_client_came_is_whole(tmp_path: Path) -> None:
-    async def scene(table: Table) -> None:
-        await asyncio.sleep(5)
-        table.host.end("interrupted")
-
-    run, _ = apart(DESCRIPTION, tmp_path, scene)
-    assert run.stopped == "interrupted"
-    assert [row["version"] for row in run.rounds] == [0]
     whole(run)
 
 

@@ -14,19 +14,7 @@ import pytest
 from asyncfl.federation.phases import LinkMessage, Phase
 from asyncfl.live.client import LiveClient
 from asyncfl.live.transport import Connection, EndedError, Memory
-from asyncfl.live.vocabulary import (
-    VERSION,
-    Begin,
-    Hello,
-    Judge,
-    Over,
-    Ping,
-    Pong,
-    Ready,
-    Task,
-    Trace,
-    Welcome,
-)
+from asyncfl.live.vocabulary import Begin, Hello, Judge, Over, Ping, Pong, Ready, Task, Trace, Welcome
 from asyncfl.live.wire import client_decoder, encode, server_decoder
 from asyncfl.trace import Kind
 from asyncfl.world import Transfer
@@ -201,14 +189,6 @@ def test_a_client_that_could_not_say_that_it_is_ready_says_it_again() -> None:
         await connection.send(encode(Over("all done")))
 
     assert Server(craft_of(), first, second).run() == "all done"
-
-
-def test_a_client_refuses_a_server_with_another_version_of_the_wire() -> None:
-    async def scene(server: Server, connection: Connection) -> None:
-        await connection.send(encode(welcome()).replace(bytes([VERSION]), bytes([VERSION + 1]), 1))
-
-    why = f"the wire's version must be {VERSION}, got {VERSION + 1}; both sides need the same asyncfl"
-    assert Server(craft_of(), scene).run() == f"the server cannot be understood: {why}"
 
 
 def test_a_client_gives_up_a_missing_server_with_one_message() -> None:

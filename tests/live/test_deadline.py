@@ -77,14 +77,6 @@ def test_completed_epochs_are_sent_and_a_client_without_any_gives_up(live: Any, 
         np.testing.assert_allclose([one.weight for one in model.uploads], np.array(work) / sum(work))
 
 
-def test_a_client_in_time_trains_as_without_a_deadline(live: Any, clock: Clock) -> None:
-    clock(lambda: 0.1)
-    run = live(Scenario.read({**SMALL, **PRIVATE}), shape=False)
-    assert {one.contribution.epochs for one in run.uploads} == {None}
-    assert not epochs_done(run.events)
-    assert run.fates[Fate.DROPPED_OUT] == 0
-
-
 def test_deadlines_over_flower(clock: Clock) -> None:
     clock(uneven())
     run, _, _ = over_flower({**PRIVATE, "protocol": {**PRIVATE["protocol"], "rounds": 6}})

@@ -245,11 +245,7 @@ downloads = [{"kind": "none"}, {"kind": "quantised", "bits": 8}]
     downloads=st.sampled_from(downloads),
 )
 def test_any_scenario(
-    live: Live,
-    world: dict[str, Any],
-    protocol: dict[str, Any],
-    deadline_s: float | None,
-    downloads: dict[str, Any],
+    live: Live, world: dict[str, Any], protocol: dict[str, Any], deadline_s: float | None, downloads: dict[str, Any]
 ) -> None:
     training = {**SMALL["training"], "epochs": 2, "deadline_s": deadline_s}
     protocol = {**protocol, "time_limit_s": 40.0}

@@ -74,9 +74,7 @@ def own_layers(table: Table, name: str) -> np.ndarray:
     return setup.training.personal.of(setup.number)
 
 
-def test_personal_layers_survive_reconnects_and_never_reach_the_server(
-    tmp_path: Path,
-) -> None:
+def test_personal_layers_survive_reconnects_and_never_reach_the_server(tmp_path: Path) -> None:
     seen: list[np.ndarray] = []
 
     async def scene(table: Table) -> None:

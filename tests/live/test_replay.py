@@ -22,11 +22,7 @@ VANISHING = {**LEAVING_WORLD, "uplink": {**WORLD["uplink"], "bandwidth_bps": 1e4
 
 @pytest.mark.parametrize(
     ("world", "error_feedback"),
-    [
-        (WORLD, True),
-        (VANISHING, False),
-        (VANISHING, True),
-    ],
+    [(WORLD, True), (VANISHING, False), (VANISHING, True)],
     ids=["nothing in vain", "forgetful", "in vain"],
 )
 def test_a_replay_retrains_updates_and_names_those_that_it_cannot(

@@ -97,9 +97,7 @@ def test_a_client_that_misses_three_heartbeats_is_lost(caplog: pytest.LogCapture
     assert (host.happened, host.heard) == (["ann lost"], [])
 
 
-def test_a_client_is_not_lost_while_the_server_works_on_its_message(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_client_is_not_lost_while_the_server_works_on_its_message(caplog: pytest.LogCaptureFixture) -> None:
     async def scene(host: Host) -> None:
         host.takes_s = 30.0
         ann, _ = await host.join()

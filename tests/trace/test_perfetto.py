@@ -56,13 +56,7 @@ def test_a_trace_follows_the_chrome_format(document: dict[str, Any], chrome_faul
 def test_a_task_is_a_slice_with_its_phases_inside_and_its_fate(document: dict[str, Any]) -> None:
     events = track(document, "client 0")
     assert slices(events)[:4] == [("task 0", 0, 4), ("download", 0, 1), ("train", 1, 3), ("upload", 3, 4)]
-    assert events[0]["args"] == {
-        "base_version": 0,
-        "fate": "aggregated",
-        "staleness": 0,
-        "version": 1,
-        "weight": 0.5,
-    }
+    assert events[0]["args"] == {"base_version": 0, "fate": "aggregated", "staleness": 0, "version": 1, "weight": 0.5}
 
 
 def test_an_unfinished_phase_ends_with_its_task_or_the_trace(document: dict[str, Any]) -> None:

@@ -1,9 +1,15 @@
+"""Tasks of a trace, and tables of them by client, version, staleness and seed."""
+
+import math
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from asyncfl.federation.storage import Run
 from asyncfl.trace import Recorder
+from asyncfl.trace.scoring_requests import scoring_requests_of
+from asyncfl.trace.tabulate import tabulate
 from asyncfl.trace.tasks import FATES, Tasks, tasks_of
 
 TIMED = ("aggregated", "flagged", "lost_down", "dropped_out", "timed_out", "aggregated", "unfinished")
@@ -58,3 +64,62 @@ def test_the_fates_of_a_run_equal_its_summary(lossy: Run) -> None:
 
 def test_an_empty_trace_has_no_tasks() -> None:
     assert len(tasks_of(Recorder(seed=0).table())) == 0
+
+
+def test_clients_have_their_fates_and_mean_durations(tasks: Tasks) -> None:
+    rows = {row["client"]: row for row in tabulate(tasks, "client").to_pylist()}
+    assert list(rows) == [0, 1, 2]
+    first = rows[0]
+    assert (first["tasks"], first["aggregated"], first["timed_out"], first["unfinished"]) == (3, 1, 1, 1)
+    assert first["download_s"] == pytest.approx((1 + 0.5 + 1) / 3)
+    assert first["training_s"] == pytest.approx((2 + 1.5) / 2)
+    assert first["waiting_s"] == 1
+    assert (rows[1]["retransmissions"], rows[1]["overheard"], rows[2]["retransmissions"]) == (1, 1, 2)
+    assert rows[2]["staleness_max"] == 1
+    assert "banned" not in first  # no task has that fate
+
+
+def test_versions_count_the_tasks_settled_while_they_were_made(tasks: Tasks) -> None:
+    first, second = tabulate(tasks, "version").to_pylist()
+    assert (first["version"], first["tasks"], first["aggregated"], first["flagged"]) == (1, 4, 1, 1)
+    assert (second["version"], second["tasks"], second["aggregated"], second["timed_out"]) == (2, 2, 1, 1)
+    assert [row["tasks"] for row in tabulate(tasks, "base_version").to_pylist()] == [6, 1]
+
+
+def test_staleness_is_a_distribution_of_judged_updates(tasks: Tasks) -> None:
+    rows = tabulate(tasks, "staleness").to_pylist()
+    assert [(row["staleness"], row["tasks"]) for row in rows] == [(0, 2), (1, 1)]
+    assert [row["share"] for row in rows] == pytest.approx([2 / 3, 1 / 3])
+
+
+def test_quantiles_are_values_that_occur(tasks: Tasks) -> None:
+    (row,) = tabulate(tasks, "seed").to_pylist()
+    assert (row["seed"], row["tasks"]) == (3, 7)
+    assert row["staleness_mean"] == pytest.approx(1 / 3)
+    assert (row["staleness_p50"], row["staleness_p90"], row["staleness_max"]) == (0, 1, 1)
+
+
+def test_scoring_requests_are_counted_by_client_and_version(story: pa.Table, tasks: Tasks) -> None:
+    requests = scoring_requests_of(story)
+    by_client = {row["client"]: row for row in tabulate(tasks, "client", requests).to_pylist()}
+    assert [by_client[client]["score_requests"] for client in (0, 1, 2)] == [1, 0, 0]
+    assert by_client[0]["scoring_s"] == pytest.approx(0.3)
+    assert math.isnan(by_client[1]["scoring_s"])
+    rows = tabulate(tasks, "version", requests).to_pylist()
+    assert [(row["score_requests"], row["scores"]) for row in rows] == [(0, 0), (2, 1)]
+    assert "score_requests" not in tabulate(tasks, "staleness", requests).column_names
+
+
+def test_means_over_no_tasks_are_nan(tasks: Tasks) -> None:
+    lost = tabulate(tasks.select(task=2), "client").to_pylist()[0]
+    assert all(math.isnan(lost[name]) for name in ("download_s", "waiting_s", "staleness_mean", "staleness_max"))
+
+
+def test_every_grouping_counts_each_task_once(lossy: Run) -> None:
+    tasks = tasks_of(lossy.tables["events"])
+    unfinished = lossy.summary["fates"]["unfinished"]
+    for by in ("client", "base_version", "seed"):
+        table = tabulate(tasks, by)
+        assert sum(table["tasks"].to_pylist()) == len(tasks)
+        assert sum(table["aggregated"].to_pylist()) == lossy.summary["fates"]["aggregated"]
+    assert sum(tabulate(tasks, "version")["tasks"].to_pylist()) == len(tasks) - unfinished

@@ -35,8 +35,7 @@ def numbers_beside(tab: Any, fieldset: str) -> dict[str, int]:
     return {name: int(number) for name, number in (label.strip().rsplit(" ", 1) for label in labels)}
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [800, 1280])
+@pytest.mark.parametrize(("width", "theme"), [(800, "dark"), (1280, "light")])
 def test_a_page_is_drawn_in_either_theme(opened: Opened, busy: Run, theme: str, width: int) -> None:
     tab = opened(page(busy, "run"), width, theme)
     assert tab.locator("html").get_attribute("data-theme") == theme
@@ -189,30 +188,23 @@ def test_names_from_outside_are_shown_as_they_are(opened: Opened, busy: Run) -> 
 
 def test_time_is_zoomed_and_moved_by_mouse(opened: Opened, busy: Run) -> None:
     tab = opened(page(busy, "run"))
-
-    def window() -> tuple[float, float, bool]:
-        tab.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        kept = tab.evaluate("JSON.parse(decodeURIComponent(location.hash.slice(1)))")
-        return kept["from"], kept["to"], kept["whole"]
-
-    first = window()
-    assert first[2]
+    first = window_of(tab)
     box = tab.locator("#scroll").bounding_box()
     tab.mouse.move(box["x"] + 600, box["y"] + 20)
     tab.keyboard.down("Control")
     tab.mouse.wheel(0, -100)
     tab.keyboard.up("Control")
-    near = window()
+    near = window_of(tab)
     assert near[1] - near[0] == pytest.approx(0.8 * (first[1] - first[0]))
     tab.mouse.down()
     tab.mouse.move(box["x"] + 500, box["y"] + 20, steps=4)
     tab.mouse.up()
-    moved = window()
+    moved = window_of(tab)
     assert moved[0] > near[0]
     assert moved[1] - moved[0] == pytest.approx(near[1] - near[0])
     assert tab.locator("#details").inner_text() == ""
     tab.get_by_role("button", name="Show the whole run").click()
-    assert window() == first
+    assert window_of(tab) == first
 
 
 def test_a_run_in_which_nothing_was_asked_of_anybody_is_shown(opened: Opened, busy: Run) -> None:

@@ -20,10 +20,7 @@ def test_a_task_counts_in_a_span_for_its_duration() -> None:
     np.testing.assert_allclose(lanes[1], 1.0)
 
 
-@given(
-    st.lists(st.tuples(st.floats(0, 9), st.floats(0, 9), st.integers(0, 6)), max_size=20),
-    st.integers(1, 7),
-)
+@given(st.lists(st.tuples(st.floats(0, 9), st.floats(0, 9), st.integers(0, 6)), max_size=20), st.integers(1, 7))
 def test_all_that_is_under_way_is_in_some_cell(tasks: list[tuple[float, float, int]], per_lane: int) -> None:
     began, ended = (np.array([one[side] for one in tasks], np.float64) for side in (0, 1))
     began, ended = np.minimum(began, ended), np.maximum(began, ended)

@@ -3,12 +3,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from asyncfl.base.errors import OutputError, RunError
 from asyncfl.federation.storage import Run
 from asyncfl.trace.tasks import tasks_of
 from asyncfl.view import Window, page, write
+from asyncfl.view.packing import Packing
+from asyncfl.view.tables import pack_tables
 from tests.view.test_packing import read_back
 
 
@@ -76,3 +79,20 @@ def test_only_a_page_of_a_run_is_replaced(busy: Run, tmp_path: Path) -> None:
         write(text, path)
     assert path.read_text() == "<!doctype html>\n<p>mine"
     assert [one.name for one in tmp_path.iterdir()] == ["run.html"]
+
+
+ROUNDS = {"seed": [3, 3, 3, 3], "version": [0, 1, 2, 3], "time_s": [0.0, 1.0, 2.0, 3.0]}
+
+
+def shown(judged: list[int] | None, **summary: Any) -> list[tuple[str, int, list[str]]]:
+    rounds = pa.table({**ROUNDS, **({} if judged is None else {"judged": judged, "detector_rank": [1.0] * 4})})
+    found = pack_tables({"rounds": rounds}, summary, Packing())
+    return [(one["name"], one["rows"], [column["name"] for column in one["columns"]]) for one in found]
+
+
+def test_a_detector_has_a_row_for_each_judged_version() -> None:
+    rounds = ("rounds", 4, ["seed", "version", "time_s"])
+    assert shown(None) == [rounds]
+    assert shown([0, 0, 0, 0]) == [rounds]
+    columns = ["seed", "version", "time_s", "judged", "detector_rank"]
+    assert shown([0, 1, 0, 5]) == [rounds, ("detector", 2, columns)]

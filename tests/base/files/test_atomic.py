@@ -138,10 +138,7 @@ def test_a_file_that_was_exchanged_before_it_was_held_is_not_held(
             path.touch()
 
     monkeypatch.setattr(fcntl, "flock", late)
-    with (
-        pytest.raises(OutputError, match="just been at work on r; try again"),
-        lock_file(path, "r"),
-    ):
+    with pytest.raises(OutputError, match="just been at work on r; try again"), lock_file(path, "r"):
         pytest.fail("locked all the same")
 
 

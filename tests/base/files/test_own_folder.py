@@ -8,15 +8,7 @@ import pytest
 
 from asyncfl.base.errors import OutputError
 from asyncfl.base.files.atomic import lock_file
-from asyncfl.base.files.own_folder import (
-    LOCK,
-    MARK,
-    PARTIAL,
-    FolderMark,
-    OwnFolder,
-    Write,
-    is_worked_on,
-)
+from asyncfl.base.files.own_folder import LOCK, MARK, PARTIAL, FolderMark, OwnFolder, Write, is_worked_on
 
 
 def files(**texts: str) -> Write:
@@ -88,12 +80,7 @@ def test_a_file_of_others_under_a_name_of_ours_is_refused(tmp_path: Path, as_fol
 
 @pytest.mark.parametrize(
     "mark",
-    [
-        "",
-        "{}",
-        "[]",
-        '{"program": "other", "holds": "run", "scenario": "abc", "whole": true, "files": ["thesis.tex"]}',
-    ],
+    ["", "{}", "[]", '{"program": "other", "holds": "run", "scenario": "abc", "whole": true, "files": ["thesis.tex"]}'],
 )
 def test_a_mark_that_is_not_ours_protects(tmp_path: Path, mark: str) -> None:
     (tmp_path / MARK).write_text(mark)

@@ -90,12 +90,7 @@ def test_a_federation_over_a_grid_learns_is_saved_and_replays(tmp_path: Any) -> 
 
 @pytest.mark.parametrize(
     ("failure", "fate"),
-    [
-        (Failure.EXPIRED, "lost_up"),
-        (Failure.LATE, "lost_up"),
-        (2, "dropped_out"),
-        (8, "dropped_out"),
-    ],
+    [(Failure.EXPIRED, "lost_up"), (Failure.LATE, "lost_up"), (2, "dropped_out"), (8, "dropped_out")],
 )
 def test_an_error_ends_the_task_and_its_client_gets_another(failure: int, fate: str) -> None:
     def change(grid: FakeGrid) -> None:
