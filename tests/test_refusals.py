@@ -60,7 +60,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     # Schemes and what they need.
     (DP_SGD, "privacy.noise_multiplier", "needs training.example_noise: 1, got 0"),
     (DP_SGD | {"training.example_noise": 1.0, "training.example_clip": 2.0}, "privacy.clip_norm",
-     "must equal training.example_clip (2), got 1; the noise is proportional to this norm"),
+     "must equal training.example_clip (2.0), got 1; the noise is proportional to this norm"),
     ({"privacy": {"kind": "mechanisms", "client": {"kind": "gaussian", "epsilon": 1.0},
                   "clip": {"target": "gradient", "norm": 2.0}}}, "privacy.clip.norm",
      "must equal training.gradient_clip (None), got 2"),
