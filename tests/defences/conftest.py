@@ -32,3 +32,16 @@ def context_of():
 @pytest.fixture
 def random():
     return np.random.Generator(np.random.Philox(key=1))
+
+
+@pytest.fixture
+def judge(context_of, random):
+    """Function that has a new detector judge buffers; returns the last verdict and state. `fields`: the context's."""
+
+    def judged(detector, *buffers, **fields):
+        state = detector.start(context_of(**fields), random)
+        for held in buffers:
+            verdict, state = detector.judge(state, held, None)
+        return verdict, state
+
+    return judged

@@ -27,12 +27,10 @@ def test_gradient_with_large_lipschitz_coefficient_is_left_out(buffer_of, contex
     assert flags == [False] * 4 + [False, False, False, True]
 
 
-def test_frequency_filter_limits_accepted_updates_of_one_client(buffer_of, context_of, random):
+def test_frequency_filter_limits_accepted_updates_of_one_client(buffer_of, judge):
     # f = 2: of five accepted in a row three must come from different clients.
-    detector = Kardam(expected_share=0.2)
-    state = detector.start(context_of(10), random)
     buffer = buffer_of(np.zeros((7, 2)), clients=[0, 1, 0, 1, 0, 1, 2])
-    verdict, state = detector.judge(state, buffer, None)
+    verdict, state = judge(Kardam(expected_share=0.2), buffer)
     assert verdict.flagged.tolist() == [False] * 4 + [True, True, False]
     assert verdict.details[4] == "2 clients sent the last 5 accepted"
     assert not verdict.strikes.any()
@@ -40,12 +38,10 @@ def test_frequency_filter_limits_accepted_updates_of_one_client(buffer_of, conte
 
 
 @pytest.mark.parametrize(("dampening", "wanted"), [("inverse", [1, 1 / 4]), ("exponential", [1, np.exp(-0.6)])])
-def test_stale_updates_are_dampened(buffer_of, context_of, random, dampening, wanted):
-    detector = Kardam(dampening=dampening)
+def test_stale_updates_are_dampened(buffer_of, judge, dampening, wanted):
     buffer = buffer_of(np.zeros((2, 2)), version=3, base_versions=[3, 0])
-    verdict, _ = detector.judge(detector.start(context_of(), random), buffer, None)
-    assert verdict.weights == pytest.approx(wanted)
-    assert Kardam().judge(detector.start(context_of(), random), buffer, None)[0].weights is None
+    assert judge(Kardam(dampening=dampening), buffer)[0].weights == pytest.approx(wanted)
+    assert judge(Kardam(), buffer)[0].weights is None
 
 
 @pytest.mark.parametrize("size", [1e10, 1e19, 3e38])

@@ -57,14 +57,6 @@ def test_laggards_are_left_out_but_not_struck():
     assert not judge([HONEST] * 6 + [(0.4, 0, 0)] * 4, MajorityTest(laggards=None)).out.any()
 
 
-def test_root_set_overrules_the_majority():
-    rows = [HONEST] * 4 + [(-1, 0, 0)] * 6
-    assert judge(rows).out.tolist() == [True] * 4 + [False] * 6
-    by_root = judge(rows, projections=[1] * 4 + [-1] * 6, by_root=True)
-    assert by_root.out.tolist() == [False] * 4 + [True] * 6
-    assert by_root.notes["voters"] == 4
-
-
 def test_noise_alone_gives_no_result():
     rows = np.random.default_rng(0).normal(0, 0.1, (30, 2000))
     finding = judge(rows, noise_std=0.1)
@@ -137,21 +129,12 @@ def test_rows_beyond_a_thousand_median_lengths_are_struck(length, huge):
     assert "too long to be compared" not in judge([(0, 0, 0)] * 3 + [(length, 0, 0)]).reasons.values()
 
 
-# --- projections on the root set's descent ---
-
-
-def test_projections_by_hand():
+def test_descent_along_the_root_set_by_hand():
     deltas = np.array([(1, 0), (-2, 5), (0, 3)], dtype=np.float32)
     assert projections(deltas, np.array([-4, 0], dtype=np.float32)) == pytest.approx([1, -2, 0])
-
-
-def test_downhill_is_half_of_the_upper_quantile():
+    # Downhill: at least half of the upper quantile. Uphill: to be left out, and struck if far.
     along = np.array([1.0, 1.0, 1.0, 0.6, 0.4, -1.0, -1.0, -1.0, -1.0, -1.0])
     assert downhill(along, np.arange(10)).tolist() == [True] * 4 + [False] * 6
-
-
-def test_uphill_updates_are_left_out_and_struck_if_far():
-    along = np.array([1.0, 1.0, 1.0, 0.01, -0.01, -0.4, -1.1, -2.0])
-    left, struck = uphill(along, np.arange(8))
+    left, struck = uphill(np.array([1.0, 1.0, 1.0, 0.01, -0.01, -0.4, -1.1, -2.0]), np.arange(8))
     assert left.tolist() == [False] * 4 + [True] * 4
     assert struck.tolist() == [False] * 6 + [True] * 2
