@@ -193,10 +193,6 @@ def test_clients_may_hold_the_test_split(save, source):
             ["data.train_on: must be train where domains or a test_share are given, got test"],
         ),
         (
-            {"partition": Quantity(min_samples=11)},
-            ["data.partition.min_samples: must be 1..samples_per_client (10), got 11"],
-        ),
-        (
             {"dataset": "diabetes", "partition": Dirichlet(), "concept": Relabelled()},
             [
                 f"data.{kind} needs classes, but diabetes is a regression; {advice}"
@@ -322,7 +318,7 @@ def test_a_large_population_can_be_timed_but_not_built():
     spec = small(source="embedded", clients=100_000, samples_per_client=90)
     assert list(spec.faults()) == []
     assert spec.client_sizes(Streams(0)).sum() == 9_000_000
-    with pytest.raises(DataError, match=r"data\.samples_per_client: must be at most 5 \(no more than 500000 stand-ins"):
+    with pytest.raises(DataError, match=r"data\.samples_per_client: must be at most 5"):
         spec.build(Streams(0))
     with pytest.raises(DataError, match=r"data\.clients: must be at most 500000 \(no more than 500000 stand-ins"):
         small(source="embedded", clients=1_000_000).build(Streams(0))

@@ -49,26 +49,11 @@ def test_patterns_select_parameters_by_name() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("model", "patterns", "fault"),
-    [
-        (MODEL, ("head.*",), "personal.0: must name parameters, but 'head.*' matches none; they are: "),
-        (
-            MODEL,
-            ("1.*", "3.wieght"),
-            "personal.1: must name parameters, but '3.wieght' matches none; did you mean 3.weight?",
-        ),
-        (MODEL, ("1.*", "3.*"), "personal: must leave a parameter that is shared, got all of them"),
-        (DigitsNet(), (), ""),
-    ],
-)
-def test_patterns_that_match_nothing_or_everything_are_refused(
-    model: Mlp, patterns: tuple[str, ...], fault: str
-) -> None:
-    network = model.model_copy(update={"personal": patterns})
-    found = [str(one) for one in network.personal_faults((1, 28, 28), 10)]
-    assert len(found) == bool(fault)
-    assert all(one.startswith(fault) for one in found)
+def test_a_misspelt_pattern_is_refused_with_the_name_that_was_meant() -> None:
+    network = MODEL.model_copy(update={"personal": ("1.*", "3.wieght")})
+    (fault,) = network.personal_faults((1, 28, 28), 10)
+    assert str(fault) == ("personal.1: must name parameters, but '3.wieght' matches none; did you mean 3.weight?")
+    assert list(DigitsNet().personal_faults((1, 28, 28), 10)) == []
 
 
 @pytest.fixture

@@ -103,7 +103,7 @@ def test_epsilon_without_noise_or_without_difference() -> None:
     assert pairs((9, 1e-20, 1.0, 1.0)).epsilon(1e-5) == 0.0
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(
     d=st.integers(1, 10**7),
     distance=st.floats(0, 3),

@@ -100,18 +100,15 @@ def test_all_faults_of_a_question_are_reported():
             NoiseQuestion(epsilon=no_number)
 
 
-def test_noise_of_figure_4_equals_the_published_values():
+def test_noise_of_nbafl_and_its_epsilons_equal_the_published_values():
     found = NbaflQuestion(clients=50, participants=20, rounds=25, exposures=2, epsilon=50).answer()
     assert found["sigma_u"] == pytest.approx(0.06215023, abs=5e-9)
-    assert (found["sigma_a"], found["sigma_d"], found["b"]) == (None, 0, None)
-    assert found["gamma"] == pytest.approx(0.50833912, abs=5e-9)
     assert found["rounds_without_server_noise"] == pytest.approx(98.359536, abs=5e-7)
-    assert found["server_rule"].startswith("paper: none")
-    assert found["sigma_model"] == pytest.approx(found["sigma_u"] / 20**0.5)
+    assert (found["server_rule"][:11], found["sigma_model"]) == (
+        "paper: none",
+        pytest.approx(found["sigma_u"] / 20**0.5),
+    )
     json.dumps(found, allow_nan=False)
-
-
-def test_epsilons_of_the_noise_equal_the_published_values():
     once, always, model = NbaflQuestion(epsilon=60).answer()["worth"]
     assert (once["release"], once["releases"]) == ("upload", 1)
     assert (once["exact_epsilon"], once["rdp_epsilon"]) == (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from asyncfl.privacy.ledger.rows import ledger
 from asyncfl.privacy.release import Contribution, Upload
 from asyncfl.privacy.schemes.adaptive_budgets import LossHistory, Shuffler, constant_budget, swapped_order
 from asyncfl.scenario import Scenario
-from tests.privacy.planned import model_accounts, published_models, upload_accounts, uploads_of
+from tests.privacy.planned import model_accounts, published_models, upload_accounts
 
 CONTEXT = PrivacyContext(
     clients=5, participants=5, rounds=250, smallest_samples=1000, exposures=0, batch_size=32, epochs=1, lr=0.01
@@ -92,19 +93,6 @@ def test_server_noise_inside_the_sum_is_averaged_like_the_updates() -> None:
     assert once.model_noise(CONTEXT, 1.0, uneven).std == pytest.approx(sigma_d, rel=1e-6)
 
 
-def test_status_of_the_guarantees() -> None:
-    scheme = AdaptiveBudgets(budgets=SETTING_3, threshold=36.0)
-    assert scheme.upload_guarantee(CONTEXT).status == "heuristic"
-    assert scheme.model_guarantee(CONTEXT).epsilon == 36
-    constant = AdaptiveBudgets(budgets=SETTING_3, adjustment="none", sensitivity="2M")
-    assert constant.upload_guarantee(CONTEXT).status == "proven"
-    assert constant.model_guarantee(CONTEXT) is None
-    off = AdaptiveBudgets(budgets=(math.inf,) * 5)
-    assert off.off
-    assert off.upload_guarantee(CONTEXT) is None
-    assert off.notes(CONTEXT) == []
-
-
 def test_notes_name_what_does_not_hold() -> None:
     said = " ".join(AdaptiveBudgets(budgets=SETTING_3, threshold=36.0).notes(CONTEXT))
     for words in ("depends on the data", "heuristic", "8.42", "exceeds its claim", "threshold 36"):
@@ -149,12 +137,6 @@ def faults(scenario: Scenario, privacy: dict[str, Any], **changes: Any) -> list[
     return [str(fault) for fault in caught.value.faults]
 
 
-def test_one_budget_per_client_is_required(scenario: Scenario) -> None:
-    assert faults(scenario, {"budgets": [1, 2]}) == [
-        "privacy.budgets: must be one for each of the 5 clients, got 2; change privacy.budgets or data.clients"
-    ]
-
-
 def test_each_budget_below_the_floor_is_reported(scenario: Scenario) -> None:
     said = "must be at least privacy.floor (0.1), got {}; raise it or lower privacy.floor"
     assert faults(scenario, {"budgets": [4, 0.05, 8, 8, 0.01]}) == [
@@ -182,25 +164,13 @@ SAMPLES = np.full(5, 1000)
 SETTING_1 = (1, 1, 2, 2, 3)
 
 
-def context(clients: int = 5) -> PrivacyContext:
-    return PrivacyContext(clients, clients, 250, 1000, 0, batch_size=32, lr=0.01)
-
-
 def constant(budgets: tuple[float, ...] = SETTING_3, **fields: Any) -> AdaptiveBudgets:
     return AdaptiveBudgets(budgets=budgets, adjustment="none", **fields)
 
 
-def after(scheme: AdaptiveBudgets, uploads: list[int]) -> dict[str, list[Any]]:
-    """The ledger of typical uploads."""
-    facts = context(len(uploads))
-    made = {"server": uploads_of(scheme, facts, SAMPLES[: len(uploads)], uploads)}
-    found = ledger(scheme, facts, SAMPLES[: len(uploads)], upload_accounts(scheme, facts, made))
-    return {name: column.tolist() for name, column in found.items()}
-
-
 def of_budgets(scheme: AdaptiveBudgets, *made: list[float]) -> dict[str, list[Any]]:
     """The ledger where each client's uploads had the budgets `made`."""
-    facts = context(len(made))
+    facts = replace(CONTEXT, clients=len(made), participants=len(made))
     releases = [
         (client, turn, upload_release(scheme, facts, None, Contribution(client, 1000, turn, epsilon)))
         for client, budgets in enumerate(made)
@@ -212,14 +182,14 @@ def of_budgets(scheme: AdaptiveBudgets, *made: list[float]) -> dict[str, list[An
 
 def test_each_client_is_promised_its_own_budget() -> None:
     scheme = constant(SETTING_1)
-    assert [scheme.upload_guarantee(context(), client).epsilon for client in range(5)] == [1, 1, 2, 2, 3]
-    assert scheme.upload_guarantee(context()).epsilon == 3, "what is promised to all is the largest"
-    assert upload_release(scheme, context(), None, Contribution(0, 1000)).epsilon == 1
-    assert upload_release(scheme, context(), None, Contribution(-1, 1000)).epsilon == 3
+    assert [scheme.upload_guarantee(CONTEXT, client).epsilon for client in range(5)] == [1, 1, 2, 2, 3]
+    assert scheme.upload_guarantee(CONTEXT).epsilon == 3, "what is promised to all is the largest"
+    assert upload_release(scheme, CONTEXT, None, Contribution(0, 1000)).epsilon == 1
+    assert upload_release(scheme, CONTEXT, None, Contribution(-1, 1000)).epsilon == 3
 
 
 def test_the_ledger_of_setting_3_over_250_rounds() -> None:
-    found = after(constant(), [250] * 5)
+    found = of_budgets(constant(), *([budget] * 250 for budget in SETTING_3))
     assert found["claimed_epsilon"] == [4, 4, 8, 8, 12]
     assert found["naive_epsilon"] == [1000, 1000, 2000, 2000, 3000]
     assert found["exact_epsilon"] == pytest.approx([140, 140, 451, 451, 933], abs=0.5)
@@ -255,13 +225,17 @@ def test_the_classical_limit_is_checked_per_client(
     assert all(BUDGETS in flags for flags in adjusted["flags"])
 
 
-def test_a_model_claims_the_threshold() -> None:
+def test_status_of_the_guarantees_and_the_threshold_that_a_model_claims() -> None:
+    assert AdaptiveBudgets(budgets=SETTING_3).upload_guarantee(CONTEXT).status == "heuristic"
+    assert constant(sensitivity="2M").upload_guarantee(CONTEXT).status == "proven"
+    off = AdaptiveBudgets(budgets=(math.inf,) * 5)
+    assert (off.off, off.upload_guarantee(CONTEXT), off.notes(CONTEXT)) == (True, None, [])
     scheme = constant(threshold=36)
-    assert scheme.model_guarantee(context()).neighbours == "replace at every client"
-    assert constant(threshold=36, round_budget="max").model_guarantee(context()).neighbours == "replace"
-    assert constant().model_guarantee(context()) is None
-    accounts = model_accounts(scheme, context(), {"server": published_models([])})
-    found = ledger(scheme, context(), SAMPLES, [], accounts)
+    assert scheme.model_guarantee(CONTEXT).neighbours == "replace at every client"
+    assert constant(threshold=36, round_budget="max").model_guarantee(CONTEXT).neighbours == "replace"
+    assert constant().model_guarantee(CONTEXT) is None
+    accounts = model_accounts(scheme, CONTEXT, {"server": published_models([])})
+    found = ledger(scheme, CONTEXT, SAMPLES, [], accounts)
     assert found["claimed_epsilon"].tolist() == [36]
     assert found["flags"].tolist() == [f"{CLASSICAL}; {HEURISTIC}"]
 

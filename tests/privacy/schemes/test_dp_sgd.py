@@ -3,7 +3,6 @@
 import math
 
 import pytest
-from pydantic import ValidationError
 
 from asyncfl.learning import Training
 from asyncfl.privacy import Contribution, DpSgd, PrivacyContext
@@ -45,15 +44,3 @@ def test_training_must_clip_and_add_the_same_noise():
     assert fault.field == "epsilon"
     told = float(fault.message.split("example_noise: ")[1].split(",")[0])
     assert list(DpSgd(epsilon=1).faults(5, 1, Training(example_clip=1.0, example_noise=told))) == []
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({}, "either noise_multiplier or epsilon, got neither"),
-        ({"noise_multiplier": 1, "epsilon": 1}, "either noise_multiplier or epsilon, got both"),
-    ],
-)
-def test_invalid_fields_are_refused(fields, said):
-    with pytest.raises(ValidationError, match=said):
-        DpSgd(**fields)

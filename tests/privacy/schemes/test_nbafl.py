@@ -157,45 +157,28 @@ def test_figure_6_equals_the_published_values(clients, sigma_d):
     assert found.sigma_d == pytest.approx(sigma_d, abs=5e-9)
 
 
-ROWS = [(20, 2, 50, 25), (20, 1, 6, 25), (20, 2, 6, 30), (45, 1, 50, 25)]
-
-
-def of_row(row, **changes):
+@pytest.mark.parametrize(
+    ("row", "gamma", "limit", "printed", "amplified"),
+    [
+        # Participants, exposures, epsilon, rounds; gamma, epsilon/gamma; b and sigma_d as printed and by amplification.
+        ((20, 2, 50, 25), 0.50833912, 98.359536, (None, 0), (1.415801, 0.02365587)),
+        ((20, 1, 6, 25), 0.35017248, 17.134413, (3.17644984, 0.08385598), (2.156983, 0.13844894)),
+        ((20, 2, 6, 30), 0.21751495, 27.584311, (3.01811506, 0.05614578), (2.202574, 0.13300275)),
+        ((45, 1, 50, 25), 2.297384, 21.763882, (1.618756, 0.009606), (1.045867, 0.01584349)),
+    ],
+)
+def test_equation_7_as_printed_and_by_amplification_equals_the_published_values(row, gamma, limit, printed, amplified):
     K, L, epsilon, T = row
-    return noise(participants=K, exposures=L, epsilon=epsilon, rounds=T, **changes)
-
-
-@pytest.mark.parametrize(
-    ("row", "gamma", "limit", "b", "sigma_d"),
-    [
-        (ROWS[0], 0.50833912, 98.359536, None, 0),
-        (ROWS[1], 0.35017248, 17.134413, 3.17644984, 0.08385598),
-        (ROWS[2], 0.21751495, 27.584311, 3.01811506, 0.05614578),
-        (ROWS[3], 2.297384, 21.763882, 1.618756, 0.009606),
-    ],
-)
-def test_equation_7_as_printed_equals_the_published_values(row, gamma, limit, b, sigma_d):
-    found = of_row(row)
-    assert found.gamma == pytest.approx(gamma, abs=5e-7)
-    assert row[2] / found.gamma == pytest.approx(limit, abs=5e-7)
-    assert found.b == (None if b is None else pytest.approx(b, abs=5e-7))
-    assert found.sigma_d == pytest.approx(sigma_d, abs=5e-7)
-    assert (found.sigma_a is None) == (b is None)
-
-
-@pytest.mark.parametrize(
-    ("row", "b", "sigma_d"),
-    [
-        (ROWS[0], 1.415801, 0.02365587),
-        (ROWS[1], 2.156983, 0.13844894),
-        (ROWS[2], 2.202574, 0.13300275),
-        (ROWS[3], 1.045867, 0.01584349),
-    ],
-)
-def test_amplification_discount_equals_the_published_values(row, b, sigma_d):
-    found = of_row(row, b_rule="amplification")
-    assert found.b == pytest.approx(b, abs=5e-7)
-    assert found.sigma_d == pytest.approx(sigma_d, abs=5e-9)
+    settings = {"participants": K, "exposures": L, "epsilon": epsilon, "rounds": T}
+    found, correct = noise(**settings), noise(**settings, b_rule="amplification")
+    assert (found.gamma, epsilon / found.gamma) == pytest.approx((gamma, limit), abs=5e-7)
+    assert found.b == (None if printed[0] is None else pytest.approx(printed[0], abs=5e-7))
+    assert (found.sigma_a is None) == (found.b is None)
+    assert found.sigma_d == pytest.approx(printed[1], abs=5e-7)
+    assert (correct.b, correct.sigma_d) == (
+        pytest.approx(amplified[0], abs=5e-7),
+        pytest.approx(amplified[1], abs=5e-9),
+    )
 
 
 CASES = st.fixed_dictionaries(
