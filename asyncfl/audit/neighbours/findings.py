@@ -91,7 +91,8 @@ def model_transcript(
     """Yield the models that an adversary holds and the client's uploads entered, beside those of a twin.
 
     A model's distance is that of the client's upload times its weight. Where there are several of them, or the clip
-    norm moves the others too, it is bounded from below by the triangle inequality.
+    norm moves the others too, it is bounded from below by the triangle inequality. Models whose Laplace noise lies over
+    noisy uploads, or over uploads of others that moved, are left out: no bound is known.
     """
     mine = [(held.models[one.version], one.version, one) for one in models if one.version in held.models]
     for time_s, _, model in sorted(mine, key=lambda row: row[:2]):
@@ -100,18 +101,18 @@ def model_transcript(
             for upload in model.uploads
             if upload.task in audited.tasks and neighbour.number in audited.tasks[upload.task].twins
         }
-        if twins:
-            yield _model(path, audited, model, twins, time_s)
+        if twins and (found := _model(path, audited, model, twins, time_s)) is not None:
+            yield found
 
 
 def _model(
     path: TaskPath, audited: AuditedClient, model: ModelRelease, twins: dict[int, TwinUpload], time_s: float
-) -> TwinRelease:
+) -> TwinRelease | None:
     first = next(iter(twins.values()))
     number = first.neighbour.number
     others = {other.task: other for task in twins for other in audited.tasks[task].others.get(number, ())}
     weights = {upload.task: abs(upload.weight or 0.0) for upload in model.uploads}
-    *less, most = sorted(weights[task] * twin.distance for task, twin in twins.items())
+    *less, most = sorted(weights[task] * twin.model_distance for task, twin in twins.items())
     less += [weights.get(other.task, 0.0) * other.distance for other in others.values()]
     distance = max(0.0, most - math.fsum(less))
     stds = [upload.release.std for upload in model.uploads]
@@ -127,6 +128,11 @@ def _model(
     here = model_releases(scheme, context, model.clip_norm, model.contributions, stds, model.server_std)
     there = model_releases(scheme, context, first.clip_norm, contributions, twin_stds, None)
     own, twin_std = here[audited.client], there[audited.client].std
+    if own.distribution == "laplace" and own.std:
+        if others or any(stds) or any(twin_stds):
+            return None
+        pure = distance * math.sqrt(2) / own.std
+        return TwinRelease(time_s, -1, first.neighbour, distance, own.sensitivity, own.std, twin_std, (), None, pure)
     row = (float(path.learner.n_parameters), distance**2, own.std, twin_std)
     pure = math.inf if GaussianPairs.of([row]).telling.any() else 0.0
     return TwinRelease(time_s, -1, first.neighbour, distance, own.sensitivity, own.std, twin_std, (row,), None, pure)

@@ -43,10 +43,16 @@ class TwinUpload:
     contribution: Contribution  # contribution with the twin's own budget, where budgets follow the losses
     std: float
     shifts: NDArray[np.int64] | None = None  # `laplace_shift_counts` of u - u'; None with Gaussian noise
+    own_model_distance: float | None = None  # L1, where the server's noise is Laplace; None: as `distance`
 
     @property
     def distance(self) -> float:
         return max(self.distances)
+
+    @property
+    def model_distance(self) -> float:
+        """|u - u'| in the norm of the server's noise, L2 (laplace: L1)."""
+        return self.distance if self.own_model_distance is None else self.own_model_distance
 
 
 @dataclass
@@ -101,6 +107,7 @@ class TwinTraining:
                 noise = path.scheme.upload_noise(path.context, clip, one)
                 differences = [a.astype(np.float64) - b for a, b in zip(recorded, theirs, strict=True)]
                 laplace = noise.distribution == "laplace"
+                in_model = path.scheme.model_noise(path.context, clip, [one]).distribution
                 yield TwinUpload(
                     neighbour,
                     float(own_losses[0] if zeroed else losses[place]),
@@ -110,6 +117,7 @@ class TwinTraining:
                     one,
                     noise.std,
                     laplace_shift_counts(differences[-1], noise.std / np.sqrt(2)) if laplace and noise.std else None,
+                    norm_of(differences[-1], 1) if in_model == "laplace" else None,
                 )
 
     def model(self, assignment: Assignment, layers: OwnLayers | None) -> tuple[Learner, Vector]:

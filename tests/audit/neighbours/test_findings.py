@@ -94,7 +94,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     def releases(scheme: Any, context: Any, clip: Any, contributions: Any, stds: Any, server: Any) -> Any:
         seen.append((scheme, context, clip, [one.epsilon for one in contributions], list(stds), server))
-        return {7: SimpleNamespace(std=math.hypot(*stds), sensitivity=3.0)}
+        return {7: SimpleNamespace(distribution="gaussian", std=math.hypot(*stds), sensitivity=3.0)}
 
     monkeypatch.setattr(findings, "model_releases", releases)
     return seen

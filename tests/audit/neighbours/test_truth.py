@@ -106,3 +106,29 @@ def test_a_twin_that_moves_the_median_norm_changes_all_noise() -> None:
     table = audited(observer, run, SeedLedger(run).ledger).table.to_pandas().query("adversary == 'server'")
     alone = exact_epsilon((twin.distance / task.release.std) ** 2, 0.01)
     assert table[table["holder"] == "client"]["epsilon"].iloc[0] > alone
+
+
+def test_a_model_with_laplace_noise_is_worth_its_l1_distance_over_the_scale() -> None:
+    """A client's upload is half of the model. Without a delta it may be worth that much, and no more than is proven."""
+    private = {"kind": "mechanisms", "server": {"kind": "laplace", "epsilon": 5}}
+    tapped = {"privacy": private, "world.tap.downlink": True, "protocol.rounds": 2}
+    observer, run = observed(tapped, clients=(0,), neighbours=("brightest",), twins=1)
+    [twin] = first_task(observer).twins.values()
+    found = audited(observer, run, SeedLedger(run).ledger)
+    models = found.table.to_pandas().query("adversary == 'eavesdropper' and holder == 'model'")
+    scale = next(iter(run.models.values())).server_std / math.sqrt(2)
+    assert twin.model_distance > twin.distance > 0
+    assert models["epsilon"].tolist() == [pytest.approx(0.5 * twin.model_distance / scale)]
+    assert 0 < models["epsilon"].iloc[0] <= 10.0
+
+
+def test_a_model_with_laplace_noise_over_noisy_uploads_is_not_measured() -> None:
+    private = {
+        "kind": "mechanisms",
+        "client": {"kind": "gaussian", "epsilon": 5},
+        "server": {"kind": "laplace", "epsilon": 5},
+    }
+    tapped = {"privacy": private, "world.tap.downlink": True, "protocol.rounds": 2}
+    observer, run = observed(tapped, clients=(0,), neighbours=("brightest",), twins=1)
+    found = audited(observer, run, SeedLedger(run).ledger)
+    assert found.table.to_pandas().query("adversary == 'eavesdropper' and holder == 'model'").empty
