@@ -9,23 +9,6 @@ from scipy import stats
 
 from asyncfl.experiments.evidence.p_values import Sample
 from asyncfl.experiments.intervals import Estimate, difference, finals, mean, over_seeds
-from asyncfl.experiments.run_tables import collect
-
-
-def test_curves_hold_mean_and_interval(runs):
-    curves = over_seeds(collect(runs)["rounds"], ["privacy.epsilon"], by_round=True)
-    row = curves.query("`privacy.epsilon` == 60 and round == 4 and metric == 'train_loss'").iloc[0]
-    assert row["mean"] == pytest.approx(0.4525)
-    # six seeds .001 apart: sd = .001870829, t(5, .975) = 2.570582
-    assert row["high"] - row["mean"] == pytest.approx(2.570582 * 0.001870829 / np.sqrt(6), rel=1e-5)
-    assert (row["seeds"], row["diverged"]) == (6, 0)
-
-
-def test_a_diverged_seed_is_counted_and_left_out_of_the_mean(tmp_path, make_run):
-    ends = collect([({"a": 1}, make_run(tmp_path / "x", 0.45, seeds=3, diverged=(2,)))])["ends"]
-    row = over_seeds(ends, ["a"], by_round=False).query("metric == 'train_loss'").iloc[0]
-    assert (row["seeds"], row["diverged"]) == (2, 1)
-    assert row["mean"] == pytest.approx(0.4505)
 
 
 def ends(**columns):

@@ -1,3 +1,5 @@
+"""From run folders to tables: what is read, what a whole run comes to, and targets."""
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -5,7 +7,10 @@ import pytest
 from asyncfl.base.errors import RunError
 from asyncfl.experiments.csv_files import read_csv, write_csv
 from asyncfl.experiments.intervals import over_seeds
-from asyncfl.experiments.run_tables import collect, read_run
+from asyncfl.experiments.run_tables import collect, read_run, whole_run
+from asyncfl.experiments.table import Table
+from asyncfl.experiments.target import Settling, Target
+from tests.experiments.results_folder import write_run
 
 
 def test_a_missing_run_is_named(tmp_path):
@@ -26,8 +31,8 @@ def test_names_of_runs_are_no_numbers(tmp_path):
     assert list(read_csv(tmp_path / "t.csv")["run"]) == names
 
 
-def test_a_run_that_ends_unjudged_keeps_what_was_measured_last(tmp_path, make_run):
-    folder = make_run(tmp_path / "x", 0.5, seeds=1)
+def test_a_run_that_ends_unjudged_keeps_what_was_measured_last(tmp_path):
+    folder = write_run(tmp_path / "x", 0.5, seeds=1)
     rounds = pd.read_parquet(folder / "rounds.parquet").assign(honest_bans=[0, 1, 0, 2, 0])
     rounds.loc[3:, "test_accuracy"] = np.nan
     rounds.to_parquet(folder / "rounds.parquet")
@@ -37,19 +42,19 @@ def test_a_run_that_ends_unjudged_keeps_what_was_measured_last(tmp_path, make_ru
     assert list(frames["rounds"]["honest_banned"]) == [0, 1, 1, 3, 3]
 
 
-def test_accuracy_in_each_domain_is_measured_as_seldom_as_the_whole(tmp_path, make_run):
-    folder = make_run(tmp_path / "x", 0.5, seeds=1)
+def test_accuracy_in_each_domain_is_measured_as_seldom_as_the_whole(tmp_path):
+    folder = write_run(tmp_path / "x", 0.5, seeds=1)
     rounds = pd.read_parquet(folder / "rounds.parquet").assign(test_accuracy_usps=[0.1, 0.2, 0.3, np.nan, np.nan])
     rounds.to_parquet(folder / "rounds.parquet")
-    ends = collect([({"a": 1}, folder), ({"a": 2}, make_run(tmp_path / "y", 0.5, seeds=1))])["ends"]
+    ends = collect([({"a": 1}, folder), ({"a": 2}, write_run(tmp_path / "y", 0.5, seeds=1))])["ends"]
     assert ends["test_accuracy_usps"][0] == 0.3
     assert np.isnan(ends["test_accuracy_usps"][1])  # a run of one data set beside it has no such number
     final = over_seeds(ends, ["a"], by_round=False).query("metric == 'test_accuracy_usps'")
     assert final["mean"].tolist() == [0.3]
 
 
-def test_final_rows_hold_the_provable_epsilon_and_its_measured_share(tmp_path, make_run):
-    folder = make_run(tmp_path / "x", 0.5, seeds=2)
+def test_final_rows_hold_the_provable_epsilon_and_its_measured_share(tmp_path):
+    folder = write_run(tmp_path / "x", 0.5, seeds=2)
     ledger = pd.DataFrame(
         [
             # seed, holder, client, adversary, provable, measured
@@ -68,3 +73,233 @@ def test_final_rows_hold_the_provable_epsilon_and_its_measured_share(tmp_path, m
     ends = collect([({}, folder)])["ends"]
     assert ends["epsilon_provable_max"].tolist() == [9.0, np.inf]
     assert ends["measured_of_provable"].tolist() == pytest.approx([0.5, np.nan], nan_ok=True)
+
+
+def write_spending(folder, seeds, holders=("median", "model", "client")):
+    """Epsilon of a holder in seed s at version v: v + s, for the models only at versions 2 and 4."""
+    rows = [
+        {"seed": seed, "holder": holder, "adversary": who, "version": version}
+        | {f"{name}_epsilon": version + seed + extra for name, extra in EXTRA.items()}
+        for seed in range(seeds)
+        for who in ("server", "eavesdropper", "public")
+        for holder in holders
+        for version in ((2, 4) if holder == "model" else (0, 1, 2, 3, 4, 4))
+    ]
+    pd.DataFrame(rows).to_parquet(folder / "spending.parquet")
+
+
+EXTRA = {"claimed": 0.3, "basic": 0.2, "advanced": 0.25, "rdp": 0.1, "exact": 0.0}
+
+
+def test_each_version_has_the_epsilon_spent_so_far(tmp_path):
+    folder = write_run(tmp_path / "x", 0.5, seeds=2)
+    rounds = pd.read_parquet(folder / "rounds.parquet").assign(epsilon_exact_max=10.0)
+    rounds.to_parquet(folder / "rounds.parquet")
+    write_spending(folder, 2)
+    frames = collect([({}, folder)])
+    second = frames["rounds"].query("seed == 1")
+    assert second["epsilon_exact_median"].tolist() == [1, 2, 3, 4, 5]
+    # models have rows only where something changed: what was spent stays spent
+    assert second["epsilon_exact_model"].tolist() == [0, 0, 3, 3, 5]
+    assert second["epsilon_claimed_model"].tolist() == pytest.approx([0, 0, 3.3, 3.3, 5.3])
+    assert second["epsilon_exact_sum"].tolist() == [10, 10, 13, 13, 15]
+    final = over_seeds(frames["ends"], [], by_round=False).set_index("metric")["mean"]
+    assert final["epsilon_exact_model"] == 4.5
+
+
+def test_a_scheme_that_states_nothing_about_models_has_no_epsilon_of_them(tmp_path):
+    folder = write_run(tmp_path / "x", 0.5, seeds=1)
+    write_spending(folder, 1, holders=("median",))
+    ends = collect([({}, folder)])["ends"]
+    assert np.isnan(ends["epsilon_exact_model"]).all()
+    assert ends["epsilon_exact_median"].tolist() == [4]
+
+
+CLIENTS = pd.DataFrame(
+    {
+        "seed": [0, 0, 0],
+        "exposures_up": [0, 1, 2],
+        "exposures_down": [1, 1, 1],
+        "attacker": [True, False, False],
+        "uploads": [6, 2, 2],
+        "aggregated": [4, 2, 2],
+        "used": [1, 2, 2],
+    }
+)
+ROUNDS = pd.DataFrame(
+    {
+        "seed": [0, 0, 0],
+        "round": [0, 1, 2],
+        "participants": [0, 1, 3],
+        "staleness_mean": [np.nan, 0.0, 4.0],
+        "staleness_max": [-1, 0, 6],
+    }
+)
+DETECTION = {
+    "judged": 10,
+    "true_positives": 4,
+    "false_positives": 1,
+    "false_negatives": 2,
+    "honest_bans": 0,
+    "malicious_bans": 1,
+    "attackers": 2,
+    "precision": 0.8,
+    "recall": 4 / 6,
+}
+
+
+def counted(detection=None):
+    said = {"versions": 2, "exposures": {"assumed": None, "downlink_versions": 1}}
+    if detection is not None:
+        said["detection"] = detection
+    return whole_run(ROUNDS, CLIENTS, {"seeds": {"0": said}}).iloc[0]
+
+
+def test_detection_of_the_whole_run():
+    row = counted(DETECTION)
+    assert (row["judged"], row["true_positives"], row["honest_banned"], row["malicious_banned"]) == (10, 4, 0, 1)
+    assert row["precision"] == 0.8
+    assert row["malicious_banned_share"] == 0.5
+    assert row["honest_flagged_share"] == 1 / 4
+
+
+def test_precision_and_recall_are_undefined_without_attackers():
+    nobody = dict.fromkeys(DETECTION, 0) | {"judged": 10, "precision": None, "recall": None}
+    row = counted(nobody)
+    assert np.isnan([row["precision"], row["recall"], row["malicious_banned_share"]]).all()
+    assert row["honest_flagged_share"] == 0
+
+
+def test_staleness_counts_updates_not_versions():
+    row = counted()
+    assert row["staleness_mean"] == 3.0
+    assert row["staleness_max"] == 6
+    assert "precision" not in row
+
+
+def test_exposure_and_the_attackers_part():
+    row = counted()
+    assert (row["exposures_up_max"], row["exposures_up_mean"], row["overheard_down_share"]) == (2, 1, 0.5)
+    assert np.isnan(row["exposures_assumed"])
+    assert row["attacker_upload_share"] == 0.6
+    assert row["attacker_aggregated_share"] == pytest.approx(0.2)
+
+
+def test_kappa_is_of_the_buffers_in_which_the_honest_outweigh_the_attackers():
+    # Version 1: error 2 at spread 1, a quarter of the weight; version 2: 1 at 3, a third; version 3: outnumbered.
+    measured = pd.DataFrame(
+        {
+            "aggregate_error": [np.nan, 2.0, 1.0, 50.0],
+            "honest_spread": [np.nan, 1.0, 3.0, 1.0],
+            "attackers_weight": [np.nan, 0.25, 1 / 3, 0.5],
+        }
+    )
+    rounds = measured.assign(seed=0, round=range(4), participants=1, staleness_mean=0.0, staleness_max=0)
+    row = whole_run(rounds, CLIENTS, {"seeds": {"0": {}}}).iloc[0]
+    assert row["kappa"] == pytest.approx((2 + 1) / (1 + 3))
+    # a / (1 - 2 a) is 1 / 2 in the first, 1 in the second.
+    assert row["kappa_bound"] == pytest.approx((1 / 2 * 1 + 1 * 3) / 4)
+    assert row["outnumbered_share"] == pytest.approx(1 / 3)
+    nobody = rounds.assign(attackers_weight=0.6)
+    assert np.isnan(whole_run(nobody, CLIENTS, {"seeds": {"0": {}}}).iloc[0]["kappa"])
+    alone = rounds.assign(honest_spread=0.0, aggregate_error=1e-12)
+    assert np.isnan(whole_run(alone, CLIENTS, {"seeds": {"0": {}}}).iloc[0]["kappa"]), (
+        "one honest update disagrees with nobody"
+    )
+
+
+EVALUATED = pd.DataFrame(
+    {
+        "seed": [0, 0, 0, 1, 1, 1],
+        "round": [0, 1, 2, 0, 1, 2],
+        "time_s": [0.0, 5.0, 9.0, 0.0, 6.0, 8.0],
+        "test_accuracy": [0.1, 0.6, 0.5, 0.1, np.nan, 0.4],
+        "test_loss": [2.3, 1.0, 0.5, 2.3, np.nan, 0.9],
+        "bytes_up": [0, 10, 20, 0, 10, 20],
+        "bytes_down": [0, 1, 2, 0, 1, 2],
+    }
+)
+SOUND = pd.DataFrame({"seed": [0, 1], "diverged": [False, False]})
+
+
+def reached(ends=SOUND, **target):
+    return Target(**target).costs(EVALUATED, ends).tolist()
+
+
+def test_cost_at_the_first_version_that_gets_there():
+    assert reached(reaches=0.4) == [5.0, 8.0]
+    assert reached(reaches=0.4, cost="bytes") == [11.0, 22.0]
+    assert reached(reaches=0.4, cost="round") == [1.0, 2.0]
+    assert reached(reaches=1.0, column="test_loss", direction="falls") == [5.0, 8.0]
+
+
+def test_never_is_infinite():
+    assert reached(reaches=0.55) == [5.0, np.inf]
+    assert reached(ends=SOUND.assign(diverged=[True, False]), reaches=0.4) == [np.inf, 8.0]
+
+
+def test_a_missing_column_is_named():
+    with pytest.raises(RunError, match="no column accuracy"):
+        reached(column="accuracy", reaches=1)
+
+
+def test_a_target_that_a_seed_missed_has_no_mean(tmp_path):
+    # final accuracies are 1 - loss / 3: seeds .003 apart in their loss
+    run = write_run(tmp_path / "run", 0.5, seeds=2)
+    targets = {"near": Target(reaches=0.8), "far": Target(reaches=1 - 0.5005 / 3)}
+    ends = collect([({"a": 1}, run)], targets)["ends"]
+    assert ends["near"].tolist() == [100.0, 100.0]
+    assert ends["far"].tolist() == [100.0, np.inf]
+    final = over_seeds(ends, ["a"], by_round=False).set_index("metric")
+    assert final.loc["near", "mean"] == 100.0
+    assert np.isinf(final.loc["far", "mean"])
+    assert np.isnan(final.loc["far", ["low", "high"]].astype(float)).all()
+    table = Table(rows="a", value="far")
+    assert "not by all seeds" in table.markdown({"a": (1,)}, final.reset_index())
+
+
+def rising(until, rounds=100, step=0.01):
+    """A curve that rises by `step` each round up to `until` and then stays, by round from 0 on."""
+    return pd.Series([step * min(at, until) for at in range(rounds + 1)])
+
+
+def test_a_run_settles_at_its_plateau():
+    assert Settling(within=0.0, window=0.01).settled_round(rising(50)) == 50
+    assert Settling(within=0.1, window=0.01).settled_round(rising(50)) == 40
+    # the mean of the last ten rounds reaches the plateau nine rounds after its last step
+    assert Settling(within=0.0, window=0.1).settled_round(rising(50)) == 59
+
+
+def test_a_run_that_still_rose_shortly_before_its_end_has_not_settled():
+    assert Settling(within=0.0, window=0.01).settled_round(rising(80)) == 80
+    assert Settling(within=0.0, window=0.01).settled_round(rising(81)) is None
+    assert Settling(within=0.0, window=0.01, watched=0.01).settled_round(rising(100)) is None
+
+
+def test_dips_after_settling_do_not_count_and_neither_do_rounds_that_were_not_judged():
+    curve = rising(50)
+    curve[70] = 0.1
+    curve[51:60:2] = np.nan
+    assert Settling(within=0.0, window=0.01).settled_round(curve) == 50
+    assert Settling(within=0.0).settled_round(curve * np.nan) is None
+
+
+def test_a_run_that_learns_nothing_has_not_settled():
+    flat, falling = pd.Series(np.full(101, 0.1)), pd.Series(np.linspace(0.5, 0.1, 101))
+    for curve in (flat, falling, flat + 0.009 * (np.arange(101) % 2)):
+        assert Settling(within=0.01).settled_round(curve) is None
+    # the initial model need not have been judged
+    assert Settling(within=0.1, window=0.01).settled_round(rising(50)[10:]) == 40
+
+
+def test_settling_is_a_target_of_each_seed():
+    falling = 2.0 - np.concatenate([rising(50), rising(100)])
+    rounds = pd.DataFrame({"seed": np.repeat([0, 1], 101), "round": np.tile(np.arange(101), 2), "test_loss": falling})
+    target = Target(column="test_loss", settles={"within": 0.0, "window": 0.01}, direction="falls", cost="round")
+    assert target.costs(rounds, SOUND).tolist() == [50.0, np.inf]
+
+
+@pytest.mark.parametrize("fields", [{}, {"reaches": 0.5, "settles": {"within": 0.1}}])
+def test_a_target_is_a_value_or_a_settled_column(fields):
+    with pytest.raises(ValueError, match="either reaches, a value, or settles"):
+        Target(**fields)
