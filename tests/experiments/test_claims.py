@@ -1,13 +1,17 @@
+"""Answers of claims, at their margins too, and the words of their numbers."""
+
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from pydantic import TypeAdapter
 
-from asyncfl.experiments.claims import Claim
-from asyncfl.experiments.grid import Grid, MissingError, NotRunError
+from asyncfl.experiments.claims import AtLeast, Claim, Order
+from asyncfl.experiments.evidence.p_values import Sample
+from asyncfl.experiments.grid import Grid, MissingError, NotRunError, bound_grid
 
 NOISE = np.array([0.0, 0.01, 0.02, -0.01, 0.015, -0.02, 0.005])
 
@@ -34,10 +38,13 @@ def grid(means, axis="x", shared=True, diverged=(), rounds=4, sources=(), seeds=
     return Grid({axis: tuple(means)}, frame, frame[frame["round"] == rounds], sources=frozenset(sources))
 
 
+def judged(claim, on):
+    (found,) = TypeAdapter(Claim).validate_python({"says": "so", **claim}).judge(on)
+    return found
+
+
 def answer(claim, on):
-    found = TypeAdapter(Claim).validate_python({"says": "so", **claim}).judge(on)
-    assert len(found) == 1
-    return found[0].answer
+    return judged(claim, on).answer
 
 
 ORDER = {"check": "order", "along": "x"}
@@ -107,8 +114,7 @@ def test_crossover():
     assert answer(claim, crossing(0.1, 0.2)) == "does not hold"
     assert answer(claim, crossing(0.0, 0.2)) == "not decided"
     assert answer(claim, crossing(-0.1, 0.2, diverged={(25, 0)})) == "not decided"
-    found = TypeAdapter(Claim).validate_python({"says": "so", **claim}).judge(crossing(-0.1, 0.2))
-    assert "cross at round 6" in found[0].measured
+    assert "cross at round 6" in judged(claim, crossing(-0.1, 0.2)).measured
     with pytest.raises(MissingError, match="end at round 10"):
         answer({**claim, "rounds": (13, 14)}, crossing(-0.1, 0.2))
 
@@ -122,11 +128,10 @@ def test_losses_over_decades_are_judged_on_their_logarithm():
     claim = {"check": "at_least", "value": "final train_loss", "threshold": 2.3, "goal": "low"}
     assert answer(claim, wide) == "not decided"
     assert answer({**claim, "log": True}, wide) == "does not hold"
-    found = TypeAdapter(Claim).validate_python({"says": "so", "log": True, **claim}).judge(wide)
-    assert "1e+08" in found[0].measured  # the geometric mean
-    assert re.fullmatch(r"wanted at most 2.3, got \[.*e.*, .*e.*\]", found[0].reason)  # the value is no factor
-    ratio = TypeAdapter(Claim).validate_python({"says": "", "log": True, **ORDER}).judge(grid({1: 4.0, 2: 2.0}))
-    assert "a factor in [" in ratio[0].reason
+    found = judged({**claim, "log": True}, wide)
+    assert "1e+08" in found.measured  # the geometric mean
+    assert re.fullmatch(r"wanted at most 2.3, got \[.*e.*, .*e.*\]", found.reason)  # the value is no factor
+    assert "a factor in [" in judged({**ORDER, "log": True}, grid({1: 4.0, 2: 2.0})).reason
 
 
 def test_a_tie_in_every_seed_is_not_better():
@@ -138,21 +143,15 @@ def test_a_tie_in_every_seed_is_not_better():
     assert answer({"check": "times", "along": "x", "at": 1, "than": 2, "factor": 1}, twice) == "holds"
 
 
-@pytest.mark.parametrize("check", ["no_worse", "order"])
-@pytest.mark.parametrize("seeds", [(2, 3, 5), (4,)])
-def test_points_are_compared_at_the_seeds_that_both_have(check, seeds):
+def test_points_are_compared_at_the_seeds_that_both_have():
     uneven = grid({1: 1.0, 2: 1.0}, shared=False)
-    fewer = (uneven.ends["x"] == 1) | uneven.ends["seed"].isin(seeds)
-    uneven = replace(uneven, ends=uneven.ends[fewer])
-    claim = {"check": "no_worse", "along": "x", "at": 1, "than": 2} if check == "no_worse" else ORDER
-    (found,) = TypeAdapter(Claim).validate_python({"says": "so", **claim}).judge(uneven)
-    assert found.answer == "not decided"
-    assert found.decision.by.reading.seeds == len(seeds)
+    fewer = replace(uneven, ends=uneven.ends[(uneven.ends["x"] == 1) | uneven.ends["seed"].isin((2, 3, 5))])
+    found = judged(ORDER, fewer)
+    assert (found.answer, found.decision.by.reading.seeds) == ("not decided", 3)
     loss = {x: uneven.ends[uneven.ends["x"] == x].set_index("seed")["train_loss"] for x in (1, 2)}
-    differences = [(loss[2] - loss[1])[seed] * (1 if check == "no_worse" else -1) for seed in seeds]
-    assert list(found.decision.by.comparison.excess) == pytest.approx(differences)
+    assert list(found.decision.by.comparison.excess) == pytest.approx((loss[1] - loss[2])[[2, 3, 5]].tolist())
     none = replace(uneven, ends=uneven.ends[(uneven.ends["x"] == 1) == (uneven.ends["seed"] < 2)])
-    assert answer(claim, none) == "not decided"
+    assert answer(ORDER, none) == "not decided"
 
 
 def test_a_diverged_seed_is_worse_than_any():
@@ -175,7 +174,7 @@ def test_on_a_logarithm_too_divergence_is_the_worst_value(goal):
     on = Grid({"x": (1, 2)}, pd.DataFrame(rows), pd.DataFrame(rows))
     claim = {"check": "times", "value": "final test_loss", "goal": goal, "along": "x"}
     claim |= {"factor": 1.1, "at": 1, "than": 2}
-    (found,) = TypeAdapter(Claim).validate_python({"says": "so", **claim}).judge(on)
+    found = judged(claim, on)
     assert (found.answer, found.decision.by.reading.seeds) == ("not decided", 7)
     assert answer({**claim, "factor": 1, "at": 2, "than": 1}, on) == "not decided"
 
@@ -191,8 +190,8 @@ def counts(banned, column="honest_banned"):
 
 
 def test_counts_have_an_exact_limit():
-    claim = {"check": "at_least", "value": "final honest_banned", "goal": "low", "threshold": 0, "says": "nobody"}
-    (found,) = TypeAdapter(Claim).validate_python(claim).judge(counts([0] * 30))
+    claim = {"check": "at_least", "value": "final honest_banned", "goal": "low", "threshold": 0}
+    found = judged(claim, counts([0] * 30))
     assert found.answer == "not decided"
     assert "30 of 30 runs keep it; at most 11.6% of runs break it" in found.reason
     assert answer(claim, counts([0] * 36)) == "holds"
@@ -207,7 +206,7 @@ def test_accounting_without_randomness_is_deterministic():
     for values, expected in (([4.05, 4.05], "holds"), ([4.2, 4.2], "does not hold"), ([4.05], "not decided")):
         assert answer(claim, counts(values, "epsilon_exact_max")) == expected
     same = counts([4.05, 4.05], "epsilon_exact_max")
-    (found,) = TypeAdapter(Claim).validate_python({"says": "so", **claim}).judge(same)
+    found = judged(claim, same)
     assert found.decision.by.comparison.kind == "deterministic"
     assert answer({**claim, "judged_as": "statistical"}, same) == "not decided"
     with pytest.raises(MissingError, match="its seeds differ"):
@@ -224,8 +223,7 @@ def test_accounting_without_randomness_is_deterministic():
     ],
 )
 def test_a_diverged_difference_is_reported_with_its_sign(diverged, difference):
-    claim = TypeAdapter(Claim).validate_python({"says": "so", **ORDER})
-    (found,) = claim.judge(grid({1: 3.0, 2: 1.0}, diverged=diverged, seeds=7))
+    found = judged(ORDER, grid({1: 3.0, 2: 1.0}, diverged=diverged, seeds=7))
     assert found.reason == f"least clear step: from 1 to 2 it falls by {difference}"
 
 
@@ -270,9 +268,8 @@ def test_a_target_that_is_never_reached_is_not_called_diverged():
         ]
     )
     on = Grid({"x": tuple(reached)}, ends, ends)
-    best = {"check": "best_at", "along": "x", "at": "early", "value": "final rounds_to_converge", "says": "so"}
-    found = TypeAdapter(Claim).validate_python(best).judge(on)[0]
-    assert found.measured == "x early: 100, late: not by all seeds, never: not by all seeds"
+    best = {"check": "best_at", "along": "x", "at": "early", "value": "final rounds_to_converge"}
+    assert judged(best, on).measured == "x early: 100, late: not by all seeds, never: not by all seeds"
     not_within = {"check": "at_least", "value": "final rounds_to_converge", "goal": "high", "threshold": 250}
     answers = [answer({**not_within, "where": {"x": x}}, on) for x in reached]
     assert answers == ["does not hold", "not decided", "holds"]
@@ -305,6 +302,105 @@ def test_a_share_of_the_gain_that_the_source_measured():
     ]
     on = Grid({"x": (1, 2)}, pd.DataFrame(rows), pd.DataFrame(rows))
     assert answer(claim, on) == "not decided"
-    (found,) = TypeAdapter(Claim).validate_python({"says": "so", **claim, "share": 0.5}).judge(on)
+    found = judged({**claim, "share": 0.5}, on)
     assert found.answer == "holds"
     assert found.reason.endswith(", wanted 1.1: 50% of the gain of 1.2")
+
+
+YES, NO, OPEN = "holds", "does not hold", "not decided"
+BOUND = {"value": "final bound", "along": "x", "at": "a", "than": "b"}
+
+
+def formula(**values: float) -> Grid:
+    """A bound over the axis `x`: exact values."""
+    return bound_grid({"x": tuple(values)}, pd.DataFrame({"x": list(values), "bound": list(values.values())}))
+
+
+@pytest.mark.parametrize(
+    ("claim", "a", "told"),
+    [
+        ({"check": "alike", "margin": 0.5}, 3.5, YES),
+        ({"check": "alike", "margin": 0.5}, 4.5, YES),
+        ({"check": "alike", "margin": 0.5}, 3.25, NO),
+        ({"check": "alike", "margin": 0.5}, 4.75, NO),
+        ({"check": "no_worse", "margin": 0.5}, 4.5, YES),
+        ({"check": "no_worse", "margin": 0.5}, 4.75, NO),
+        ({"check": "no_worse"}, 4.0, YES),
+        ({"check": "no_worse"}, 4.25, NO),
+        ({"check": "times", "factor": 4}, 1.0, YES),
+        ({"check": "times", "factor": 4}, 1.25, NO),
+        ({"check": "times", "factor": 1}, 4.0, NO),
+        ({"check": "times", "factor": 1}, 3.75, YES),
+    ],
+)
+def test_values_at_the_margin_are_within_it(claim: dict[str, Any], a: float, told: str) -> None:
+    assert answer({**BOUND, **claim}, formula(a=a, b=4.0)) == told
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [((4, 4, 2), YES), ((4, 4.5, 2), YES), ((4, 4.75, 2), NO), ((4, 4.5, 4), NO), ((4, 3, 4.5), NO)],
+)
+def test_neighbours_that_tie(values: tuple[float, ...], told: str) -> None:
+    claim = {**ORDER, "value": "final bound", "strict": False, "margin": 0.5}
+    assert answer(claim, formula(**dict(zip("abc", values, strict=True)))) == told
+
+
+def ends(*losses: float) -> Grid:
+    """Seeds of one cell with these final losses; one that diverged is infinitely bad."""
+    frame = pd.DataFrame({"x": 1, "seed": range(len(losses)), "round": 1, "train_loss": losses, "diverged": False})
+    frame["diverged"] = np.isinf(frame["train_loss"])
+    return Grid({"x": (1,)}, frame, frame)
+
+
+@pytest.mark.parametrize("seeds", [2, 7])
+@pytest.mark.parametrize(
+    ("claim", "told"),
+    [
+        ({"check": "at_least", "threshold": 1.0}, OPEN),
+        ({"check": "at_least", "threshold": 0.75}, NO),
+        ({"check": "near", "target": 0.5, "tolerance": 0.5}, OPEN),
+        ({"check": "near", "target": 0.5, "tolerance": 0.25}, NO),
+    ],
+)
+def test_a_diverged_seed_gives_a_one_sided_interval(claim: dict[str, Any], told: str, seeds: int) -> None:
+    found = judged({"value": "final train_loss", **claim}, ends(*[1.0] * (seeds - 1), np.inf))
+    assert (found.measured, found.decision.by.reading.seeds) == ("final train_loss diverged", seeds)
+    assert found.answer == (told if seeds == 7 else OPEN)
+    assert found.reason.endswith("got [1, ∞]" if seeds == 7 else "got [−∞, ∞]")
+
+
+def sample(*values: float) -> Sample:
+    return Sample(np.arange(len(values)), np.array(values, dtype=np.float64))
+
+
+def order(value: str = "final train_loss", **of: Any) -> Order:
+    return Order.model_validate({"check": "order", "along": "K", "says": "it falls", "value": value, **of})
+
+
+def at_least(value: str = "final train_loss", **of: Any) -> AtLeast:
+    return AtLeast.model_validate({"check": "at_least", "threshold": 0.5, "says": "enough", "value": value, **of})
+
+
+def test_long_axes_list_only_the_ends_and_the_extremes() -> None:
+    few = {point: sample(float(point)) for point in range(8)}
+    assert order().listing(few) == "K 0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7"
+    many = {point: sample(float((point - 3) ** 2 - (20 if point == 6 else 0))) for point in range(9)}
+    assert order().listing(many) == "K 0: 9, 6: -11, 8: 25 (ends, lowest and highest of 9)"
+    peak = {point: sample(-float((point - 3) ** 2)) for point in range(9)}
+    assert order().listing(peak) == "K 0: -9, 3: 0, 8: -25 (ends, lowest and highest of 9)"
+
+
+@pytest.mark.parametrize(
+    ("value", "goal", "low_is_good"),
+    [
+        ("final train_loss", None, True),
+        ("final test_accuracy", None, False),
+        ("mean precision", None, False),
+        ("highest test_r2", None, False),
+        ("final test_accuracy", "low", True),
+        ("final train_loss", "high", False),
+    ],
+)
+def test_the_goal_follows_from_the_column_unless_it_is_given(value: str, goal: Any, low_is_good: bool) -> None:
+    assert order(value, goal=goal).low_is_good is low_is_good

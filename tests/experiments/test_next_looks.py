@@ -1,4 +1,4 @@
-"""Cells that get more seeds, and answers of the whole engine where the truth is known."""
+"""Cells that get more seeds."""
 
 import math
 from typing import Any
@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from asyncfl.base.errors import ScenarioError
+from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.experiments.grid import Grid
-from asyncfl.experiments.next_looks import Wish, granted, hours, wishes_of
+from asyncfl.experiments.next_looks import Wish, granted, hours, next_looks, wishes_of
 from asyncfl.experiments.plan import all_cells
 from asyncfl.experiments.spec import Experiment
 from asyncfl.experiments.verdicts import judge
+from tests.experiments.results_folder import write_run
 
 CLAIMS: list[dict[str, Any]] = [
     {
@@ -53,30 +54,34 @@ def drawn(means: list[float], sd: float, seed: int) -> np.ndarray:
     return 10 + rng.normal(0, 3, 12) + np.array(means)[:, None] + own
 
 
-def through_all_looks(of: Experiment, values: np.ndarray, most_s: float = math.inf) -> tuple[list[str], list[int]]:
-    """(answers, seeds of each cell) after as many looks as the engine makes."""
-    looks = {of.name: list(all_cells(of, "full"))}
-    points = [cell.values for cell in looks[of.name][0]]
-    counts = {of.name: [0] * len(EPSILON)}
-    at = of.seeds.looks("full").at
-    for _ in at[1:]:
-        now = grid(values, [at[look] for look in counts[of.name]])
-        counts = granted(wishes_of(of, "full", now, points), counts, looks, most_s)
-    seeds = [at[look] for look in counts[of.name]]
-    verdicts = judge(of, "full", grid(values, seeds), {}, of.seeds.looks("full"))
-    return [verdict.verdict for verdict in verdicts], seeds
-
-
 def test_only_cells_of_open_comparisons_get_more_seeds():
     # 10 -> 20 is clear, 20 -> 30 is not; 40 is clearly better than 50; nobody asks for 60
     values = drawn([90, 50, 49.4, 0, 90, 3], 1.0, 4)
-    of = experiment(*CLAIMS)
+    # a claim on a column that is not there, or on one cell alone, asks for no seeds
+    idle = [{**CLAIMS[1], **of} for of in ({"value": "final test_accuracy"}, {"where": {"privacy.epsilon": [40]}})]
+    of = experiment(*CLAIMS, *idle)
     points = [cell.values for cell in next(all_cells(of, "full"))]
     (wish,) = wishes_of(of, "full", grid(values, [3] * 6), points)
     assert wish.cells == {1, 2}
-    _, seeds = through_all_looks(of, values)
-    assert seeds[:1] + seeds[3:] == [3, 3, 3, 3]
-    assert min(seeds[1:3]) > 3
+
+
+def test_the_next_looks_follow_from_the_runs_on_disk(tmp_path):
+    """Seeds fall by 40 % from 10 to 20 and lie apart by more than 20 and 30 do; 60 enters no claim."""
+    of = experiment(CLAIMS[0])
+    losses = {10: 1.0, 20: 0.6, 30: 0.599, 40: 0.5, 50: 0.4, 60: 0.3}
+    for seeds, cells in zip((3, 6), all_cells(of, "full"), strict=False):
+        for cell in cells:
+            folder = write_run(tmp_path / cell.digest, losses[cell.values["privacy.epsilon"]], seeds)
+            if cell.values["privacy.epsilon"] == 30:
+                rounds = pd.read_parquet(folder / "rounds.parquet")
+                rounds["train_loss"] += 0.2 * (rounds["seed"] % 2) - 0.1
+                rounds.to_parquet(folder / "rounds.parquet")
+    experiments = {of.name: of}
+    first = next_looks(experiments, "full", tmp_path)
+    assert first == {of.name: [0, 1, 1, 0, 0, 0]}
+    assert next_looks(experiments, "full", tmp_path, first, core_hours=0) == first
+    with pytest.raises(RunError, match="cannot be read as a run"):
+        next_looks(experiments, "full", tmp_path / "nowhere")
 
 
 def test_a_verdict_is_frozen_whatever_is_added_later():
@@ -117,27 +122,3 @@ def test_hours_go_to_the_likeliest_answer_for_its_cost():
 def test_wrong_hours_are_refused(setting):
     with pytest.raises(ScenarioError, match="core_hours: must be a number of hours, 0 or more"):
         hours(setting)
-
-
-def rates(effect: float, repetitions: int) -> tuple[dict[str, float], float]:
-    """Shares of the answers to "40 is better than 50" where it is so by `effect` sd, and seeds per cell."""
-    of = experiment(CLAIMS[1])
-    found = [through_all_looks(of, drawn([0, 0, 0, 0, effect, 0], 1.0, n)) for n in range(repetitions)]
-    answers = [answers[0] for answers, _ in found]
-    shares = {answer: answers.count(answer) / repetitions for answer in ("holds", "does not hold")}
-    return shares, float(np.mean([seeds[3] for _, seeds in found]))
-
-
-def test_the_whole_engine_sees_what_is_there():
-    shares, seeds = rates(2.0, 60)
-    assert shares["holds"] >= 0.95
-    assert seeds == pytest.approx(6.1, abs=0.8)
-
-
-def test_a_claim_that_no_seeds_can_decide_asks_for_none():
-    for claim in ({"value": "final test_accuracy"}, {"where": {"privacy.epsilon": [40]}}):
-        of = experiment({**CLAIMS[1], **claim}, CLAIMS[0])
-        points = [cell.values for cell in next(all_cells(of, "full"))]
-        values = drawn([90, 50, 49.4, 0, 90, 3], 1.0, 4)
-        (wish,) = wishes_of(of, "full", grid(values, [3] * 6), points)
-        assert wish.cells == {1, 2}

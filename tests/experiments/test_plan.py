@@ -11,7 +11,7 @@ from asyncfl.experiments.files import find, rule_name
 from asyncfl.experiments.plan import check_writable, make_plan, runs_among, scenarios
 
 
-def faults(named_files):
+def faults(folder):
     with pytest.raises(ScenarioError) as caught:
         find(folder)
     return {fault.field: fault.message for fault in caught.value.faults}

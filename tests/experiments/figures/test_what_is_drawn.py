@@ -11,10 +11,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from pydantic import ValidationError
 
+from asyncfl.base.figure_style import styled
 from asyncfl.experiments.bounds import Bound, bound_value
 from asyncfl.experiments.figures import Bars, BoundCurves, Curves, Final, Heatmap
-from asyncfl.experiments.figures.base import FigureBase
+from asyncfl.experiments.figures.base import AXIS, METRIC, FigureBase
+from asyncfl.experiments.figures.drawing import OWN
+from asyncfl.experiments.intervals import over_seeds
 
 RULES = {"rule": ("mean", "krum")}
 HALF = 0.05
@@ -32,7 +36,7 @@ CURVES = table(
     + [{"rule": "krum", "round": r, "mean": 2.0 - 0.25 * r} for r in range(4)],
 )
 TIMES = table("time_s", [{"rule": rule, "round": r, "mean": 60.0 * r} for rule in RULES["rule"] for r in range(4)], 0.0)
-FINAL = table("test_accuracy", [{"rule": "mean", "mean": 0.7}, {"rule": "krum", "mean": 0.9}])
+ACCURACIES = table("test_accuracy", [{"rule": "mean", "mean": 0.7}, {"rule": "krum", "mean": 0.9}])
 
 
 def axes_of(figure: FigureBase, grid: dict[str, Any], tables: dict[str, pd.DataFrame], folder: Path) -> list[Any]:
@@ -101,7 +105,7 @@ def test_final_values_stand_over_the_values_of_their_axis(tmp_path: Path) -> Non
 
 
 def test_bars_are_as_high_as_their_means_with_an_interval_each(tmp_path: Path) -> None:
-    [axes] = axes_of(Bars(x="rule"), RULES, {"final": FINAL}, tmp_path)
+    [axes] = axes_of(Bars(x="rule"), RULES, {"final": ACCURACIES}, tmp_path)
     assert [bar.get_height() for bar in axes.patches] == pytest.approx([0.7, 0.9])
     assert [text.get_text() for text in axes.get_xticklabels()] == ["mean", "krum"]
     [intervals] = [one for one in axes.collections if not len(one.get_facecolor())]
@@ -143,5 +147,106 @@ def test_a_bound_is_drawn_as_its_theorem_gives_it(tmp_path: Path) -> None:
 
 
 def test_a_figure_without_runs_says_so(tmp_path: Path) -> None:
-    [axes] = axes_of(Bars(x="rule"), {"rule": ()}, {"final": FINAL}, tmp_path)
+    [axes] = axes_of(Bars(x="rule"), {"rule": ()}, {"final": ACCURACIES}, tmp_path)
     assert [text.get_text() for text in axes.texts] == ["not run at this scale"]
+
+
+@pytest.mark.parametrize("kind", ["curves", "bars"])
+def test_the_own_values_of_two_seeds_are_seen(kind):
+    frame = pd.DataFrame(
+        [{"rule": "mean", "round": r, "y": 2.0 * r + s, "diverged": False} for r in (1, 2) for s in (0, 1)]
+    )
+    with styled():
+        figure, axes = plt.subplots()
+        if kind == "curves":
+            rows = over_seeds(frame, ["rule"], by_round=True)
+            Curves(y="y").draw_panel(axes, {}, [None], {}, {"curves": rows})
+        else:
+            rows = over_seeds(frame[frame["round"] == 2], ["rule"], by_round=False)
+            Bars(x="rule", y="y").draw_panel(axes, {}, [None], {"rule": ("mean",)}, {"final": rows})
+            Bars(x="rule", y="y").frame_panel(axes)
+        own = [np.asarray(line.get_ydata()).tolist() for line in axes.lines if line.get_label() == OWN]
+        plt.close(figure)
+    wanted = [[2.0, 4.0], [3.0, 5.0]] if kind == "curves" else [[4.0], [5.0]]
+    np.testing.assert_allclose(own, wanted, atol=1e-4)
+
+
+GRID = {"attack": ("none", "flip"), "rule": ("mean", "krum"), "p": (0.2, 0.4)}
+FIGURE = Heatmap(x="rule", rows="attack", panels="p")
+
+
+def final():
+    rows = [
+        {"attack": a, "rule": r, "p": p, "metric": "test_accuracy", "mean": 0.1 * i, "seeds": 1, "diverged": 0}
+        for i, (a, r, p) in enumerate((a, r, p) for a in GRID["attack"] for r in GRID["rule"] for p in GRID["p"])
+    ]
+    rows[-1] |= {"mean": np.nan, "seeds": 0, "diverged": 1}
+    return pd.DataFrame(rows[1:])
+
+
+def test_values_stand_in_the_order_of_the_axes():
+    at_fifth, at_two_fifths = (FIGURE.values(GRID, {"p": p}, final()) for p in GRID["p"])
+    np.testing.assert_allclose(at_fifth, [[np.nan, 0.2], [0.4, 0.6]])
+    np.testing.assert_allclose(at_two_fifths, [[0.1, 0.3], [0.5, np.inf]])
+
+
+def test_a_heat_map_shows_the_loss_against_a_reference_cell():
+    lost = FIGURE.model_copy(update={"against": {"attack": "none"}})
+    values = [lost.values(GRID, {"p": p}, final()) for p in GRID["p"]]
+    # The clean cell of the mean was not run at 20 %; all seeds of Krum under flips diverged at 40 %.
+    np.testing.assert_allclose(values[0], [[np.nan, 0], [np.nan, 0.2 - 0.6]])
+    np.testing.assert_allclose(values[1], [[0, 0], [0.1 - 0.5, np.inf]])
+    assert lost.shown() == "final test accuracy lost against attack = none, by attack and rule"
+    assert lost.is_run(GRID)
+    assert not lost.is_run({**GRID, "attack": ("flip",)})
+    assert ("against", "attack", "none") in lost.values_named
+    beside = FIGURE.model_copy(update={"against": {"p": 0.2}, "panels": None, "where": {"p": 0.4}})
+    np.testing.assert_allclose(
+        beside.values({"rule": ("krum",), "attack": ("none",)}, {"p": 0.4}, final()), [[0.2 - 0.3]]
+    )
+
+
+@pytest.mark.parametrize(("of_own", "of_reference", "expected"), [(1, 0, np.inf), (0, 1, -np.inf), (1, 1, np.inf)])
+def test_diverged_cells_and_references_give_infinite_losses(tmp_path, of_own, of_reference, expected):
+    lost = FIGURE.model_copy(update={"against": {"attack": "none"}})
+    rows = pd.DataFrame(
+        {"attack": a, "rule": "krum", "p": 0.2, "metric": "test_accuracy", "mean": m, "seeds": 2, "diverged": d}
+        for a, m, d in [("none", 0.7, of_reference), ("flip", 0.6, of_own)]
+    )
+    [[value]] = lost.values({"rule": ("krum",), "attack": ("flip",)}, {"p": 0.2}, rows)
+    assert value == expected
+    if of_own and of_reference:
+        axes_of(lost, GRID, {"final": rows}, tmp_path)
+
+
+BUDGETS = {"privacy.epsilon": (50, 60)}
+ALIKE = ("epsilon_rdp_max", "epsilon_exact_max")
+
+
+def measured(metrics, **columns):
+    rows = [{"privacy.epsilon": e, "metric": m, "mean": e + i} for e in (50, 60) for i, m in enumerate(metrics)]
+    return pd.DataFrame(rows).assign(**columns)
+
+
+def test_columns_become_an_axis_and_what_their_names_share_stands_at_the_axis():
+    figure = Bars(x="privacy.epsilon", ys=ALIKE, overlay=True)
+    drawn, grid, tables, said = figure.overlaid(BUDGETS, {"final": measured([*ALIKE, "train_loss"])})
+    assert grid == {**BUDGETS, AXIS: ("RDP", "exact")}
+    assert said == "largest ε of a client"
+    assert (drawn.hue, drawn.y, drawn.ys) == (AXIS, METRIC, ())
+    assert tables["final"].query(f"`{AXIS}` == 'exact'")["mean"].tolist() == [51, 61]
+
+
+def test_columns_of_different_kinds_keep_their_names():
+    figure = Final(x="privacy.epsilon", ys=("epsilon_exact_max", "epsilon_exact_model"), overlay=True)
+    _, grid, _, said = figure.overlaid(BUDGETS, {"final": measured(figure.ys)})
+    assert grid[AXIS] == ("largest ε of a client, exact", "ε of published models, exact")
+    assert said == "ε"
+    figure = Curves(ys=("train_loss", "test_loss"), overlay=True)
+    assert figure.overlaid(BUDGETS, {"curves": measured(figure.ys, round=1)})[3] == ""
+
+
+def test_an_overlay_needs_columns_and_no_other_colours():
+    for fields in ({}, {"ys": ALIKE, "hue": "privacy.epsilon"}):
+        with pytest.raises(ValidationError, match="it needs ys, and no hue"):
+            Bars(x="privacy.epsilon", overlay=True, **fields)
