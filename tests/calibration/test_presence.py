@@ -4,31 +4,12 @@ import math
 
 import pytest
 
-from asyncfl.calibration.presence import SHORTEST_S, PresenceObservations, _observe_client, fit_availability
+from asyncfl.calibration.presence import SHORTEST_S, PresenceObservations, fit_availability
 from asyncfl.scenario import Scenario
 from asyncfl.trace.events import Kind
 from asyncfl.world.availability import AlternatingAvailability, AlwaysOnline
 from asyncfl.world.distributions import Exponential, Fixed
 from tests.calibration.conftest import fitted_to, observe_run
-
-
-def test_observations_of_a_client_by_hand() -> None:
-    seen = PresenceObservations()
-    # at a task from 1 s to 4 s, where it goes offline until 9 s; at the next from 12 s to 15 s; at 20 s it cannot be
-    # reached, and comes back at 23 s
-    story = [
-        (1.0, 2, "working", 4.0),
-        (4.0, 0, "went offline", 4.0),
-        (9.0, 1, "came online", 9.0),
-        (12.0, 2, "working", 15.0),
-        (20.0, 0, "unreachable", 20.0),
-        (23.0, 1, "came online", 23.0),
-    ]
-    _observe_client(story, 30.0, seen)
-    assert (seen.first_online, seen.first_offline) == (1, 0)
-    assert (seen.online_s, seen.went, seen.offline_s, seen.came) == (6.0, 1, 8.0, 2)
-    assert (seen.gaps_online, seen.gaps_offline) == ([3.0], [5.0])
-    assert (seen.whole_off, seen.cut_off) == ([5.0], [])
 
 
 def test_the_likelihood_of_a_gap_is_that_of_the_chain_of_two_states() -> None:
@@ -37,19 +18,6 @@ def test_the_likelihood_of_a_gap_is_that_of_the_chain_of_two_states() -> None:
     stays = 0.75 + 0.25 * math.exp(-(on + off) * 5)
     leaves = 0.25 * (1 - math.exp(-(on + off) * 7))
     assert seen.log_likelihood(on, off) == pytest.approx(math.log(stays) + math.log(leaves))
-
-
-def followed(*story: tuple[float, int, str, float], end_s: float = 30.0) -> PresenceObservations:
-    seen = PresenceObservations()
-    _observe_client(list(story), end_s, seen)
-    return seen
-
-
-def test_an_absence_may_be_cut_off_by_the_end_of_the_trace() -> None:
-    seen = followed((0.0, 2, "working", 4.0), (4.0, 0, "went offline", 4.0))
-    assert seen == PresenceObservations(first_online=1, online_s=4.0, went=1, offline_s=26.0, cut_off=[26.0])
-    # Of whom nothing was known it is not known that it went; and who comes back without having been away comes not.
-    assert followed((4.0, 0, "went offline", 4.0), (5.0, 1, "came online", 5.0)) == PresenceObservations()
 
 
 def test_observations_are_read_from_tasks_and_events() -> None:
@@ -65,20 +33,25 @@ def test_observations_are_read_from_tasks_and_events() -> None:
         at(8.0, Kind.WENT_OFFLINE, -1, 1),
         at(9.0, Kind.CAME_ONLINE, -1, 0),
         at(9.0, Kind.DISPATCHED, 2, 0),
+        at(10.0, Kind.DISPATCHED, 3, 2),
+        at(14.0, Kind.WENT_OFFLINE, 3, 2),
+        at(14.0, Kind.DROPPED_OUT, 3, 2),
         at(20.0, Kind.STOPPED, -1, -1),
+        samples=(10, 20, 30),
     )
     found = fit_availability([run])
     assert found.observations == PresenceObservations(
-        online_s=3.0 + 11.0 + 3.0,
-        went=1,
-        offline_s=5.0 + 12.0,
+        online_s=3.0 + 11.0 + 3.0 + 4.0,
+        went=2,
+        offline_s=5.0 + 12.0 + 6.0,
         came=1,
         gaps_offline=[3.0],
-        first_online=2,
+        first_online=3,
         whole_off=[5.0],
+        cut_off=[6.0],
     )
     twice = fit_availability([run, run]).observations
-    assert (twice.online_s, twice.first_online, twice.whole_off) == (34.0, 4, [5.0, 5.0])
+    assert (twice.online_s, twice.first_online, twice.whole_off) == (42.0, 6, [5.0, 5.0])
 
 
 def test_fitted_rates_solve_the_likelihood_equations() -> None:

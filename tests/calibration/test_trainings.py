@@ -1,6 +1,5 @@
 """Speeds, the jitter of tasks, workers and dropouts, from trainings written by hand."""
 
-import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -165,8 +164,6 @@ def test_trainings_have_samples_times_epochs_of_work_and_their_observed_time() -
     assert found_trainings.seen.tolist() == [True, False, False, False]
     nothing = trainings_of([observe_run(*sorted(events, key=lambda one: one[0]), samples=(0, 1))], seconds)
     assert nothing.client.tolist() == [1, 1]
-    assert math.isclose(run.end_s, 20.0)
-    assert pytest.approx(found_trainings.work) == trainings_of([run], seconds).work
     assert (
         trainings_of([run, run], lambda place, began_s, ended_s: 0 * began_s + place).seconds.tolist()
         == [0] * 4 + [1] * 4

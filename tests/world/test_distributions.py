@@ -1,6 +1,7 @@
-"""Each distribution against its closed forms: its law, its mean, and the period met at an arbitrary moment."""
+"""Each distribution against its closed forms: its law, its mean, the period met at an arbitrary moment; and devices."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 from scipy import stats
 
+from asyncfl.base.errors import DataError
+from asyncfl.world.devices import AnyDevice, CsvDevice
 from asyncfl.world.distributions import (
     Amount,
     AnyDistribution,
@@ -119,3 +122,51 @@ def test_a_number_is_a_fixed_amount_and_is_written_as_a_number(given: object, va
 def test_illegal_amounts_are_refused(field: Any, given: object) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(field).validate_python(given)
+
+
+DEVICE = TypeAdapter(AnyDevice)
+
+
+@pytest.mark.parametrize(
+    ("description", "law"),
+    [
+        ({"kind": "uniform", "low_s_per_sample": 1, "high_s_per_sample": 3}, Uniform(low=1, high=3)),
+        (
+            {"kind": "exponential", "mean_s_per_sample": 1.2, "minimum_s_per_sample": 0.2},
+            Exponential(mean=1.2, minimum=0.2),
+        ),
+        ({"kind": "lognormal", "median_s_per_sample": 0.002, "sigma": 0.5}, Lognormal(median=0.002, sigma=0.5)),
+        ({"kind": "pareto", "minimum_s_per_sample": 1, "alpha": 2.5}, Pareto(minimum=1, alpha=2.5)),
+    ],
+)
+def test_speeds_follow_the_law_of_their_device(description: dict[str, Any], law: Distribution) -> None:
+    speeds = DEVICE.validate_python(description).draw(30, np.random.default_rng(0))
+    np.testing.assert_array_equal(speeds, law.draw(np.random.default_rng(0), 30))
+
+
+def test_measured_devices_come_from_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "devices.csv"
+    path.write_text("model,s\na,0.1\nb,0.4\n")
+    rng = np.random.default_rng(0)
+    assert CsvDevice(path=str(path), column="s", rows="in_order").draw(3, rng).tolist() == [0.1, 0.4, 0.1]
+    assert set(CsvDevice(path=str(path), column="s").draw(50, rng)) == {0.1, 0.4}
+    path.write_text("s_per_sample\n0.1\n0\n")
+    with pytest.raises(DataError, match="line 3, column s_per_sample: must be a number > 0, got '0'"):
+        CsvDevice(path=str(path)).draw(2, rng)
+
+
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [
+        ({"kind": "fixed", "s_per_sample": 0}, "greater than 0"),
+        ({"kind": "fixed", "s_per_sample": math.inf}, "finite"),
+        ({"kind": "uniform", "low_s_per_sample": 3, "high_s_per_sample": 1}, r"must be <= high_s_per_sample \(1\)"),
+        ({"kind": "exponential", "mean_s_per_sample": 1, "minimum_s_per_sample": 2}, r"<= mean_s_per_sample \(1\)"),
+        ({"kind": "listed", "s_per_sample": [0.1, 0.0]}, "greater than 0"),
+        ({"kind": "fixed", "jitter": 0}, "must be > 0"),
+        ({"kind": "quantum"}, "quantum"),
+    ],
+)
+def test_illegal_devices_are_refused(description: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        DEVICE.validate_python(description)

@@ -71,7 +71,7 @@ def test_silence_moves_the_channel_as_packets_would(bad, slots) -> None:
     assert abs(lost - 4000 * bad_then) <= 4 * math.sqrt(4000 * bad_then * (1 - bad_then))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.floats(1e-18, 1),
     st.floats(1e-18, 1),

@@ -1,5 +1,6 @@
-"""One message: by hand with a scripted loss, and against a reference that follows every single packet."""
+"""One message, and the part of it that a tap holds: by hand, and against references that follow every single packet."""
 
+import itertools
 import math
 from types import SimpleNamespace
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from scipy import stats
 
 from asyncfl.world.links import Link, LinkState
@@ -130,7 +132,7 @@ def test_the_tap_hears_a_packet_when_it_gets_there(at, lag_s) -> None:
     assert [(one.caught, one.overheard) for one in bursts] == [(True, at == "sender"), (False, at != "sender")]
 
 
-@pytest.mark.parametrize("at", ["sender", "link", "receiver"])
+@pytest.mark.parametrize("at", PLACES)
 def test_a_message_that_breaks_off_is_held_in_part(at) -> None:
     heard = message(tap=tap(0.1, at), tap_coin=0.99)
     assert not heard.overheard
@@ -151,7 +153,7 @@ LOSSES = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.integers(1, 3_000_000),
     LOSSES,
@@ -249,13 +251,15 @@ def test_aggregate_draws_are_distributed_as_packet_by_packet(loss, at) -> None:
     assert stats.chi2_contingency(counts[:, counts.sum(axis=0) >= 10]).pvalue > 1e-3
 
 
+TEN = Transfer(11.5, True, 3, 10, 14, 4, 1400, 5.0, (7.0, 10.0), (300, 100), 1000, 0.5)
+"""Ten packets of 0.5 s, of which three are sent again at second 7 and one at second 10."""
+
+
 def test_the_part_of_a_message_that_has_left_by_hand() -> None:
-    """Ten packets of 0.5 s, of which three are sent again at second 7 and one at second 10."""
-    whole = Transfer(11.5, True, 3, 10, 14, 4, 1400, 5.0, (7.0, 10.0), (300, 100), 1000, 0.5)
     left_bytes = {0.0: 0, 0.49: 0, 0.5: 100, 4.9: 900, 5.0: 1000, 7.0: 1000, 7.5: 1100, 8.6: 1300, 10.5: 1400}
-    assert {at_s: whole.sent_by(at_s) for at_s in left_bytes} == left_bytes
-    assert [whole.attempts_by(s) for s in (0.0, 7.0, 7.1, 10.0, 10.1)] == [1, 1, 2, 2, 3]
-    assert list(whole.bursts) == [
+    assert {at_s: TEN.sent_by(at_s) for at_s in left_bytes} == left_bytes
+    assert [TEN.attempts_by(s) for s in (0.0, 7.0, 7.1, 10.0, 10.1)] == [1, 1, 2, 2, 3]
+    assert list(TEN.bursts) == [
         Burst(10, 1000, 2.0, False, True),
         Burst(3, 300, 1.5, False, False),
         Burst(1, 100, 1.0, False, False),
@@ -264,9 +268,82 @@ def test_the_part_of_a_message_that_has_left_by_hand() -> None:
 
 
 def test_a_message_that_is_cut_off_by_hand() -> None:
-    whole = Transfer(11.5, True, 3, 10, 14, 4, 1400, 5.0, (7.0, 10.0), (300, 100), 1000, 0.5)
-    early, late = whole.cut(7.0), whole.cut(9.0)
+    early, late = TEN.cut(7.0), TEN.cut(9.0)
     assert (early.duration_s, early.delivered, early.attempts, early.sent_bytes) == (7.0, False, 1, 1000)
     assert (early.resent_at_s, early.resent_bytes) == ((), ())
     assert (late.attempts, late.resent_at_s, late.resent_bytes, late.sent_bytes) == (2, (7.0,), (300,), 1300)
-    assert [whole.cut(at_s).overheard for at_s in (4.9, 5.0)] == [False, True], "the tap has all of it at second 5"
+    assert [TEN.cut(at_s).overheard for at_s in (4.9, 5.0)] == [False, True], "the tap has all of it at second 5"
+
+
+def test_held_probability_worked_out_by_hand() -> None:
+    # One packet sent once, one twice, one three times, each transmission missed with 1/2.
+    assert tap(0.5).held_probability((3, 2, 1), 0) == pytest.approx(1 / 2 * 3 / 4 * 7 / 8)
+    assert tap(0.1).held_probability((2,), 0) == pytest.approx(0.81)
+    assert tap(0.1).held_probability((2, 2), 0) == pytest.approx(0.99**2)
+
+
+def test_losses_before_the_tap_are_not_heard() -> None:
+    # Two packets, one lost and sent again. At the receiver each packet passes the tap once; half way the lost one
+    # passed it with 1/2.
+    assert [tap(0.0, at).held_probability((2, 1), 0) for at in PLACES] == [1.0, 1.0, 1.0]
+    assert [tap(0.1, at).held_probability((2, 1), 0) for at in PLACES] == pytest.approx(
+        [0.9 * 0.99, 0.9 * (1 - 0.1 * 0.55), 0.9 * 0.9]
+    )
+    # Not sent again: the receiver has not got it, so a tap there has not either.
+    assert [tap(0.0, at).held_probability((2,), 1) for at in PLACES] == [1.0, 0.5, 0.0]
+    assert [tap(0.1, at).held_probability((2,), 1) for at in PLACES] == pytest.approx([0.81, 0.9 * 0.45, 0.0])
+
+
+def test_any_packet_is_a_part() -> None:
+    assert tap(0.1).caught_probability((68,), 0) == pytest.approx(1 - 0.1**68)
+    assert tap(0.1).held_probability((68,), 0) == pytest.approx(0.9**68)
+    # Three packets, two lost: the tap hears one of three transmissions, or none.
+    assert [tap(0.4, at).caught_probability((3,), 2) for at in PLACES] == pytest.approx(
+        [1 - 0.4**3, 1 - 0.4 * 0.7**2, 1 - 0.4]
+    )
+    assert [tap(0.0, at).caught_probability((2,), 2) for at in PLACES] == [1.0, 0.75, 0.0]
+
+
+@pytest.mark.parametrize("at", PLACES)
+@pytest.mark.parametrize("pending", [0, 1])
+def test_probabilities_count_all_ways_to_miss_transmissions(at, pending) -> None:
+    sent, missed, passed = (3, 2, 2), 0.3, PLACES[at]
+    times_sent = [sum(packet < n for n in sent) for packet in range(sent[0])]
+    whole = part = 0.0
+    for outcome in itertools.product([True, False], repeat=sum(times_sent)):
+        probability, caught, of_packets = 1.0, [], iter(outcome)
+        for packet, times in enumerate(times_sent):
+            # All transmissions of a packet but the last were lost; the last of the packets that are pending was too.
+            arrived = packet >= pending
+            hears = [(1 - missed) * (1 if arrived and number == times - 1 else 1 - passed) for number in range(times)]
+            own = list(itertools.islice(of_packets, times))
+            probability *= np.prod([p if heard else 1 - p for p, heard in zip(hears, own, strict=True)])
+            caught.append(any(own))
+        whole += probability * all(caught)
+        part += probability * any(caught)
+    assert tap(missed, at).held_probability(sent, pending) == pytest.approx(whole)
+    assert tap(missed, at).caught_probability(sent, pending) == pytest.approx(part)
+
+
+@given(
+    st.lists(st.integers(1, 1000), min_size=1, max_size=6).map(lambda x: sorted(x, reverse=True)),
+    st.floats(0, 1),
+    st.floats(0, 1),
+)
+def test_retransmissions_help_the_tap_and_further_packets_and_distance_do_not(sent, share, packet_loss) -> None:
+    pending = int(share * sent[-1])
+    by_place = [tap(packet_loss, at).held_probability(sent, pending) for at in PLACES]
+    assert by_place == sorted(by_place, reverse=True)
+    for at, held in zip(PLACES, by_place, strict=True):
+        heard = tap(packet_loss, at)
+        assert 0 <= held <= heard.caught_probability(sent, pending) + 1e-12 <= 1 + 1e-12
+        assert heard.held_probability([*sent, pending] if pending else sent, pending) >= held - 1e-12
+        assert heard.held_probability([sent[0] + 1, *sent[1:]], pending) <= held
+
+
+def test_a_loss_without_a_tapped_link_is_refused() -> None:
+    with pytest.raises(ValidationError, match="packet_loss has no effect"):
+        Tap(packet_loss=0.1)
+    with pytest.raises(ValidationError):
+        Tap(uplink=True, packet_loss=1.1)
+    assert Tap(scoring=True, packet_loss=0.1).packet_loss == 0.1

@@ -38,14 +38,15 @@ def test_a_world_survives_yaml_and_json() -> None:
 
 
 def test_digests_cover_every_file_of_measurements(tmp_path) -> None:
-    devices, links = tmp_path / "devices.csv", tmp_path / "links.csv"
+    devices, links, online = (tmp_path / f"{name}.csv" for name in ("devices", "links", "online"))
     devices.write_text("s_per_sample\n0.1\n")
     links.write_text("latency_s,bandwidth_bps\n0.1,1e6\n")
-    world = World(
-        device={"kind": "csv", "path": str(devices)}, uplink={"profile": str(links)}, downlink={"profile": str(links)}
-    )
+    online.write_text("device,from_s,until_s\n7,10,20\n")
+    link = {"profile": str(links)}
+    of_file = {"device": {"kind": "csv", "path": str(devices)}, "availability": {"kind": "csv", "path": str(online)}}
+    world = World(**of_file, uplink=link, downlink=link)
     assert world.profile_digests() == {
-        str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in (devices, links)
+        str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in (devices, links, online)
     }
     assert World().profile_digests() == {}
     links.unlink()
@@ -113,7 +114,7 @@ def test_a_task_in_a_plain_world_worked_out_by_hand() -> None:
     assert not task.upload(BYTES).overheard
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.permutations(["download", "compute_s", "upload", "dropout"] * 2), st.integers(0, 50))
 def test_draws_depend_neither_on_the_order_nor_on_the_number_of_calls(order, number) -> None:
     state = start()
