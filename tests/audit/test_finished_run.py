@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.audit.finished_run import ATTACKS, FinishedRun, read_attacks, write_attacks
+from asyncfl.audit.finished_run import FinishedRun, read_attacks, write_attacks
 from asyncfl.base.errors import OutputError, RunError, ScenarioError
 from asyncfl.client import Batch, TaskObserver
 from asyncfl.federation import Federation
@@ -131,12 +131,7 @@ def test_a_damaged_table_and_a_blocked_folder_are_errors(tmp_path: Path) -> None
 
 
 def test_a_table_of_attacks_has_seeds_and_methods(tmp_path: Path) -> None:
-    (tmp_path / "audit").mkdir()
-    path = tmp_path / "audit" / ATTACKS
-    pq.write_table(pa.table({"seed": [1], "method": ["a"]}), path)
-    table = read_attacks(tmp_path)
-    assert table is not None
-    assert table.to_pylist() == [{"seed": 1, "method": "a"}]
+    path = write_attacks(tmp_path, results("a", 0, 1.0))
     pq.write_table(pa.table({"seed": [1], "more": ["a"]}), path)
     with pytest.raises(RunError, match=r"attacks\.parquet is no table of attacks; remove it"):
         read_attacks(tmp_path)

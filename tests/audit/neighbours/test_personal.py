@@ -10,7 +10,7 @@ from asyncfl.audit.neighbours import TwinsObserver, audited
 from asyncfl.client import Assignment
 from asyncfl.federation import SeedLedger
 from asyncfl.learning.personal_layers import SharedPartLearner
-from tests.audit.neighbours.test_truth import observed
+from tests.audit.neighbours.observed import observed
 
 PERSONAL: dict[str, Any] = {
     "data.dataset": "iris",

@@ -215,38 +215,29 @@ def test_non_finite_updates_are_reported(tiny: dict[str, Any], clients: Any, mes
     assert message in run.summary["notes"]
 
 
-NOISY: dict[str, Any] = {
-    "data": {"dataset": "mnist", "clients": 2, "samples_per_client": 10, "test_samples": 10, "source": "embedded"},
-    "model": {"kind": "mlp", "hidden": [2]},
-    "training": {"batch_size": 10, "epochs": 1, "example_clip": 1.0, "example_noise": 1.5},
-    "protocol": {"kind": "sync", "rounds": 1},
-}
-SCHEMES: dict[str, dict[str, Any]] = {
-    "none": {},
-    "dp_fedavg": {"kind": "dp_fedavg", "clip_norm": 1.0, "noise_multiplier": 1.0},
-    "nbafl": {"kind": "nbafl", "epsilon": 60, "exposures": 1, "clip_norm": 1.0},
-}
-
-
-def refusal(name: str) -> str:
-    return re.escape(
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        {"kind": "none"},
+        {"kind": "dp_fedavg", "clip_norm": 1.0, "noise_multiplier": 1.0},
+        {"kind": "nbafl", "epsilon": 60, "exposures": 1, "clip_norm": 1.0},
+    ],
+    ids=lambda privacy: privacy["kind"],
+)
+def test_noise_of_training_that_the_scheme_does_not_account_for_is_refused(
+    tiny: dict[str, Any], privacy: dict[str, Any], tmp_path: Path
+) -> None:
+    refused = re.escape(
         "training.example_noise: must be 0 where twins are trained (evaluation.audit, asyncfl audit neighbours), "
-        "got 1.5: "
-        f"privacy.kind {name} does not account for it; set it to 0, or choose dp_sgd, which does"
+        f"got 1.5: privacy.kind {privacy['kind']} does not account for it; set it to 0, or choose dp_sgd, which does"
     )
-
-
-@pytest.mark.parametrize("name", SCHEMES)
-def test_noise_of_training_that_the_scheme_does_not_account_for_is_refused(name: str) -> None:
-    privacy = {"privacy": {"kind": name, **SCHEMES[name]}}
-    Scenario.read({**NOISY, **privacy})
-    with pytest.raises(ScenarioError, match=f"^{refusal(name)}$"):
-        Scenario.read({**NOISY, **privacy, "evaluation": {"audit": {"clients": 1, "twins": 1}}})
-
-
-def test_a_finished_run_with_such_noise_is_refused(tmp_path: Path) -> None:
-    folder = simulate(Scenario.read({**NOISY, "privacy": SCHEMES["dp_fedavg"]})).save(tmp_path / "run")
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(ScenarioError, match=f"run/scenario.yaml: {refusal('dp_fedavg')}"):
-        audit_neighbours(FinishedRun.load(folder), TwinAudit(clients=1, twins=1), (0,))
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    tiny["training"] |= {"example_clip": 1.0, "example_noise": 1.5}
+    alone = described(tiny, privacy=privacy)
+    with pytest.raises(ScenarioError, match=f"^{refused}$"):
+        described(tiny, privacy=privacy, evaluation={"audit": {"clients": 1, "twins": 1}})
+    if privacy["kind"] == "dp_fedavg":
+        folder = execute(alone, tmp_path / "run")
+        before = files(folder)
+        with pytest.raises(ScenarioError, match=f"run/scenario.yaml: {refused}"):
+            audited_on_disk(folder)
+        assert files(folder) == before

@@ -7,37 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.audit.neighbours import TwinsObserver, audited
-from asyncfl.audit.neighbours.observer import AuditedTask
+from asyncfl.audit.neighbours import audited
 from asyncfl.client import Assignment
-from asyncfl.evaluation import TwinAudit
-from asyncfl.federation import Federation, SeedLedger
+from asyncfl.federation import SeedLedger
 from asyncfl.privacy.accounting.gaussian import exact_epsilon, log_delta
-from asyncfl.scenario import Scenario
-from asyncfl.simulation import simulate_seed
-
-TINY: dict[str, Any] = {
-    "data": {"dataset": "mnist", "clients": 2, "samples_per_client": 10, "source": "embedded", "test_samples": 20},
-    "model": {"kind": "mlp", "hidden": []},
-    "training": {"lr": 0.1, "batch_size": "full"},
-    "protocol": {"kind": "sync", "rounds": 1},
-}
-
-
-def observed(changes: dict[str, Any], **audit: Any) -> tuple[TwinsObserver, Any]:
-    observers: list[TwinsObserver] = []
-
-    def watched(federation: Federation) -> Federation:
-        observers.append(TwinsObserver(federation, TwinAudit(**audit)))
-        federation.path.observer = observers[0]
-        return federation
-
-    run = simulate_seed(Scenario.read(TINY).override(changes), 0, around=watched)
-    return observers[0], run
-
-
-def first_task(observer: TwinsObserver) -> AuditedTask:
-    return next(iter(observer.clients[0].tasks.values()))
+from tests.audit.neighbours.observed import first_task, observed
 
 
 def test_a_linear_twin_moves_by_the_difference_of_two_gradients() -> None:

@@ -1,4 +1,6 @@
-"""What an attacker reads from an upload: the gradient, images from a dense first layer, and labels."""
+"""Images and labels that an attacker reads from an upload, by division and by descent, and their quality."""
+
+import math
 
 import numpy as np
 import pytest
@@ -16,12 +18,13 @@ from asyncfl.audit.reconstruction.attacker import (
     share_right,
     share_right_by_chance,
 )
-from asyncfl.audit.reconstruction.image_reconstruction import match_images, psnr_db
-from asyncfl.audit.reconstruction.inversion import PixelRange
+from asyncfl.audit.reconstruction.image_reconstruction import match_images, psnr_db, ssim
+from asyncfl.audit.reconstruction.inversion import Inversion, PixelRange, _Problem
 from asyncfl.audit.reconstruction.upload import NoisedUpload
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.data_spec import DataSpec
 from asyncfl.learning import Layout, LeNet, Mlp, Training, make_learner
+from asyncfl.learning.weights import module_with_parameters
 
 LAYOUT = Layout.of([("1", {"weight": (1, 3)})])
 UNIT = PixelRange(np.zeros((1, 1, 1), np.float32), np.ones((1, 1, 1), np.float32))
@@ -70,23 +73,19 @@ def test_the_range_of_pixels_is_that_of_the_scaled_images() -> None:
 
 
 IMAGE, KINDS = (1, 6, 6), 5
-UNIT = PixelRange(np.zeros((1, 1, 1), np.float32), np.ones((1, 1, 1), np.float32))
 
 
-def gradient_of_batch(count, hidden=64, seed=1):
-    """Return the gradient of a batch of `count` images at a new network, its layout, and the images."""
+def gradient_of(labels, shape, classes, hidden=64, seed=1):
+    """Return the gradient of a batch of random images at a new network, its layout, and the images."""
     model = Mlp(hidden=(hidden,))
-    learner = make_learner(model, Training(), IMAGE, KINDS)
-    generator = torch.Generator()
-    generator.manual_seed(seed)
-    base = model.initial_parameters(IMAGE, KINDS, generator)
-    random = np.random.default_rng(seed)
-    images = random.random((count, *IMAGE)).astype(np.float32)
-    return learner.gradient(base, images, random.integers(0, KINDS, count)), learner.layout, images
+    learner = make_learner(model, Training(), shape, classes)
+    base = model.initial_parameters(shape, classes, torch.Generator().manual_seed(seed))
+    images = np.random.default_rng(seed).random((len(labels), *shape)).astype(np.float32)
+    return learner.gradient(base, images, np.asarray(labels)), learner.layout, images
 
 
 def test_one_image_is_found_exactly():
-    gradient, layout, images = gradient_of_batch(1)
+    gradient, layout, images = gradient_of([3], IMAGE, KINDS)
     found = divided_images(gradient, dense_first_layer(layout, 36), IMAGE, 1, UNIT)
     np.testing.assert_allclose(found, images, atol=1e-5)
 
@@ -132,26 +131,16 @@ def test_pixels_are_scaled_and_clipped_to_0_and_1():
 SHAPE, CLASSES = (1, 4, 4), 6
 
 
-def gradient_of(labels, hidden=(12,), seed=1):
-    model = Mlp(hidden=hidden)
-    learner = make_learner(model, Training(), SHAPE, CLASSES)
-    generator = torch.Generator()
-    generator.manual_seed(seed)
-    base = model.initial_parameters(SHAPE, CLASSES, generator)
-    images = np.random.default_rng(seed).random((len(labels), *SHAPE)).astype(np.float32)
-    return learner.gradient(base, images, np.asarray(labels)), learner.layout
-
-
 @given(st.integers(0, CLASSES - 1), st.integers(0, 5))
 def test_the_label_of_one_image_is_always_found(label, seed):
-    gradient, layout = gradient_of([label], seed=seed)
+    gradient, layout, _ = gradient_of([label], SHAPE, CLASSES, 12, seed)
     assert leaked_labels(gradient, layout, 1).tolist() == [label]
 
 
 @settings(max_examples=30)
 @given(st.sets(st.integers(0, CLASSES - 1), min_size=2, max_size=3))
 def test_labels_that_differ_are_found_in_a_fresh_network(labels):
-    gradient, layout = gradient_of(sorted(labels))
+    gradient, layout, _ = gradient_of(sorted(labels), SHAPE, CLASSES, 12)
     assert leaked_labels(gradient, layout, len(labels)).tolist() == sorted(labels)
 
 
@@ -176,3 +165,111 @@ def test_chance_equals_the_mean_over_drawn_labels():
     assert share_right_by_chance(true, 3) == pytest.approx(np.mean(drawn), abs=0.01)
     # one label of ten: one in ten
     assert share_right_by_chance(np.array([7]), 10) == pytest.approx(0.1)
+
+
+def invert(inversion, model, shape, count, factor=1.0):
+    """Invert the gradient of a batch at a new network; return the quality of the images, and the images."""
+    learner = make_learner(model, Training(), shape, 5)
+    base = model.initial_parameters(shape, 5, torch.Generator().manual_seed(1))
+    side = np.linspace(0, 1, shape[1], dtype=np.float32)
+    images = np.stack([np.outer(side**k, side[::-1]) for k in range(count)])[:, None]
+    labels = np.arange(count)
+    gradient = factor * learner.gradient(base, images, labels)
+    found = inversion.images(model, shape, 5, base, gradient, labels, UNIT, np.random.default_rng(0))
+    made = UNIT.to_unit(found)
+    return min(ssim(images[place], made[of]) for place, of in zip(*match_images(images, made), strict=True)), found
+
+
+@pytest.mark.parametrize("distance", ["l2", "cosine"])
+def test_one_image_is_found_from_a_small_network(distance):
+    quality, _ = invert(Inversion(distance, steps=200), Mlp(hidden=(64,)), (1, 12, 12), 1)
+    assert quality > 0.9
+
+
+def test_cosine_distance_ignores_a_factor_on_the_gradient():
+    inversion = Inversion(steps=60)
+    _, one = invert(inversion, Mlp(hidden=(32,)), (1, 12, 12), 1)
+    _, other = invert(inversion, Mlp(hidden=(32,)), (1, 12, 12), 1, factor=1024.0)
+    np.testing.assert_allclose(one, other, atol=1e-3)
+
+
+def test_a_gradient_of_nan_gives_finite_images():
+    model, shape = Mlp(hidden=(8,)), (1, 8, 8)
+    base = np.zeros(model.layout(shape, 5).n_parameters, np.float32)
+    for distance in ("l2", "cosine"):
+        found = Inversion(distance, steps=5).images(
+            model, shape, 5, base, np.full_like(base, np.nan), np.array([1]), UNIT, np.random.default_rng(0)
+        )
+        assert np.isfinite(found).all()
+
+
+def test_distances_and_variation_by_hand():
+    model, shape, labels = Mlp(hidden=(8,)), (1, 2, 3), np.array([1, 3])
+    learner = make_learner(model, Training(), shape, 5)
+    base = model.initial_parameters(shape, 5, torch.Generator().manual_seed(1))
+    images = np.linspace(0, 1, 12, dtype=np.float32).reshape(2, *shape)
+    own = learner.gradient(base, images, labels)
+    module = module_with_parameters(model, shape, 5, base)
+    pixels = PixelRange(np.full((1, 1, 1), -1, np.float32), np.full((1, 1, 1), 3, np.float32))
+
+    def distances(gradient):
+        problem = _Problem(module, gradient, labels, pixels)
+        return [float(problem.distance(torch.from_numpy(images), kind).detach()) for kind in ("l2", "cosine")]
+
+    assert distances(own) == pytest.approx([0, 0], abs=1e-6)
+    assert distances(2 * own) == pytest.approx([1 / 4, 0], abs=1e-6)
+    assert distances(-own) == pytest.approx([4, 2], abs=1e-6)
+    problem = _Problem(module, own, labels, pixels)
+    assert (problem.middle.item(), problem.spread.item()) == (1, 1)
+    # Pixels are an eleventh apart across, and three of these down.
+    assert float(problem.variation(torch.from_numpy(images))) == pytest.approx(4 / 11)
+    beyond = torch.tensor([-2.0, -1.0, 0.5, 3.0, 9.0]).reshape(1, 1, 1, 5)
+    assert problem.clamped(beyond).flatten().tolist() == [-1, -1, 0.5, 3, 3]
+
+
+def image(value, side=12, channels=1):
+    return np.full((channels, side, side), value, np.float32)
+
+
+def test_psnr_by_hand():
+    # an error of 1/2 everywhere: 10 log10(4); of 1 in one of 144 pixels: 10 log10(144)
+    assert psnr_db(image(0.25), image(0.75)) == pytest.approx(10 * math.log10(4))
+    spot = image(0.0)
+    spot[0, 3, 4] = 1.0
+    assert psnr_db(image(0.0), spot) == pytest.approx(10 * math.log10(144))
+    assert psnr_db(spot, spot) == math.inf
+
+
+@pytest.mark.parametrize("side", [5, 8, 12])
+def test_ssim_of_flat_images_is_the_luminance_term(side):
+    # without any variance: (2 a b + C1)/(a^2 + b^2 + C1), C1 = .01^2
+    a, b = 0.25, 0.75
+    wanted = (2 * a * b + 1e-4) / (a * a + b * b + 1e-4)
+    assert ssim(image(a, side), image(b, side)) == pytest.approx(wanted, abs=1e-6)
+
+
+def test_ssim_by_the_gaussian_window_of_wang():
+    # 11 pixels a side: one window; means, variances and covariance weighted by hand
+    random = np.random.default_rng(3)
+    x, y = random.random((2, 11, 11)).astype(np.float32).astype(np.float64)
+    line = np.exp(-((np.arange(11) - 5) ** 2) / (2 * 1.5**2))
+    weights = np.outer(line, line) / line.sum() ** 2
+    mx, my = (weights * x).sum(), (weights * y).sum()
+    vx, vy = (weights * x * x).sum() - mx**2, (weights * y * y).sum() - my**2
+    both = (weights * x * y).sum() - mx * my
+    c1, c2 = 1e-4, 9e-4
+    wanted = (2 * mx * my + c1) * (2 * both + c2) / ((mx**2 + my**2 + c1) * (vx + vy + c2))
+    assert ssim(x[None].astype(np.float32), y[None].astype(np.float32)) == pytest.approx(wanted, abs=1e-7)
+
+
+@given(st.permutations(range(5)))
+def test_matching_does_not_depend_on_the_order(order):
+    true = np.random.default_rng(0).random((5, 1, 8, 8)).astype(np.float32)
+    places, made = match_images(true, true[list(order)])
+    assert [order[place] for place in made] == places.tolist() == list(range(5))
+
+
+def test_fewer_reconstructions_match_the_closest_images():
+    true = np.stack([image(0.0), image(0.5), image(1.0)])
+    places, made = match_images(true, np.stack([image(0.9), image(0.1)]))
+    assert (places.tolist(), made.tolist()) == ([0, 2], [1, 0])
