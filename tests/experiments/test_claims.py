@@ -338,8 +338,7 @@ def test_values_at_the_margin_are_within_it(claim: dict[str, Any], a: float, tol
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
-    [((4, 4, 2), YES), ((4, 4.5, 2), YES), ((4, 4.75, 2), NO), ((4, 4.5, 4), NO), ((4, 3, 4.5), NO)],
+    ("values", "told"), [((4, 4, 2), YES), ((4, 4.5, 2), YES), ((4, 4.75, 2), NO), ((4, 4.5, 4), NO), ((4, 3, 4.5), NO)]
 )
 def test_neighbours_that_tie(values: tuple[float, ...], told: str) -> None:
     claim = {**ORDER, "value": "final bound", "strict": False, "margin": 0.5}
