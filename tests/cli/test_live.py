@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,14 +13,12 @@ import yaml
 
 from asyncfl import api, simulate
 from asyncfl.cli import live_flower, live_server
-from asyncfl.federation.prepare import resolve
 from asyncfl.federation.storage import Run
-from asyncfl.live import keys
-from asyncfl.live.clock import Terms
-from asyncfl.live.flower import nodes
+from asyncfl.live import keys, virtual_loop
 from asyncfl.live.flower.client_app import scenario_of
+from asyncfl.live.flower.records import Shapes
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import SimulatedRuns
+from tests.live.flower.grid import FakeGrid, our_app
 
 FAST = ("--shape", "--speedup", 100)
 
@@ -108,9 +105,6 @@ def test_ctrl_c_while_tables_are_written_loses_none(
     assert list(Run.load(tmp_path / "live").summary["seeds"]) == ["0"], "the second seed was not begun"
 
 
-ROW = {"version": 9, "time_s": 1.0, "test_accuracy": 0.5, "staleness_mean": 0.0, "bytes_up": 1, "bytes_down": 1}
-
-
 def test_keys_are_made_for_all_names(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
     monkeypatch.setattr(keys, "make_keys", lambda *given: made.append(given) or [Path("k/one")])
@@ -134,37 +128,30 @@ def test_a_wrong_address_of_a_server_is_refused(program: Any, url: str) -> None:
     assert err == f"asyncfl: the server's address must be wss://host:port, got {url!r}\n"
 
 
-@pytest.mark.parametrize(("stopped", "seeds"), [("", [0, 1]), ("GONE for good", [0])])
+@pytest.mark.parametrize(("breaks", "seeds"), [(False, ["0", "1"]), (True, ["0"])])
 def test_the_server_of_a_flower_app_runs_all_seeds_while_the_grid_lasts(
-    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, stopped: str, seeds: list[int]
+    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, breaks: bool, seeds: list[str]
 ) -> None:
+    grid, transports = FakeGrid({100 + client: our_app(client) for client in range(5)}), list[Any]()
+    fetch = grid.fetch
+
+    def gone(names: Any) -> Any:
+        if breaks and len(grid.messages()) > 7:
+            raise ConnectionError("401 Unauthorized")
+        return fetch(names)
+
+    monkeypatch.setattr(grid, "fetch", gone)
+    monkeypatch.setattr("asyncfl.live.flower.records.GridTransport", lambda *given: transports.append(given) or grid)
+    monkeypatch.setattr(live_flower, "asyncio", SimpleNamespace(run=virtual_loop.run))
     scenario = Scenario.read({**tiny, "seeds": 2})
-    transports: list[Any] = []
-
-    async def run_on_grid(resolved: Any, transport: Any, *, progress: Any, interrupts: Any) -> Any:
-        assert resolved.seed == resolve(scenario, len(transports), SimulatedRuns()).seed
-        transports.append(transport)
-        terms = Terms(shape=True, speedup=100.0)
-        run = await live_server._run_here(scenario, resolved.seed, terms, 2, True, interrupts)
-        progress(ROW, 3)
-        if stopped:
-            run.stopped = stopped
-        return run
-
-    records = SimpleNamespace(
-        GridTransport=lambda *given: given, Shapes=SimpleNamespace(flat=lambda number: ("flat", number))
-    )
-    monkeypatch.setitem(sys.modules, "asyncfl.live.flower.records", records)
-    monkeypatch.setattr(nodes, "run_on_grid", run_on_grid)
-    monkeypatch.setattr("asyncfl.live.flower.client_app.scenario_of", lambda text: scenario if text == "it" else None)
-    monkeypatch.setattr("asyncfl.live.flower.nodes.GRID_ENDED", "GONE")
-    live_flower.serve("grid", {"scenario": "it", "results": str(tmp_path / "out"), "timeout-s": "90"})
+    config = {"scenario": scenario.to_yaml(), "results": str(tmp_path / "out"), "timeout-s": "90"}
+    live_flower.serve("grid", config)
     out = capsys.readouterr().out
     assert "waiting for 5 SuperNodes with partition-id=0..4" in out
-    assert transports == [("grid", ("flat", scenario.n_parameters), 90.0)] * len(seeds)
-    assert out.count("version 9  ") == len(seeds)
+    assert transports == [("grid", Shapes.flat(scenario.n_parameters), 90.0)]
+    assert "version 1  " in out
     (folder,) = (tmp_path / "out").iterdir()
-    assert list(Run.load(folder).summary["seeds"]) == list(map(str, seeds))
+    assert list(Run.load(folder).summary["seeds"]) == seeds
 
 
 def test_the_app_holds_the_scenario_and_the_command_says_what_to_type(file: Path, tmp_path: Path, program: Any) -> None:

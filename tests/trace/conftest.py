@@ -1,8 +1,5 @@
-"""Traces: one by hand with every fate in it, one that is simulated; and a checker of Chrome traces."""
+"""Traces: one by hand with every fate in it, and one that is simulated."""
 
-from collections import defaultdict
-from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -53,19 +50,6 @@ def lossy(scenario: Scenario) -> Run:
 @pytest.fixture
 def story() -> pa.Table:
     """Eight tasks of seed 3, of which number 5 never began, with a fate of each sort."""
-    return story_table()
-
-
-def trace_of(*events: tuple[float, Kind, dict[str, Any]], **columns: Any) -> pa.Table:
-    """Build a trace of seed 0 from events (time, kind, other columns); `columns` hold where an event has no other."""
-    book = Recorder(seed=0)
-    for time_s, kind, more in events:
-        book.add(time_s, kind, **{**columns, **more})
-    return book.table()
-
-
-def story_table() -> pa.Table:
-    """Build the events of `story`."""
     book = Recorder(seed=3)
 
     def add(time_s: float, kind: Kind, task: int = -1, client: int = -1, version: int = 0, **more: Any) -> None:
@@ -123,74 +107,9 @@ def story_table() -> pa.Table:
     return book.table()
 
 
-@pytest.fixture
-def chrome_faults() -> Callable[[dict[str, Any]], list[str]]:
-    """What is wrong with a Chrome trace, read as Perfetto reads it."""
-    return _chrome_faults
-
-
-def _chrome_faults(document: dict[str, Any]) -> list[str]:
-    faults = [f"unknown {key}" for key in document if key not in ("traceEvents", "displayTimeUnit", "otherData")]
-    events = document["traceEvents"]
-    for event in events:
-        faults += [f"{problem} in {event}" for problem in _field_faults(event)]
-    named = {(event["pid"], event["tid"]) for event in events if event["name"] == "thread_name"}
-    stacks: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
-    counters: dict[tuple[int, str], list[tuple[int, float]]] = defaultdict(list)
-    flows: dict[int, list[str]] = defaultdict(list)
-    # What has the same time is read in the order of the file.
-    for event in sorted((event for event in events if event["ph"] != "M"), key=lambda event: event["ts"]):
-        if event["ph"] == "C":
-            ((_, value),) = event["args"].items()
-            counters[event["pid"], event["name"]].append((event["ts"], value))
-            continue
-        track = (event["pid"], event["tid"])
-        if track not in named:
-            faults.append(f"track {track} has no name")
-        stack = stacks[track]
-        if event["ph"] == "X":
-            while stack and _end(stack[-1]) <= event["ts"]:
-                stack.pop()
-            if stack and _end(event) > _end(stack[-1]):
-                faults.append(f"{event} does not nest in {stack[-1]}")
-            stack.append(event)
-        if event["ph"] in "sf":
-            flows[event["id"]].append(event["ph"])
-            wanted = "upload" if event["ph"] == "s" else "aggregate into"
-            if not stack or not stack[-1]["name"].startswith(wanted) or _end(stack[-1]) < event["ts"]:
-                faults.append(f"{event} binds to {stack[-1:]}")
-    faults += [f"arrow {number} is {ends}" for number, ends in flows.items() if ends != ["s", "f"]]
-    for name, points in counters.items():
-        times = [time for time, _ in points]
-        if any(b <= a for a, b in pairwise(times)):
-            faults.append(f"{name} has two values at one time")
-        values = [value for _, value in points]
-        if min(values) < 0 or (name[1] != "buffer fill" and values != sorted(values)):
-            faults.append(f"{name} falls: {values}")
-    return faults
-
-
-def _end(event: dict[str, Any]) -> int:
-    end: int = event["ts"] + event["dur"]
-    return end
-
-
-def _field_faults(event: dict[str, Any]) -> list[str]:
-    needed = {
-        "M": {"tid", "args"},
-        "X": {"tid", "ts", "dur"},
-        "i": {"tid", "ts", "s"},
-        "C": {"ts", "args"},
-        "s": {"tid", "ts", "id", "cat"},
-        "f": {"tid", "ts", "id", "cat", "bp"},
-    }
-    phase = event.get("ph")
-    if phase not in needed:
-        return [f"unknown phase {phase}"]
-    faults = [f"no {key}" for key in ({"name", "pid"} | needed[phase]) - set(event)]
-    for key in ("ts", "dur", "pid", "tid", "id"):
-        if not isinstance(event.get(key, 0), int) or event.get(key, 0) < 0:
-            faults.append(f"{key} is no whole number >= 0")
-    if event.get("pid") == 0:
-        faults.append("process 0 is taken")
-    return faults
+def trace_of(*events: tuple[float, Kind, dict[str, Any]], **columns: Any) -> pa.Table:
+    """Build a trace of seed 0 from events (time, kind, other columns); `columns` hold where an event has no other."""
+    book = Recorder(seed=0)
+    for time_s, kind, more in events:
+        book.add(time_s, kind, **{**columns, **more})
+    return book.table()

@@ -1,7 +1,8 @@
 import gzip
 import json
-from collections.abc import Callable
+from collections import defaultdict
 from dataclasses import astuple
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,72 @@ from asyncfl.trace.perfetto import EpsilonCurve, buffer_spans, epsilon_curves, w
 from asyncfl.trace.tasks import tasks_of
 from tests.trace.conftest import trace_of
 
-Faults = Callable[[dict[str, Any]], list[str]]
+
+def chrome_faults(document: dict[str, Any]) -> list[str]:
+    faults = [f"unknown {key}" for key in document if key not in ("traceEvents", "displayTimeUnit", "otherData")]
+    events = document["traceEvents"]
+    for event in events:
+        faults += [f"{problem} in {event}" for problem in _field_faults(event)]
+    named = {(event["pid"], event["tid"]) for event in events if event["name"] == "thread_name"}
+    stacks: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
+    counters: dict[tuple[int, str], list[tuple[int, float]]] = defaultdict(list)
+    flows: dict[int, list[str]] = defaultdict(list)
+    # What has the same time is read in the order of the file.
+    for event in sorted((event for event in events if event["ph"] != "M"), key=lambda event: event["ts"]):
+        if event["ph"] == "C":
+            ((_, value),) = event["args"].items()
+            counters[event["pid"], event["name"]].append((event["ts"], value))
+            continue
+        track = (event["pid"], event["tid"])
+        if track not in named:
+            faults.append(f"track {track} has no name")
+        stack = stacks[track]
+        if event["ph"] == "X":
+            while stack and _end(stack[-1]) <= event["ts"]:
+                stack.pop()
+            if stack and _end(event) > _end(stack[-1]):
+                faults.append(f"{event} does not nest in {stack[-1]}")
+            stack.append(event)
+        if event["ph"] in "sf":
+            flows[event["id"]].append(event["ph"])
+            wanted = "upload" if event["ph"] == "s" else "aggregate into"
+            if not stack or not stack[-1]["name"].startswith(wanted) or _end(stack[-1]) < event["ts"]:
+                faults.append(f"{event} binds to {stack[-1:]}")
+    faults += [f"arrow {number} is {ends}" for number, ends in flows.items() if ends != ["s", "f"]]
+    for name, points in counters.items():
+        times = [time for time, _ in points]
+        if any(b <= a for a, b in pairwise(times)):
+            faults.append(f"{name} has two values at one time")
+        values = [value for _, value in points]
+        if min(values) < 0 or (name[1] != "buffer fill" and values != sorted(values)):
+            faults.append(f"{name} falls: {values}")
+    return faults
+
+
+def _end(event: dict[str, Any]) -> int:
+    end: int = event["ts"] + event["dur"]
+    return end
+
+
+def _field_faults(event: dict[str, Any]) -> list[str]:
+    needed = {
+        "M": {"tid", "args"},
+        "X": {"tid", "ts", "dur"},
+        "i": {"tid", "ts", "s"},
+        "C": {"ts", "args"},
+        "s": {"tid", "ts", "id", "cat"},
+        "f": {"tid", "ts", "id", "cat", "bp"},
+    }
+    phase = event.get("ph")
+    if phase not in needed:
+        return [f"unknown phase {phase}"]
+    faults = [f"no {key}" for key in ({"name", "pid"} | needed[phase]) - set(event)]
+    for key in ("ts", "dur", "pid", "tid", "id"):
+        if not isinstance(event.get(key, 0), int) or event.get(key, 0) < 0:
+            faults.append(f"{key} is no whole number >= 0")
+    if event.get("pid") == 0:
+        faults.append("process 0 is taken")
+    return faults
 
 
 @pytest.fixture
@@ -46,7 +112,7 @@ def instants(events: list[dict[str, Any]]) -> list[tuple[str, float]]:
     return [(e["name"], e["ts"] / 1e6) for e in events if e["ph"] == "i"]
 
 
-def test_a_trace_follows_the_chrome_format(document: dict[str, Any], chrome_faults: Faults) -> None:
+def test_a_trace_follows_the_chrome_format(document: dict[str, Any]) -> None:
     assert chrome_faults(document) == []
     assert document["otherData"] == {"run": "a story", "notes": "one; two"}
     names = [e["args"]["name"] for e in document["traceEvents"] if e["name"] == "process_name"]
@@ -120,9 +186,7 @@ def test_counters_show_version_held_updates_and_epsilon(document: dict[str, Any]
     }
 
 
-def test_a_run_of_several_seeds_follows_the_format_and_is_the_same_each_time(
-    lossy: Run, tmp_path: Path, chrome_faults: Faults
-) -> None:
+def test_a_run_of_several_seeds_follows_the_format_and_is_the_same_each_time(lossy: Run, tmp_path: Path) -> None:
     events = lossy.tables["events"]
     spent, _ = epsilon_curves(lossy.tables["spending"])
     for name in ("a.json", "b.json", "a.json.gz", "b.json.gz"):
@@ -139,7 +203,7 @@ def test_a_run_of_several_seeds_follows_the_format_and_is_the_same_each_time(
     assert {e["name"] for e in found if e["ph"] == "i"} >= {"overheard", "retransmitted", "dropped out", "stopped"}
 
 
-def test_only_chosen_clients_and_the_server_have_tracks(story: pa.Table, tmp_path: Path, chrome_faults: Faults) -> None:
+def test_only_chosen_clients_and_the_server_have_tracks(story: pa.Table, tmp_path: Path) -> None:
     write_perfetto(story, tmp_path / "t.json", title="some", clients=[2])
     document = json.loads((tmp_path / "t.json").read_text())
     assert chrome_faults(document) == []

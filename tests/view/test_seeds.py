@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from asyncfl.trace.events import SCHEMA, Event, Kind
+from asyncfl.trace.events import Kind
 from asyncfl.trace.tasks import FATES, KINDS, tasks_of
 from asyncfl.view.packing import Packing
 from asyncfl.view.seeds import events_with, measured, pack_curves, pack_events, pack_requests, pack_tasks
+from tests.trace.conftest import trace_of
 
 
 class Plain(Packing):
@@ -22,30 +23,25 @@ class Plain(Packing):
         return list(values)
 
 
-def table(*events: tuple[float, Kind, dict[str, Any]]) -> pa.Table:
-    made = [Event(time_s=time_s, seq=seq, seed=0, kind=kind, **more) for seq, (time_s, kind, more) in enumerate(events)]
-    return pa.Table.from_pylist([{name: getattr(one, name) for name in SCHEMA.names} for one in made], schema=SCHEMA)
-
-
 def of(task: int, client: int, **more: Any) -> dict[str, Any]:
     return {"task": task, "client": client, "base_version": 0, "version": 0, **more}
 
 
-STORY = table(
+STORY = trace_of(
     (0.5, Kind.CAME_ONLINE, {"client": 3}),
     (1.0, Kind.DISPATCHED, of(0, 1)),
     (1.0, Kind.DISPATCHED, of(1, 0)),
     (1.25, Kind.DOWNLOAD_STARTED, of(0, 1)),
-    (1.5, Kind.DOWNLOADED, of(0, 1, detail="down", bytes=7, attempt=1)),
+    (1.5, Kind.DOWNLOADED, of(0, 1, detail="down", size=7, attempt=1)),
     (2.0, Kind.TRAINING_STARTED, of(0, 1)),
     (2.25, Kind.TIMER_FIRED, {}),
     (4.0, Kind.TRAINED, of(0, 1)),
     (4.0, Kind.UPLOAD_STARTED, of(0, 1)),
-    (4.5, Kind.UPLOADED, of(0, 1, detail="up", bytes=9, attempt=2)),
+    (4.5, Kind.UPLOADED, of(0, 1, detail="up", size=9, attempt=2)),
     (5.0, Kind.AGGREGATED, of(0, 1, weight=0.5, staleness=0)),
     (5.0, Kind.PUBLISHED, {"version": 1}),
     (5.5, Kind.DISPATCHED, of(2, 1)),
-    (6.0, Kind.WENT_OFFLINE, of(2, 1, bytes=3)),
+    (6.0, Kind.WENT_OFFLINE, of(2, 1, size=3)),
     (6.0, Kind.DROPPED_OUT, of(2, 1, detail="offline")),
     (7.0, Kind.AGGREGATED, of(3, 0, detail="late")),
     (8.0, Kind.BANNED, {"client": 3}),
@@ -110,7 +106,7 @@ def test_a_window_has_what_happened_while_its_tasks_were_under_way(
 
 
 def test_requests_for_scores_have_their_answers() -> None:
-    asked = table(
+    asked = trace_of(
         (1.0, Kind.SCORES_REQUESTED, {"client": 2, "version": 3, "detail": "2 models"}),
         (1.5, Kind.SCORED, {"client": 2, "version": 3, "detail": "2 models"}),
         (2.0, Kind.SCORES_REQUESTED, {"client": 4, "version": 3, "detail": "5 models"}),

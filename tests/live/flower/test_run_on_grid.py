@@ -176,20 +176,7 @@ def test_a_model_of_another_size_or_none_is_rejected() -> None:
     assert run.stopped == "all versions published"
 
 
-def test_a_privacy_budget_is_kept_between_messages() -> None:
-    run, _, _ = over_flower(
-        {
-            "protocol": {"kind": "fedasync", "rounds": 60, "in_flight": 3},
-            "privacy": {"kind": "dp_fedavg", "noise_multiplier": 4.0, "stop_at": {"epsilon": 4.0}},
-        }
-    )
-    assert run.spent is not None
-    assert sorted(run.spent) == [0, 1, 2]
-    assert "budget" in run.stopped
-    assert Kind.BUDGET_SPENT in kinds(run)
-
-
-def test_a_node_trains_nothing_when_its_budget_is_spent_or_a_task_is_repeated() -> None:
+def test_a_budget_is_kept_between_messages_and_a_spent_node_or_a_repeated_task_trains_nothing() -> None:
     """Whatever the server asks for."""
     asked: list[App] = []
     spending = {"kind": "dp_fedavg", "noise_multiplier": 4.0, "stop_at": {"epsilon": 4.0}}
@@ -200,6 +187,10 @@ def test_a_node_trains_nothing_when_its_budget_is_spent_or_a_task_is_repeated() 
     run, grid, _ = over_flower(
         {"protocol": {"kind": "fedasync", "rounds": 60, "in_flight": 3}, "privacy": spending}, change
     )
+    assert run.spent is not None
+    assert sorted(run.spent) == [0, 1, 2]
+    assert "budget" in run.stopped
+    assert Kind.BUDGET_SPENT in kinds(run)
     last = [message for message in grid.messages() if message.node == 100][-1]
     answered = asked[0](replace(last, config={**last.config, "turn": 1000}))
     assert isinstance(answered, Reply)
