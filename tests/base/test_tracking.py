@@ -6,9 +6,9 @@ import json
 import math
 import re
 import sys
-import types
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock, call
 
 import pytest
 import yaml
@@ -25,29 +25,6 @@ ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "trackers.md").read_text(encoding="utf-8"), re.DOTALL)
 
 
-class Service(types.ModuleType):
-    """A package of a service: calls of its functions, in their order."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.told: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-
-        def function(*given: Any, **named: Any) -> Service:
-            self.told.append((name, given, named))
-            return self
-
-        return function
-
-    @property
-    def summary(self) -> Service:
-        """What a run of Weights & Biases keeps."""
-        return self
-
-
 @pytest.mark.parametrize(
     ("package", "name", "logs"), [("mlflow", "Mlflow", "log_metrics"), ("wandb", "WeightsAndBiases", "log")]
 )
@@ -55,7 +32,7 @@ def test_it_is_about_ten_lines_and_tells_every_version(
     monkeypatch: pytest.MonkeyPatch, tiny: dict[str, Any], package: str, name: str, logs: str
 ) -> None:
     (code,) = [block for block in BLOCKS if f"import {package}" in block]
-    service = Service(package)
+    service = MagicMock()
     monkeypatch.setitem(sys.modules, package, service)
     found: dict[str, Any] = {}
     exec(compile(code, "docs/trackers.md", "exec"), found)
@@ -69,7 +46,7 @@ def test_it_is_about_ten_lines_and_tells_every_version(
         tracker.row(row)
     tracker.end(run.summary)
     tracker.close()
-    numbers = [given[0] for what, given, _ in service.told if what == logs]
+    numbers = [made.args[0] for made in service.mock_calls if made[0].rpartition(".")[2] == logs]
     assert len(numbers) == len(run.rounds)
     last = run.rounds.iloc[-1]
     assert numbers[-1]["test_accuracy/0"] == last["test_accuracy"]
@@ -78,24 +55,7 @@ def test_it_is_about_ten_lines_and_tells_every_version(
 
 
 def test_writers_of_seeds_are_told_numbers_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[Any] = []
-
-    class Writer:
-        def __init__(self, folder: str, purge_step: int) -> None:
-            self.name = Path(folder).relative_to(tmp_path)
-            told.append((str(self.name), "begins", purge_step))
-
-        def add_text(self, name: str, text: str) -> None:
-            told.append((name, text))
-
-        def add_scalar(self, name: str, value: float, step: int) -> None:
-            told.append((name, value, step))
-
-        def close(self) -> None:
-            told.append("closed")
-
-    module: Any = types.ModuleType("torch.utils.tensorboard")
-    module.SummaryWriter = Writer
+    module = MagicMock()
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
     board = read_tracker(f"tensorboard:{tmp_path}")
     assert isinstance(board, TensorBoard)
@@ -104,14 +64,13 @@ def test_writers_of_seeds_are_told_numbers_alone(tmp_path: Path, monkeypatch: py
         told_of = {"test_loss": 2.5 - version, "test_accuracy": math.nan, "note": "text", "participants": 3}
         board.row({"seed": 4, "version": version, "diverged": False, **told_of})
     board.close()
-    assert told == [
-        ("0123/seed-4", "begins", 0),
-        ("scenario", '```json\n{\n  "seeds": [\n    4\n  ]\n}\n```'),
-        ("test_loss", 2.5, 0),
-        ("participants", 3, 0),
-        ("test_loss", 1.5, 1),
-        ("participants", 3, 1),
-        "closed",
+    writer = call().add_scalar
+    assert module.SummaryWriter.mock_calls == [
+        call(str(tmp_path / "0123" / "seed-4"), purge_step=0),
+        call().add_text("scenario", '```json\n{\n  "seeds": [\n    4\n  ]\n}\n```'),
+        *(writer("test_loss", 2.5, 0), writer("participants", 3, 0)),
+        *(writer("test_loss", 1.5, 1), writer("participants", 3, 1)),
+        call().close(),
     ]
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(

@@ -31,8 +31,7 @@ LOSSY: dict[str, Any] = {
         "on_s": {"kind": "exponential", "mean": 15},
         "off_s": {"kind": "exponential", "mean": 1},
     },
-    "evaluation.train_every": 0,
-    "evaluation.test_every": 0,
+    "evaluation": {"train_every": 0, "test_every": 0},
     "privacy": {"kind": "nbafl", "epsilon": 60, "clip_norm": 5.0, "exposures": 4},
     "seeds": 2,
 }

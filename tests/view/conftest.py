@@ -9,28 +9,14 @@ import pytest
 from asyncfl.api import simulate
 from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
+from tests.trace.conftest import LOSSY
 
 BUSY: dict[str, Any] = {
-    "data.clients": 6,
+    **LOSSY,
     "training.gradient_clip": 5.0,
-    "protocol": {
-        "kind": "buffered",
-        "rounds": 8,
-        "buffer": 2,
-        "dispatch": {"kind": "constant", "in_flight": 4},
-        "max_staleness": 2,
-    },
-    "world.device": {"kind": "lognormal", "median_s_per_sample": 0.02, "sigma": 1.0},
-    "world.uplink.loss": {"kind": "independent", "probability": 0.05},
-    "world.uplink.retransmissions": 1,
-    "world.dropout": 0.1,
-    "world.aggregate_s": 0.1,
-    "world.failure_detection": {"kind": "lease", "seconds": 0.5},
-    "world.tap.uplink": True,
     "privacy": {"kind": "local_gaussian", "epsilon": 6, "clip_norm": 5.0},
     "threats": {"attack": {"kind": "label_flip"}, "attackers": 0.2},
-    "evaluation.audit": {"clients": [1]},
-    "seeds": 2,
+    "evaluation": {"audit": {"clients": [1]}},
 }
 _runs: dict[str, Run] = {}
 
@@ -47,7 +33,7 @@ def busy(scenario: Scenario) -> Run:
 def other(scenario: Scenario) -> Run:
     """The same with more clients that give up."""
     if "other" not in _runs:
-        _runs["other"] = simulate(scenario.override(BUSY | {"world.dropout": 0.5, "evaluation.audit": None}))
+        _runs["other"] = simulate(scenario.override(BUSY | {"world.dropout": 0.5, "evaluation": {}}))
     return _runs["other"]
 
 
