@@ -1,4 +1,5 @@
 import dataclasses
+from fnmatch import fnmatchcase
 
 import numpy as np
 import pytest
@@ -159,55 +160,29 @@ def test_clients_may_hold_the_test_split(save, source):
 @pytest.mark.parametrize(
     ("fields", "messages"),
     [
-        (
-            {"samples_per_client": 16, "test_samples": 21},
-            [
-                "data.samples_per_client: must be at most 15 (60 training samples of MNIST, 4 clients), got 16; "
-                "lower data.samples_per_client or data.clients",
-                "data.test_samples: must be 1..20 (20 test samples of MNIST), got 21",
-            ],
-        ),
-        (
-            {"domains": ("mnist", "usps"), "samples_per_client": 35},
-            [
-                "data.samples_per_client: must be at most 30 (60 training samples of MNIST, 60 of USPS, 2 clients of "
-                "each domain), got 35; lower data.samples_per_client or data.clients"
-            ],
-        ),
-        (
-            {"domains": ("mnist", "usps"), "samples_per_client": 30, "test_samples": None, "test_share": 0.5},
-            [
-                "data.test_share: asks for 60 test samples of each domain, and there are 20 test samples of MNIST, "
-                "20 of USPS; lower it or data.samples_per_client"
-            ],
-        ),
-        ({"clients": 61, "samples_per_client": None}, ["data.clients: must be 1..60 (samples of MNIST to train on) "
-          "where samples_per_client is null, got 61"]),
-        ({"mixed_domains": True}, ["data.mixed_domains: must be false unless domains are given with partition: iid, "
-          "got iid of 0 domains"]),
-        ({"test_share": 0.5}, ["data.test_share: must be null where test_samples (12) is given"]),
-        ({"domains": ("mnist", "mnist")}, ["data.domains: must name each data set once, got mnist, mnist"]),
-        ({"domains": DOMAINS}, ["data.clients: must be a multiple of the number of domains (5), got 4"]),
-        (
-            {"train_on": "test", "domains": DOMAINS[:2]},
-            ["data.train_on: must be train where domains or a test_share are given, got test"],
-        ),
-        (
-            {"dataset": "diabetes", "partition": Dirichlet(), "concept": Relabelled()},
-            [
-                f"data.{kind} needs classes, but diabetes is a regression; {advice}"
-                for kind, advice in (
-                    ("partition.kind: dirichlet", "take iid, quantity or by (a column)"),
-                    ("concept: relabelled", "leave it null"),
-                )
-            ],
-        ),
+        ({"samples_per_client": 16, "test_samples": 21},
+         ["samples_per_client: must be at most 15 (60 training samples of MNIST, 4 clients), got 16; lower *",
+          "test_samples: must be 1..20 (20 test samples of MNIST), got 21"]),
+        ({"domains": ("mnist", "usps"), "samples_per_client": 35},
+         ["samples_per_client: must be at most 30 (60 training samples of MNIST, 60 of USPS, 2 clients of each *"]),
+        ({"domains": ("mnist", "usps"), "samples_per_client": 30, "test_samples": None, "test_share": 0.5},
+         ["test_share: asks for 60 test samples of each domain, and there are 20 test samples of MNIST, 20 of *"]),
+        ({"clients": 61, "samples_per_client": None}, ["clients: must be 1..60 (samples of MNIST *, got 61"]),
+        ({"mixed_domains": True}, ["mixed_domains: must be false unless domains are given with partition: iid, got *"]),
+        ({"test_share": 0.5}, ["test_share: must be null where test_samples (12) is given"]),
+        ({"domains": ("mnist", "mnist")}, ["domains: must name each data set once, got mnist, mnist"]),
+        ({"domains": DOMAINS}, ["clients: must be a multiple of the number of domains (5), got 4"]),
+        ({"train_on": "test", "domains": DOMAINS[:2]}, ["train_on: must be train where domains *, got test"]),
+        ({"dataset": "diabetes", "partition": Dirichlet(), "concept": Relabelled()},
+         ["partition.kind: dirichlet needs classes, but diabetes is a regression; take iid, quantity or by (a column)",
+          "concept: relabelled needs classes, but diabetes is a regression; leave it null"]),
     ],
 )  # fmt: skip
 def test_impossible_requests_are_refused(save, fields, messages):
     for name in ("mnist", "usps"):
         save(name)
-    assert faults_of(small(**fields)) == messages
+    for found, message in zip(faults_of(small(**fields)), messages, strict=True):
+        assert fnmatchcase(found, f"data.{message}")
 
 
 def numbered(save, name="mnist", train=60, test=20):
@@ -253,23 +228,22 @@ def test_too_many_samples_for_the_server_are_refused(save):
 
 
 @pytest.mark.parametrize(
-    ("dataset", "field", "message"),
+    ("dataset", "message"),
     [
         (
             "mnits",
-            "",
-            "must be a data set, got 'mnits'; did you mean mnist? (data of your own are a mapping with a kind)",
+            ": must be a data set, got 'mnits'; did you mean mnist?",
         ),
-        (5, "", "must be a mapping with a kind (npz, npy, folder, table, huggingface, scikit_learn), got 5"),
-        ({"kind": "table", "path": "a.csv"}, ".target", "is required and missing"),
-        ({"kind": "npz", "pth": "a.npz"}, ".pth", "is no field; did you mean path?"),
+        (5, ": must be a mapping with a kind (npz, npy, folder, table, huggingface, scikit_learn), got 5"),
+        ({"kind": "table", "path": "a.csv"}, ".target: is required and missing"),
+        ({"kind": "npz", "pth": "a.npz"}, ".pth: is no field; did you mean path?"),
     ],
 )
-def test_an_invalid_data_set_is_reported_once(tiny, dataset, field, message):
+def test_an_invalid_data_set_is_reported_once(tiny, dataset, message):
     tiny["data"] = {"dataset": dataset}
     with pytest.raises(ScenarioError) as caught:
         Scenario.read(tiny)
-    assert f"data.dataset{field}: {message}" in [str(fault) for fault in caught.value.faults]
+    assert any(str(fault).startswith(f"data.dataset{message}") for fault in caught.value.faults)
     assert len([fault for fault in caught.value.faults if fault.field == "data.dataset"]) <= 1
 
 
@@ -294,24 +268,15 @@ def test_a_partition_must_leave_each_client_a_sample(shares, got):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (
-            {"samples_per_client": 10_000_000},
-            "samples_per_client: must be at most 125000 (no more than 500000 stand-ins are drawn, 4 clients), "
-            "got 10000000; lower data.samples_per_client or data.clients",
-        ),
-        (
-            {"test_samples": 10_000_000, "domains": ("mnist", "usps")},
-            "test_samples: must be 1..250000 (no more than 500000 stand-ins are drawn, 2 domains), got 10000000",
-        ),
-        (
-            {"test_samples": None, "test_share": 0.99999},
-            "test_share: asks for 3999960 test samples, and no more than 500000 stand-ins are drawn; lower it or "
-            "data.samples_per_client",
-        ),
+        ({"samples_per_client": 10_000_000}, "samples_per_client: must be at most 125000 (*), got 10000000; *"),
+        ({"test_samples": 10_000_000, "domains": ("mnist", "usps")}, "test_samples: must be 1..250000 (*), got 1*"),
+        ({"test_samples": None, "test_share": 0.99999}, "test_share: asks for 3999960 test samples, *; lower it or *"),
     ],
-)
+)  # fmt: skip
 def test_more_stand_ins_than_are_drawn_are_refused(fields, message):
-    assert [str(fault) for fault in small(source="embedded", **fields).faults()] == [message]
+    (found,) = map(str, small(source="embedded", **fields).faults())
+    assert fnmatchcase(found, message)
+    assert "no more than 500000 stand-ins are drawn" in found
 
 
 def test_a_large_population_can_be_timed_but_not_built():

@@ -1,4 +1,5 @@
 import os
+from fnmatch import fnmatchcase
 
 import numpy as np
 import pytest
@@ -112,16 +113,14 @@ def test_samples_may_have_any_shape(npz):
     ("changed", "message"),
     [
         ({"y_train": None}, "y_train: is missing; the file has x_train"),
-        ({"writer_train": np.arange(3)}, "*_train.writer: must be a NumPy array of shape (12,), got shape (3,)"),
-        (
-            {"x_train": np.array([None])},
-            "x_train: cannot be read: Object arrays cannot be loaded when allow_pickle=False",
-        ),
+        ({"writer_train": np.arange(3)}, "[*]_train.writer: must be a NumPy array of shape (12,), got shape (3,)"),
+        ({"x_train": np.array([None])}, "x_train: cannot be read: Object arrays cannot be loaded *"),
     ],
 )
 def test_messages_name_the_file_and_the_array(npz, faults, changed, message):
     path = npz(**changed)
-    assert faults({"kind": "npz", "path": path}) == [f"{path}: {message}"]
+    (found,) = faults({"kind": "npz", "path": path})
+    assert fnmatchcase(found.removeprefix(path), f": {message}")
 
 
 def test_a_missing_or_damaged_file_is_refused(tmp_path, faults):

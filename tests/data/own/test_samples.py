@@ -1,3 +1,5 @@
+from fnmatch import fnmatchcase
+
 import numpy as np
 import pytest
 
@@ -23,53 +25,32 @@ def features_with(value):
     ("changed", "message"),
     [
         ({"features": X.tolist()}, "features: must be a NumPy array of numbers (n, ...), got list"),
-        (
-            {"features": X[:, 0, 0]},
-            "features: must be of shape (n, ...), with at least one sample and number each, got (6,); of one number "
-            "per sample make it (n, 1)",
-        ),
-        (
-            {"features": features_with(np.nan)},
-            "features: must be finite numbers, got nan in sample 3 (and 1 more samples)",
-        ),
-        (
-            {"labels": np.where(Y == 1, np.nan, Y)},
-            "labels: must be finite numbers, got nan in sample 1 (and 1 more samples)",
-        ),
-        (
-            {"labels": Y + 0.5, "test_features": X, "test_labels": Y},
-            "test_labels: must be of the type and shape of labels (float64 (n)), got int64 (n)",
-        ),
+        ({"features": X[:, 0, 0]}, "features: must be of shape (n, ...)*, got (6,); * make it (n, 1)"),
+        ({"features": features_with(np.nan)}, "features: must be finite numbers, got nan in sample 3 (and 1 more *"),
+        ({"labels": np.where(Y == 1, np.nan, Y)}, "labels: must be finite numbers, got nan in sample 1 (and 1 more *"),
+        ({"labels": Y + 0.5, "test_features": X, "test_labels": Y},
+         "test_labels: must be of the type and shape of labels (float64 (n)), got int64 (n)"),
         ({"labels": Y[:5]}, "labels: must have one label per sample (6), got 5"),
         ({"labels": Y - 1}, "labels: must be classes from 0 on, got -1..1 (sample 0 is the first outside)"),
         ({"classes": 2}, "labels: must be classes 0..1, got 0..2 (sample 2 is the first outside)"),
         ({"labels": Y * 0}, "labels: must be of at least two classes, got 1"),
         ({"labels": Y[:, None]}, "labels: must be a NumPy array of shape (n,), got shape (6, 1)"),
         ({"labels": Y / 2, "classes": 3}, "labels: must be whole numbers or text where classes are given, got float64"),
-        (
-            {"labels": Y * 1j},
-            "labels: must be whole numbers (classes from 0), text, or floats (numbers to predict), got complex128",
-        ),
+        ({"labels": Y * 1j}, "labels: must be whole numbers (classes from 0), text, or floats *, got complex128"),
         ({"labels": TEXTS, "classes": 3}, "labels: must be whole numbers 0..2 where classes is a number, got text"),
         ({"labels": TEXTS, "classes": ["a", "b"]}, "labels: must be of the 2 classes a, b, got c"),
         ({"test_features": X}, "test_labels: must be given too where test_features are"),
-        (
-            {"test_features": X[:, :, :4], "test_labels": Y},
-            "test_features: must be of the shape and type of features (float64 (n, 2, 5)), got float64 (n, 2, 4)",
-        ),
-        (
-            {"test_features": X, "test_labels": Y.astype(str)},
-            "test_labels: must be text or numbers as labels are, got <U21 and int64",
-        ),
+        ({"test_features": X[:, :, :4], "test_labels": Y},
+         "test_features: must be of the shape and type of features (float64 (n, 2, 5)), got float64 (n, 2, 4)"),
+        ({"test_features": X, "test_labels": Y.astype(str)},
+         "test_labels: must be text or numbers as labels are, got <U21 and int64"),
         ({"columns": {"writer": Y[:2]}}, "columns.writer: must be a NumPy array of shape (6,), got shape (2,)"),
-        (
-            {"features": X[:1], "labels": Y[:1], "classes": 2},
-            "features: must be at least two samples, one to train on and one to test on, got 1",
-        ),
+        ({"features": X[:1], "labels": Y[:1], "classes": 2}, "features: must be at least two samples, *, got 1"),
     ],
-)
+)  # fmt: skip
 def test_invalid_samples_are_reported(changed, message):
-    assert faults_of(**changed) == [message]
+    (found,) = faults_of(**changed)
+    assert fnmatchcase(found, message)
 
 
 def test_the_split_is_the_same_each_time():
