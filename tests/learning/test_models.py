@@ -41,13 +41,8 @@ def resnet_parameters(stages: tuple[int, ...], blocks: int) -> int:
         (SmallCnn(groups=0), COLOUR, 10, 28 * 8 + 73 * 16 + 145 * 16 + 145 * 10),
         (SmallCnn(), COLOUR, 10, 28 * 8 + 73 * 16 + 145 * 16 + 145 * 10 + 2 * (8 + 16 + 16)),
         (SmallCnn(channels=(8, 16), kernel=5, groups=0), COLOUR, 10, 76 * 8 + 201 * 16 + 785 * 10),
-        # FedBN's DigitModel: 6272 = 128 channels of 7 x 7 pixels.
-        (
-            DigitsNet(),
-            COLOUR,
-            10,
-            76 * 64 + 1601 * 64 + 1601 * 128 + 6273 * 2048 + 2049 * 512 + 513 * 10 + 2 * (64 + 64 + 128 + 2048 + 512),
-        ),
+        # FedBN's DigitModel: 6272 = 128 channels of 7 x 7 pixels; 76 + 1601 = 1677; 2816 channels are normalised.
+        (DigitsNet(), COLOUR, 10, 1677 * 64 + 1601 * 128 + 6273 * 2048 + 2049 * 512 + 513 * 10 + 2 * 2816),
         (ResNet(depth=20), COLOUR_32, 10, resnet_parameters((16, 32, 64), 3)),  # 0.27 M in the paper, 0.85 M for 56
         (ResNet(depth=56), COLOUR_32, 10, resnet_parameters((16, 32, 64), 9)),
         (ResNet(depth=18), COLOUR_32, 10, resnet_parameters((64, 128, 256, 512), 2)),
@@ -200,11 +195,8 @@ def test_a_network_of_ones_own_needs_only_its_module() -> None:
         "norm.weight", "norm.bias", "first.weight", "first.bias", "second.bias",
         "rnn.weight_ih_l0", "rnn.weight_hh_l0", "rnn.bias_ih_l0", "rnn.bias_hh_l0",
     ]  # fmt: skip
-    assert (layout["norm"].is_plain, layout["rnn"].is_plain, layout["rnn"].stop - layout["rnn"].start) == (
-        True,
-        False,
-        56,
-    )
+    rnn = layout["rnn"]
+    assert (layout["norm"].is_plain, rnn.is_plain, rnn.stop - rnn.start) == (True, False, 56)
     drawn = Own().initial_parameters((4,), 4, torch.Generator().manual_seed(0))
     assert len(drawn) == layout.n_parameters
     assert drawn[layout["norm"].slice].tolist() == [1] * 4 + [0] * 4

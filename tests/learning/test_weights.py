@@ -31,12 +31,8 @@ def test_writing_and_reading_a_model_changes_no_bit() -> None:
     content = as_safetensors(layout, parameters())
     assert content == as_safetensors(layout, parameters())
     found = decode_weights(content, "here")
-    assert {name: array.shape for name, array in found.items()} == {
-        "1.weight": (2, 6),
-        "1.bias": (2,),
-        "3.weight": (3, 2),
-        "3.bias": (3,),
-    }
+    shapes = {name: array.shape for name, array in found.items()}
+    assert shapes == {"1.weight": (2, 6), "1.bias": (2,), "3.weight": (3, 2), "3.bias": (3,)}
     assert found["1.bias"] == pytest.approx(np.array([12, 13]) / 7)
     assert np.array_equal(flat_weights(MODEL, SHAPE, CLASSES, found, "here"), parameters())
 

@@ -50,6 +50,10 @@ def scenario(**changes: Any) -> Scenario:
     return Scenario.read(SMALL).override({name.replace("__", "."): value for name, value in changes.items()})
 
 
+def play(world: Scenario, how: str) -> Any:
+    return simulate_seed(world, 0) if how == "simulated" else live(world)
+
+
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return epsilon from the likelihood ratio of N(0, 1) and N(mu, 1): the root of P(L > eps) - e^eps Q(L > eps)."""
     phi = NormalDist().cdf
@@ -155,8 +159,7 @@ WORLDS = {
 @pytest.mark.parametrize("how", ["simulated", "live"])
 def test_public_fields_are_equal_on_neighbouring_data(record: Callable[..., list[Any]], name: str, how: str) -> None:
     world = scenario(**WORLDS[name])
-    run = (lambda: simulate_seed(world, 0)) if how == "simulated" else (lambda: live(world))
-    one, other = (public_values(record(run, bad)) for bad in (False, True))
+    one, other = (public_values(record(lambda: play(world, how), bad)) for bad in (False, True))
     assert one == other
     assert len(one) > 20
 
@@ -164,8 +167,7 @@ def test_public_fields_are_equal_on_neighbouring_data(record: Callable[..., list
 @pytest.mark.parametrize("how", ["simulated", "live"])
 def test_no_loss_is_sent_where_nothing_needs_it(record: Callable[..., list[Any]], how: str) -> None:
     world = scenario(**WORLDS["dp_sgd"])
-    run = (lambda: simulate_seed(world, 0)) if how == "simulated" else (lambda: live(world))
-    messages = record(run, False)
+    messages = record(lambda: play(world, how), False)
     assert {one.losses for one in messages if isinstance(one, Collected)} == {None}
     assert {one.loss for one in messages if isinstance(one, vocabulary.Update)} <= {None}
 
@@ -177,8 +179,8 @@ def test_no_loss_is_sent_where_nothing_needs_it(record: Callable[..., list[Any]]
 def test_losses_that_a_selection_needs_make_epsilon_infinite(record: Callable[..., list[Any]], how: str) -> None:
     world = scenario(privacy=NOISED, protocol={**CHOSEN, "selection": POWER})
     runs: list[Any] = []
-    run = (lambda: runs.append(simulate_seed(world, 0))) if how == "simulated" else (lambda: runs.append(live(world)))
-    one, other = ([m.losses for m in record(run, bad) if isinstance(m, Collected)] for bad in (False, True))
+    sent = (record(lambda: runs.append(play(world, how)), bad) for bad in (False, True))
+    one, other = ([message.losses for message in messages if isinstance(message, Collected)] for messages in sent)
     # The losses have no noise: the two worlds never give equal messages, so the likelihood ratio is infinite.
     assert any((mine != others).any() for mine, others in zip(one, other, strict=False))
     ledger = SeedLedger(runs[0]).ledger.to_pandas()

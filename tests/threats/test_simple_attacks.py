@@ -99,12 +99,6 @@ def test_labels_are_flipped(attack, labels):
     assert flipped.tolist() == labels
 
 
-def test_missing_classes_are_faults():
-    faults = list(LabelFlip(source_class=3, target_class=10).faults(10, (1, 28, 28)))
-    assert [str(fault) for fault in faults] == ["target_class: must be 0..9 (the data set has 10 classes), got 10"]
-    assert list(LabelFlip().faults(2, (1, 28, 28))) == []
-
-
 @pytest.mark.parametrize(
     ("attack", "answer"),
     [

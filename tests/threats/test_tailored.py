@@ -142,15 +142,15 @@ def test_tailored_attack_rehearses_within_combined(attacked):
     assert simulate_seed(described, 0).rounds[-1]["test_loss"] > simulate_seed(alone, 0).rounds[-1]["test_loss"]
 
 
+ADAPTIVE = {"kind": "adaptive", "attack": {"kind": "tailored"}}
+
+
 @pytest.mark.parametrize(
     ("attack", "field"),
     [
-        ({"kind": "adaptive", "attack": {"kind": "tailored"}}, "attack.attack"),
+        (ADAPTIVE, "attack.attack"),
         ({"kind": "combined", "attacks": [{"kind": "tailored"}, {"kind": "scaling"}]}, "attack.attacks.0"),
-        (
-            {"kind": "combined", "attacks": [{"kind": "adaptive", "attack": {"kind": "tailored"}}]},
-            "attack.attacks.0.attack",
-        ),
+        ({"kind": "combined", "attacks": [ADAPTIVE]}, "attack.attacks.0.attack"),
     ],
 )
 def test_later_change_of_rehearsed_uploads_is_refused(attack, field):

@@ -56,17 +56,8 @@ def test_equal_events_are_merged():
     ]
     assert merge_equal_events(first) == merge_equal_events(reversed(first))
     assert merge_equal_events(first)[1] == MechanismEvent("gaussian", 1.1, 3)
-    assert (
-        merge_equal_events(
-            [
-                MechanismEvent("gaussian", math.inf),
-                MechanismEvent("pure", 0.0),
-                MechanismEvent("laplace", 1, 0),
-                MechanismEvent("gaussian", 0, 1, 0),
-            ]
-        )
-        == ()
-    )
+    nothing = [("gaussian", math.inf), ("pure", 0.0), ("laplace", 1, 0), ("gaussian", 0, 1, 0)]
+    assert merge_equal_events(MechanismEvent(*one) for one in nothing) == ()
 
 
 def test_replacing_a_record_halves_the_multiplier():

@@ -44,14 +44,6 @@ def model(*clients, scheme=SCHEME, **noise):
     return model_releases(scheme, CONTEXT, 1.0, entered, **noise)
 
 
-def test_a_model_has_one_noise_and_a_sensitivity_for_each_client():
-    made = model(4, 4, 1, 4, server_std=0.25)
-    assert {client: one.sensitivity for client, one in made.items()} == {4: 1.5, 1: 0.5}
-    assert {one.std for one in made.values()} == {0.25}
-    by_clients = model(4, 4, 1, 4, scheme=SCHEME.model_copy(update={"noise_at": "client"}), upload_stds=[1.0] * 4)
-    assert by_clients[1].std == pytest.approx(1 / math.sqrt(4))
-
-
 def test_model_epsilon_is_that_of_the_most_exposed_client():
     versions = [model(0, 1, 2, 3), model(4, 4, 1, 4), model(0, 1, 2, 3), model(5, 5, 5, 5)]
     (account,) = model_accounts(SCHEME, CONTEXT, {"server": published_models(enumerate(versions))})

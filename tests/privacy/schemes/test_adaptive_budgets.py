@@ -125,39 +125,28 @@ def test_constant_budgets_spend_as_much_as_varying_ones(spent: list[float]) -> N
 
 
 FIVE = {"kind": "adaptive", "budgets": [4, 4, 8, 8, 12]}
-GRADIENT = (
-    "privacy.upload: gradient takes update/steps as the mean gradient, which is exact for plain SGD only: "
-    "training.momentum and training.proximal_mu must be 0, got {}; set them to 0 or use upload: update"
-)
-
-
-def faults(scenario: Scenario, privacy: dict[str, Any], **changes: Any) -> list[str]:
-    with pytest.raises(ScenarioError) as caught:
-        scenario.override({"privacy": {**FIVE, **privacy}, **changes})
-    return [str(fault) for fault in caught.value.faults]
 
 
 def test_each_budget_below_the_floor_is_reported(scenario: Scenario) -> None:
-    said = "must be at least privacy.floor (0.1), got {}; raise it or lower privacy.floor"
-    assert faults(scenario, {"budgets": [4, 0.05, 8, 8, 0.01]}) == [
-        f"privacy.budgets.1: {said.format(0.05)}",
-        f"privacy.budgets.4: {said.format(0.01)}",
-    ]
-    scenario.override({"privacy": {**FIVE, "budgets": [0.05] * 5, "floor": 0.01}})
-    scenario.override({"privacy": {**FIVE, "budgets": [0.05] * 5, "adjustment": "none"}})
+    with pytest.raises(ScenarioError) as caught:
+        scenario.override({"privacy": {**FIVE, "budgets": [4, 0.05, 8, 8, 0.01]}})
+    assert [fault.field for fault in caught.value.faults] == ["privacy.budgets.1", "privacy.budgets.4"]
+    said = "must be at least privacy.floor (0.1), got 0.05; raise it or lower privacy.floor"
+    assert caught.value.faults[0].message == said
+    for more in ({"floor": 0.01}, {"adjustment": "none"}):
+        scenario.override({"privacy": {**FIVE, "budgets": [0.05] * 5, **more}})
 
 
-@pytest.mark.parametrize(
-    ("training", "got"),
-    [
-        ({"training.momentum": 0.9}, "momentum 0.9 and proximal_mu 0"),
-        ({"training.proximal_mu": 1}, "momentum 0 and proximal_mu 1"),
-    ],
-)
-def test_gradient_uploads_need_plain_sgd(scenario: Scenario, training: dict[str, Any], got: str) -> None:
-    assert faults(scenario, {"upload": "gradient"}, **training) == [GRADIENT.format(got)]
-    scenario.override({"privacy": FIVE, **training})
-    scenario.override({"privacy": {**FIVE, "upload": "gradient"}})
+def test_gradient_uploads_need_plain_sgd(scenario: Scenario) -> None:
+    gradient = {"privacy": {**FIVE, "upload": "gradient"}}
+    scenario.override(gradient)
+    for field, got in (
+        ("momentum", "momentum 0.9 and proximal_mu 0"),
+        ("proximal_mu", "momentum 0 and proximal_mu 0.9"),
+    ):
+        with pytest.raises(ScenarioError, match=rf"^privacy\.upload: gradient .* must be 0, got {got}; set them to 0"):
+            scenario.override({**gradient, f"training.{field}": 0.9})
+        scenario.override({"privacy": FIVE, f"training.{field}": 0.9})
 
 
 SAMPLES = np.full(5, 1000)
