@@ -15,7 +15,6 @@ from asyncfl.audit import canaries
 from asyncfl.audit.canaries import (
     FOUND,
     CanaryAudit,
-    CanaryRecords,
     CanaryScorer,
     HeldReleases,
     _claim_of,
@@ -203,15 +202,6 @@ def test_a_model_trained_on_the_canary_scores_the_fall_of_its_loss(federation: F
     assert found["models"] == pytest.approx(found["last model"] / 2)
     assert set(watch.scores(HeldReleases(versions=(1,)))) == {"last model"}
     assert watch.scores(HeldReleases()) == {}
-
-
-def test_a_canary_client_is_scored_by_the_mean_over_its_samples(scenario: Scenario) -> None:
-    federation = prepared(scenario.override({"data.canaries": {"count": 2, "unit": "client"}}), 0)
-    planted = federation.data.canaries
-    assert planted is not None
-    records = CanaryRecords(federation.data, planted, np.array([1]))
-    np.testing.assert_array_equal(records.labels, federation.data.client(int(planted.owners[1]))[1])
-    assert records.summed(np.arange(20.0)) == pytest.approx([9.5])
 
 
 def test_long_runs_are_scored_at_evenly_spaced_versions_and_the_last(

@@ -47,10 +47,3 @@ def test_settings_are_named_by_their_levels():
     assert sorted(made) == ["IID, 10 %", "IID, 40 %", "shards, 10 %", "shards, 40 %"]
     assert made["shards, 10 %"] == {"data.partition": {"kind": "shards"}, "threats.attackers": 0.1}
     assert list(covered.doubled()) == []
-
-
-def test_factors_that_undo_each_other_are_found():
-    covered = CoveredFactors(
-        factors={"a": {"x": {"training.lr": 1}}, "b": {"y": {"training.lr": 2}, "z": {"model.kind": 1}}}
-    )
-    assert list(covered.doubled()) == [("training.lr", "a", "b")]

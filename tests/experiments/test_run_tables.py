@@ -7,15 +7,10 @@ import pytest
 from asyncfl.base.errors import RunError
 from asyncfl.experiments.csv_files import read_csv, write_csv
 from asyncfl.experiments.intervals import over_seeds
-from asyncfl.experiments.run_tables import collect, read_run, whole_run
+from asyncfl.experiments.run_tables import collect, whole_run
 from asyncfl.experiments.table import Table
 from asyncfl.experiments.target import Settling, Target
 from tests.experiments.results_folder import write_run
-
-
-def test_a_missing_run_is_named(tmp_path):
-    with pytest.raises(RunError, match=r"nowhere: cannot be read as a run"):
-        read_run(tmp_path / "nowhere")
 
 
 def test_tables_survive_the_disk(tmp_path):

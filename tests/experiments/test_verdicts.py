@@ -94,7 +94,6 @@ def test_the_expected_number_of_wrong_verdicts_is_stated() -> None:
     [
         ({"verdict": "holds"}, "off by 1"),
         ({"verdict": "holds", "margin_why": "a tenth"}, "off by 1 (margin: a tenth)"),
-        ({"undecided": "missing"}, "off by 1"),
         ({"undecided": "stand-in data", "margin_why": "a tenth"}, "off by 1 (margin: a tenth)"),
         ({}, "off by 1; underpowered, no number of seeds in reach would answer it"),
         (

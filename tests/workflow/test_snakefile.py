@@ -1,5 +1,6 @@
-"""The real Snakefile on two tiny experiments, in a folder of its own."""
+"""The real Snakefile on tiny experiments, in a folder of its own; and the margins of our own experiments."""
 
+import json
 import os
 import re
 import subprocess
@@ -10,6 +11,9 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
+
+from asyncfl.experiments.files import find
+from asyncfl.experiments.loading import load
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,6 +31,25 @@ TINY: dict[str, Any] = {
     "seeds": {"quick": 2, "full": 3},
     "figure": {"kind": "curves", "hue": "privacy.epsilon"},
     "claims": [{"check": "order", "along": "privacy.epsilon", "says": "the loss falls with the budget"}],
+}
+
+
+ALONG = {"along": "privacy.epsilon", "value": "final train_loss"}
+LOOKS = {
+    **TINY,
+    "axes": {"privacy.epsilon": [50, 60, 70]},
+    "seeds": {"quick": {"looks": [2, 3, 4]}, "full": 3},
+    "claims": [
+        # two cells that differ by what can hardly be seen, and one that says nothing of chance
+        {"check": "no_worse", "at": 60, "than": 50, "margin": 0.0005, **ALONG, "says": "60 is no worse than 50"},
+        {
+            "check": "at_least",
+            "threshold": 1000.0,
+            "value": "final train_loss",
+            "where": {"privacy.epsilon": [70]},
+            "says": "the loss stays below 1000",
+        },
+    ],
 }
 
 
@@ -122,10 +145,89 @@ def test_bad_input_is_one_message_and_status_1(tmp_path, settings, message):
     assert not (tmp_path / "results").exists()
 
 
-def test_pictures_of_uploads_are_a_step_of_their_own(tmp_path):
+def test_pictures_of_uploads_and_looks_are_steps_of_their_own(tmp_path):
     tapped = {**TINY["scenario"], "world": {"uplink": {"latency_s": 0.05}, "tap": {"uplink": True}}}
     write(tmp_path, "tiny/one", {**TINY, "scenario": tapped, "pictures": {"methods": ["first_layer"]}})
     write(tmp_path, "tiny/two", TINY)
-    rules = planned(tmp_path)
-    assert "attacks_tiny_one" in rules
-    assert "attacks_tiny_two" not in rules
+    write(tmp_path, "tiny/looks", LOOKS)
+    result = snakemake(tmp_path, "--dry-run")
+    assert result.returncode == 0, result.stderr
+    said = result.stdout + result.stderr
+    assert said.count("checkpoint look_1:") == said.count("checkpoint look_2:") == 1
+    assert "rule attacks_tiny_one:" in said
+    assert "rule attacks_tiny_two:" not in said
+
+
+@pytest.fixture(scope="module")
+def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the workflow went through all looks of an experiment."""
+    place = tmp_path_factory.mktemp("looks")
+    write(place, "tiny/looks", LOOKS)
+    result = snakemake(place)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return place
+
+
+@pytest.mark.long
+def test_one_command_goes_through_all_looks(looked_at):
+    quick = looked_at / "results" / "quick"
+    made = [json.loads((quick / "looks" / f"look_{n}.json").read_text()) for n in (1, 2)]
+    assert made == [{"tiny/looks": [1, 1, 0]}, {"tiny/looks": [2, 2, 0]}]
+    verdicts = pd.read_csv(quick / "tiny" / "looks" / "claims.csv")
+    assert list(verdicts["verdict"]) == ["not decided", "holds"]
+    assert list(verdicts["seeds"]) == [4, 2]
+    ends = pd.read_csv(quick / "tiny" / "looks" / "ends.csv")
+    assert ends.groupby("privacy.epsilon")["seed"].nunique().to_dict() == {50: 4, 60: 4, 70: 2}
+    assert "over n = 4 seeds, in some cells 2, of two" in (quick / "tiny" / "looks" / "figures.csv").read_text()
+
+
+@pytest.mark.long
+def test_a_look_adds_seeds_and_repeats_none(looked_at):
+    runs = pd.read_csv(looked_at / "results" / "runs" / "index.csv")
+    of_one = runs[(runs["experiment"] == "tiny/looks") & (runs["scale"] == "quick") & runs["cell"].str.contains(" 60}")]
+    timings = [
+        json.loads((looked_at / "results" / "runs" / run / "timing.json").read_text()) for run in of_one["run"].unique()
+    ]
+    assert sorted(len(timing) for timing in timings) == [2, 3, 4]
+    few, more, most = sorted(timings, key=len)
+    # the time that a seed took is different each time, so these were computed once
+    assert {seed: most[seed] for seed in more} == more
+    assert {seed: most[seed] for seed in few} == few
+
+
+@pytest.mark.long
+def test_after_the_last_look_there_is_nothing_to_do(looked_at):
+    assert planned(looked_at) == set()
+
+
+@pytest.mark.long
+def test_without_core_hours_no_seeds_are_added(tmp_path):
+    write(tmp_path, "tiny/looks", LOOKS)
+    result = snakemake(tmp_path, "tiny_looks", core_hours="0")
+    assert result.returncode == 0, result.stdout + result.stderr
+    looks = json.loads((tmp_path / "results" / "quick" / "looks" / "look_2.json").read_text())
+    assert looks == {"tiny/looks": [0, 0, 0]}
+    result = snakemake(tmp_path, "--dry-run", core_hours="many")
+    assert result.returncode == 1
+    assert "core_hours: must be a number of hours, 0 or more, got 'many'" in result.stderr
+
+
+OUR_EXPERIMENTS = ROOT / "workflow" / "experiments"
+
+
+def test_every_margin_states_its_reason() -> None:
+    silent = []
+    for name, path in find(OUR_EXPERIMENTS).items():
+        experiment = load(path, name, check=False)
+        silent += [
+            f"{name}: {claim.says}"
+            for claim in experiment.claims
+            if claim.margin_asked and not experiment.margin_why(claim)
+        ]
+    assert silent == [], "give the number its reason in `margins` of the experiment, or the claim its `margin_why`"
+
+
+def test_no_order_with_ties_grants_none() -> None:
+    for name, path in find(OUR_EXPERIMENTS).items():
+        for claim in load(path, name, check=False).claims:
+            assert claim.check != "order" or claim.strict or claim.margin > 0, f"{name}: {claim.says}"

@@ -38,8 +38,9 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def test_an_audit_within_a_run_equals_one_afterwards(tiny: dict[str, Any], tmp_path: Path) -> None:
     tiny["world"] |= TAPPED
-    inside = execute(described(tiny, seeds=2, evaluation={"audit": AUDIT}), tmp_path / "inside")
-    after = audited_on_disk(execute(described(tiny, seeds=2), tmp_path / "after"))
+    audit = {"clients": 2, "twins": 3, "neighbours": ("ordinary", "exchanged", "zeroed")}
+    inside = execute(described(tiny, seeds=2, evaluation={"audit": audit}), tmp_path / "inside")
+    after = audited_on_disk(execute(described(tiny, seeds=2), tmp_path / "after"), **audit)
     tables = [Run.load(folder).audit for folder in (inside, after)]
     pd.testing.assert_frame_equal(tables[0], tables[1].sort_values("seed", kind="stable").reset_index(drop=True))
     ledgers = [Run.load(folder).ledger for folder in (inside, after)]
