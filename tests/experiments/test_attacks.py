@@ -43,9 +43,9 @@ DESCRIPTION: dict[str, Any] = {
 }
 
 
-def read(folder: Path, **changes: Any) -> Experiment:
-    path = folder / "pictures.yaml"
-    path.write_text(yaml.safe_dump({**DESCRIPTION, **changes}), encoding="utf-8")
+def read(folder: Path, description: dict[str, Any] = DESCRIPTION, **changes: Any) -> Experiment:
+    path = folder / "attacked.yaml"
+    path.write_text(yaml.safe_dump({**description, **changes}), encoding="utf-8")
     return load(path)
 
 
@@ -150,13 +150,8 @@ MEMBERS: dict[str, Any] = {
 
 
 def test_from_runs_to_columns(tmp_path: Path) -> None:
-    path = tmp_path / "members.yaml"
-    path.write_text(yaml.safe_dump(MEMBERS), encoding="utf-8")
-    experiment = load(path)
-    runs = [
-        (cell.values, execute(cell.scenario, tmp_path / f"run{number}"))
-        for number, cell in enumerate(cells(experiment, "quick"))
-    ]
+    experiment = read(tmp_path, MEMBERS)
+    runs = run_all(experiment, tmp_path)
     attack(experiment, runs, tmp_path / "out")
     assert len(pd.read_csv(tmp_path / "out" / MEMBERSHIP)) == 2 * 2 * 3
     make_tables(experiment, "quick", runs, tmp_path / "out")
@@ -169,7 +164,5 @@ def test_from_runs_to_columns(tmp_path: Path) -> None:
 
 
 def test_without_membership_its_columns_do_not_exist(tmp_path: Path) -> None:
-    path = tmp_path / "members.yaml"
-    path.write_text(yaml.safe_dump({**MEMBERS, "membership": None}), encoding="utf-8")
     with pytest.raises(ScenarioError, match="there is no column membership_area_model_loss"):
-        load(path)
+        read(tmp_path, MEMBERS, membership=None)

@@ -1,5 +1,3 @@
-import re
-
 import pytest
 
 from asyncfl.base.errors import ScenarioError
@@ -75,16 +73,6 @@ def test_some_cells_may_have_other_seeds_whatever_their_labels_say(write, descri
     assert seeds[values[0], "share"] == (3, 5)
     assert experiment.seed_counts("full") == (1, 2, 3)
     assert {cell.scenario.seeds for cell in cells(experiment, "quick")} == {(0,)}
-
-
-@pytest.mark.parametrize(
-    ("where", "message"),
-    [({"M": 1}, "there is no axis M"), ({"L": ["one", "two"]}, "'two' is not among the values of L")],
-)
-def test_cells_of_other_seeds_must_exist(write, described, where, message):
-    described["seeds"]["cells"] = [{"where": where, "seeds": 1}]
-    with pytest.raises(ScenarioError, match=re.escape(message)):
-        load(write(described))
 
 
 def test_looks_are_the_first_seeds_of_the_plan(write, described):

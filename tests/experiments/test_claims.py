@@ -16,26 +16,22 @@ from asyncfl.experiments.grid import Grid, MissingError, NotRunError, bound_grid
 NOISE = np.array([0.0, 0.01, 0.02, -0.01, 0.015, -0.02, 0.005])
 
 
-def grid(means, axis="x", shared=True, diverged=(), rounds=4, sources=(), seeds=6, sd=1e-4):
+def table(column, values, diverged=(), last=1):
+    """Values of a column by axis value and seed, in runs of `last` rounds."""
+    rows = [
+        {"x": x, "seed": seed, "round": last, column: value, "diverged": (x, seed) in diverged}
+        for x, of in values.items()
+        for seed, value in enumerate(of)
+    ]
+    return Grid({"x": tuple(values)}, pd.DataFrame(rows), pd.DataFrame(rows))
+
+
+def grid(means, shared=True, diverged=(), seeds=6, sd=1e-4):
     """Final losses `means` by axis value; `shared` seed effects, which pairing removes but for `sd`."""
     generator = np.random.default_rng(1)
-    rows = []
-    for value, mean in means.items():
-        own = generator.normal(0, sd if shared else 0.2, seeds)
-        for seed, loss in enumerate(mean + 10 * np.resize(NOISE, seeds) + own):
-            for r in range(rounds + 1):
-                rows.append(
-                    {
-                        axis: value,
-                        "seed": seed,
-                        "round": r,
-                        "train_loss": loss + (rounds - r),
-                        "test_accuracy": 1 - loss,
-                        "diverged": (value, seed) in diverged,
-                    }
-                )
-    frame = pd.DataFrame(rows)
-    return Grid({axis: tuple(means)}, frame, frame[frame["round"] == rounds], sources=frozenset(sources))
+    effects = 10 * np.resize(NOISE, seeds)
+    losses = {x: mean + effects + generator.normal(0, sd if shared else 0.2, seeds) for x, mean in means.items()}
+    return table("train_loss", losses, diverged)
 
 
 def judged(claim, on):
@@ -65,7 +61,7 @@ PAIR = {"along": "x", "at": 1, "than": 2}
         ({"check": "alike", **PAIR, "margin": 0.1}, (1.05, 1.0), (1.0, 1.5), (1.1, 1.0)),
         ({"check": "alike", **PAIR, "margin": 0.1}, (1.0, 1.05), (1.5, 1.0), (1.0, 1.1)),
         ({"check": "times", "along": "x", "at": 2, "than": 1, "factor": 3}, (4.0, 1.0), (2.0, 1.0), (3.0, 1.0)),
-        ({"check": "at_least", "value": "final test_accuracy", "threshold": 0.5}, (0.1,), (0.8,), (0.5,)),
+        ({"check": "at_least", "threshold": 0.5}, (0.1,), (0.8,), (0.5,)),
     ],
     ids=lambda one: one["check"] if isinstance(one, dict) else None,
 )
@@ -78,7 +74,8 @@ def test_each_kind_of_claim_holds_fails_or_stays_open(claim, holding, failing, o
 
 def test_an_accuracy_is_best_where_it_is_high():
     claim = {"check": "best_at", "along": "x", "at": 2, "value": "final test_accuracy"}
-    assert answer(claim, grid({1: 0.5, 2: 0.1, 3: 0.4})) == "holds"
+    accuracies = {1: 0.5 + NOISE, 2: 0.9 + NOISE, 3: 0.6 + NOISE + 1e-4 * np.arange(7)}
+    assert answer(claim, table("test_accuracy", accuracies)) == "holds"
 
 
 def test_claims_that_cannot_be_judged_are_refused():
@@ -120,11 +117,7 @@ def test_crossover():
 
 
 def test_losses_over_decades_are_judged_on_their_logarithm():
-    rows = [
-        {"x": 1, "seed": seed, "round": 1, "train_loss": 10.0 ** (3 + 2 * seed), "diverged": False} for seed in range(6)
-    ]
-    frame = pd.DataFrame(rows)
-    wide = Grid({"x": (1,)}, frame, frame)
+    wide = table("train_loss", {1: 10.0 ** (3 + 2 * np.arange(6))})
     claim = {"check": "at_least", "value": "final train_loss", "threshold": 2.3, "goal": "low"}
     assert answer(claim, wide) == "not decided"
     assert answer({**claim, "log": True}, wide) == "does not hold"
@@ -166,12 +159,7 @@ def test_on_a_logarithm_too_divergence_is_the_worst_value(goal):
     values = {1: [0.9, 0.91, 0.92, 0.9, 0.91, 0.93, 0.9], 2: [0.5, 0.51, 0.5, 0.52, 0.5, 0.5, 0.51]}
     if goal == "low":
         values = {x: [1 / v for v in of] for x, of in values.items()}
-    rows = [
-        {"x": x, "seed": s, "round": 1, "test_loss": v, "diverged": x == 1 and 2 <= s < 6}
-        for x, of in values.items()
-        for s, v in enumerate(of)
-    ]
-    on = Grid({"x": (1, 2)}, pd.DataFrame(rows), pd.DataFrame(rows))
+    on = table("test_loss", values, {(1, seed) for seed in range(2, 6)})
     claim = {"check": "times", "value": "final test_loss", "goal": goal, "along": "x"}
     claim |= {"factor": 1.1, "at": 1, "than": 2}
     found = judged(claim, on)
@@ -185,8 +173,7 @@ def test_seeds_that_do_not_differ_are_no_certainty(seeds, expected):
 
 
 def counts(banned, column="honest_banned"):
-    ends = pd.DataFrame([{"x": 1, "seed": s, column: n, "diverged": False} for s, n in enumerate(banned)])
-    return Grid({"x": (1,)}, ends, ends)
+    return table(column, {1: banned})
 
 
 def test_counts_have_an_exact_limit():
@@ -260,14 +247,7 @@ def test_a_target_that_is_never_reached_is_not_called_diverged():
         "late": [150.0, np.inf, 160.0, 150.0, np.inf, 160.0, 150.0],
         "never": [np.inf] * 7,
     }
-    ends = pd.DataFrame(
-        [
-            {"x": x, "seed": seed, "round": 250, "rounds_to_converge": cost, "diverged": False}
-            for x, costs in reached.items()
-            for seed, cost in enumerate(costs)
-        ]
-    )
-    on = Grid({"x": tuple(reached)}, ends, ends)
+    on = table("rounds_to_converge", reached, last=250)
     best = {"check": "best_at", "along": "x", "at": "early", "value": "final rounds_to_converge"}
     assert judged(best, on).measured == "x early: 100, late: not by all seeds, never: not by all seeds"
     not_within = {"check": "at_least", "value": "final rounds_to_converge", "goal": "high", "threshold": 250}
@@ -284,10 +264,8 @@ def test_a_target_that_is_never_reached_is_not_called_diverged():
     ],
 )
 def test_a_run_shorter_than_the_rounds_of_a_claim_does_not_judge_it(claim, wanted):
-    seeds = range(8)
-    ends = pd.DataFrame([{"x": 1, "seed": seed, "rounds_to_converge": np.inf, "diverged": False} for seed in seeds])
     value = {"value": "final rounds_to_converge"}
-    short, long = (Grid({"x": (1,)}, pd.DataFrame({"round": [0, last]}), ends) for last in (wanted - 1, wanted))
+    short, long = (table("rounds_to_converge", {1: [np.inf] * 8}, last=last) for last in (wanted - 1, wanted))
     with pytest.raises(NotRunError, match=f"runs of {wanted - 1} rounds do not tell what happens until round {wanted}"):
         answer({**claim, **value}, short)
     assert answer({**claim, **value}, long) in ("holds", "does not hold")
@@ -295,12 +273,8 @@ def test_a_run_shorter_than_the_rounds_of_a_claim_does_not_judge_it(claim, wante
 
 def test_a_share_of_the_gain_that_the_source_measured():
     claim = {"check": "times", "along": "x", "at": 1, "than": 2, "factor": 1.2, "value": "final test_accuracy"}
-    rows = [
-        {"x": x, "seed": s, "test_accuracy": a + e, "diverged": False}
-        for x, a in ((1, 0.84), (2, 0.7))
-        for s, e in enumerate(0.2 * NOISE[:6] * x)
-    ]
-    on = Grid({"x": (1, 2)}, pd.DataFrame(rows), pd.DataFrame(rows))
+    accuracies = {x: mean + 0.2 * x * NOISE[:6] for x, mean in ((1, 0.84), (2, 0.7))}
+    on = table("test_accuracy", accuracies)
     assert answer(claim, on) == "not decided"
     found = judged({**claim, "share": 0.5}, on)
     assert found.answer == "holds"
@@ -345,13 +319,6 @@ def test_neighbours_that_tie(values: tuple[float, ...], told: str) -> None:
     assert answer(claim, formula(**dict(zip("abc", values, strict=True)))) == told
 
 
-def ends(*losses: float) -> Grid:
-    """Seeds of one cell with these final losses; one that diverged is infinitely bad."""
-    frame = pd.DataFrame({"x": 1, "seed": range(len(losses)), "round": 1, "train_loss": losses, "diverged": False})
-    frame["diverged"] = np.isinf(frame["train_loss"])
-    return Grid({"x": (1,)}, frame, frame)
-
-
 @pytest.mark.parametrize("seeds", [2, 7])
 @pytest.mark.parametrize(
     ("claim", "told"),
@@ -363,7 +330,7 @@ def ends(*losses: float) -> Grid:
     ],
 )
 def test_a_diverged_seed_gives_a_one_sided_interval(claim: dict[str, Any], told: str, seeds: int) -> None:
-    found = judged({"value": "final train_loss", **claim}, ends(*[1.0] * (seeds - 1), np.inf))
+    found = judged({"value": "final train_loss", **claim}, table("train_loss", {1: [1.0] * seeds}, {(1, 0)}))
     assert (found.measured, found.decision.by.reading.seeds) == ("final train_loss diverged", seeds)
     assert found.answer == (told if seeds == 7 else OPEN)
     assert found.reason.endswith("got [1, ∞]" if seeds == 7 else "got [−∞, ∞]")

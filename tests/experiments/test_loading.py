@@ -86,6 +86,13 @@ CLAIM = {"check": "order", "along": "privacy.epsilon", "says": ""}
         ("figure", {"kind": "bound", "bound": "b", "x": "T"}, "figure.bound", "'b' is not among bounds"),
         ("scenario", None, "scenario", "is required"),
         ("seeds", {"quick": "few"}, "seeds.quick", "'few'"),
+        ("seeds", {"cells": [{"where": {"M": 1}, "seeds": 1}]}, "seeds.cells.0.where", "there is no axis M"),
+        (
+            "seeds",
+            {"cells": [{"where": {"L": "two"}, "seeds": 1}]},
+            "seeds.cells.0.where",
+            "'two' is not among the values",
+        ),
         ("variants", {"privacy.epsilon": {"x": {}}}, "variants.privacy.epsilon", "is also an axis"),
         ("variants", {"epochs": {"1": {}, "5": {}}}, "variants.epochs", "a label that is no number, got 1, 5"),
         ("figure", {**FIGURE, "y": "test_acuracy"}, "figure.y", "did you mean test_accuracy?"),
@@ -170,7 +177,6 @@ def test_a_regression_has_no_accuracy_to_name(write, described):
         ({"paper": "nbafl", "figure": 2}, "NbAFL, fig. 2"),
         ({"paper": "adaptive", "figure": "table 3"}, "adaptive DP, table 3"),
         ({"paper": "dp_fedavg"}, "DP-FedAvg"),
-        ({"paper": "safl", "figure": 1}, "SAFL, fig. 1"),
         ({"paper": "nobody", "figure": 0}, "nobody, fig. 0"),
     ],
 )

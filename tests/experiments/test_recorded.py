@@ -112,7 +112,7 @@ def test_a_recording_is_called_by_the_values_of_its_cell(values: dict[str, Any],
         ({"seeds": {"full": {"looks": [3, 6]}}}, "recorded runs cannot be given more"),
     ],
 )
-def test_impossible_recordings_are_faults(recorded: Path, change: dict[str, Any], fault: str) -> None:
-    recorded.write_text(yaml.safe_dump({**yaml.safe_load(recorded.read_text()), **change}))
+def test_impossible_recordings_are_faults(file: Path, change: dict[str, Any], fault: str) -> None:
+    file.write_text(yaml.safe_dump({**yaml.safe_load(file.read_text()), **change}))
     with pytest.raises(ScenarioError, match=fault):
-        load(recorded)
+        load(file)

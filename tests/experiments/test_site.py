@@ -131,36 +131,32 @@ def test_paper_style_leaves_title_and_caption_to_the_document(tmp_path: Path, re
     assert "scale quick" in (tmp_path / "figures.csv").read_text()  # the words are there to be used
 
 
-def row(**fields: Any) -> dict[Any, Any]:
-    plain: dict[Any, Any] = {"kind": "statistical", "effect": 0.3, "low": 0.1, "high": 0.5, "threshold": 0.2}
-    return {**plain, "direction": 1.0, "margin": "", "sd": 0.05, **fields}
-
-
-def test_estimates_are_counted_in_margins_or_standard_deviations() -> None:
-    by_sd = standard(row())
-    assert by_sd is not None
-    assert (by_sd.estimate, by_sd.low, by_sd.high) == pytest.approx((2, -2, 6))
-    assert by_sd.unit == "sd"
-    by_margin = standard(row(margin=0.02, direction=-1.0))
-    assert by_margin is not None
-    assert (by_margin.estimate, by_margin.low, by_margin.high) == pytest.approx((-5, -10, 5))
-    counted = standard(row(kind="count", effect=0.0, low=0.0, high=0.3, threshold=0.1, direction=-1.0, sd=""))
-    assert counted is not None
-    assert (counted.estimate, counted.low, counted.high) == pytest.approx((1, -2, 1))
-
-
-def test_values_without_spread_are_shown_by_their_sign_where_chance_has_no_part() -> None:
-    sure = standard(row(kind="deterministic", sd=0.0, low=0.3, high=0.3))
-    assert sure is not None
-    assert (sure.estimate, sure.unit) == (10.0, "")
-    tie = standard(row(kind="deterministic", sd=0.0, effect=0.2, low=0.2, high=0.2))
-    assert tie is not None
-    assert tie.estimate == 0.0
-    assert standard(row(sd="")) is None
-    assert standard(row(direction="")) is None
-    endless = standard(row(effect=math.inf, low=-math.inf, high=math.inf, margin=1.0, sd=""))
-    assert endless is not None
-    assert (endless.estimate, endless.low, endless.high) == (10.0, -10.0, 10.0)
+@pytest.mark.parametrize(
+    ("fields", "shown", "unit"),
+    [
+        ({}, (2, -2, 6), "sd"),
+        ({"margin": 0.02, "direction": -1.0}, (-5, -10, 5), None),
+        (
+            {"kind": "count", "effect": 0.0, "low": 0.0, "high": 0.3, "threshold": 0.1, "direction": -1.0, "sd": ""},
+            (1, -2, 1),
+            None,
+        ),
+        # Values without spread are shown by their sign where chance has no part.
+        ({"kind": "deterministic", "sd": 0.0, "low": 0.3, "high": 0.3}, (10, 10, 10), ""),
+        ({"kind": "deterministic", "sd": 0.0, "effect": 0.2, "low": 0.2, "high": 0.2}, (0, 0, 0), ""),
+        ({"effect": math.inf, "low": -math.inf, "high": math.inf, "margin": 1.0, "sd": ""}, (10, -10, 10), None),
+        ({"sd": ""}, None, None),
+        ({"direction": ""}, None, None),
+    ],
+)
+def test_estimates_are_counted_in_margins_or_standard_deviations(fields: Any, shown: Any, unit: str | None) -> None:
+    row = {"kind": "statistical", "effect": 0.3, "low": 0.1, "high": 0.5, "threshold": 0.2}
+    found = standard({**row, "direction": 1.0, "margin": "", "sd": 0.05, **fields})
+    if shown is None:
+        assert found is None
+        return
+    assert (found.estimate, found.low, found.high) == pytest.approx(shown)
+    assert unit is None or found.unit == unit
 
 
 def test_run_pages_are_written_up_to_the_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
