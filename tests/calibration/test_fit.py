@@ -83,7 +83,11 @@ def _clock(scenario: Scenario) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "change",
-    [{}, {"protocol.buffer": 10, "protocol.dispatch.in_flight": 16}, {"protocol": {"kind": "sync", "rounds": 60}}],
+    [
+        {"protocol.rounds": 100},
+        {"protocol.rounds": 100, "protocol.buffer": 10, "protocol.dispatch.in_flight": 16},
+        {"protocol": {"kind": "sync", "rounds": 60}},
+    ],
 )
 def test_the_fitted_world_predicts_its_federation_and_changes_to_it(
     found: Calibration, known: Scenario, change: dict[str, Any]

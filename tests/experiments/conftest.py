@@ -55,7 +55,7 @@ def runs(tmp_path: Path) -> list[tuple[dict[str, Any], Path]]:
     return [({EPSILON: e}, write_run(tmp_path / "runs" / f"{e}", loss)) for e, loss in FINAL.items()]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A results folder with two papers, of which one has not been run."""
     place = tmp_path_factory.mktemp("site")

@@ -182,7 +182,7 @@ def invert(inversion, model, shape, count, factor=1.0):
 
 @pytest.mark.parametrize("distance", ["l2", "cosine"])
 def test_one_image_is_found_from_a_small_network(distance):
-    quality, _ = invert(Inversion(distance, steps=200), Mlp(hidden=(64,)), (1, 12, 12), 1)
+    quality, _ = invert(Inversion(distance, steps=100), Mlp(hidden=(64,)), (1, 12, 12), 1)
     assert quality > 0.9
 
 
