@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.base.errors import ScenarioError
 from asyncfl.base.messages import Fate
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.live.local_training import LocalTraining
@@ -105,13 +104,3 @@ def test_a_client_stopped_after_two_epochs_sends_the_update_of_two_epochs(live: 
     assert {one.release.count for one in stopped.uploads} == {2} == {one.release.count for one in told.uploads}
     assert [one.loss for one in stopped.uploads] == [one.loss for one in told.uploads]
     assert stopped.rounds[1]["test_loss"] == told.rounds[1]["test_loss"]
-
-
-def test_unverifiable_work_may_not_scale_updates(live: Any) -> None:
-    """Whoever trains all and says that it was one epoch would count for three."""
-    protocol = {**PRIVATE["protocol"], "partial_work": "normalised", "rounds": 1}
-    training = {**SMALL["training"], "epochs": 3, "deadline_s": 5.0}
-    scenario = Scenario.read({**SMALL, "training": training, "protocol": protocol})
-    with pytest.raises(ScenarioError, match=r"protocol\.partial_work: must be whole or work where clients stop by"):
-        live(scenario, shape=False)
-    assert live(scenario).stopped == "all versions published"

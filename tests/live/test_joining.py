@@ -1,8 +1,7 @@
-"""Clients with samples of their own: the scenario that they accept, and what a server without samples refuses."""
+"""Clients with samples of their own: the scenario that they accept, and what a server without samples keeps."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 from asyncfl.base.errors import ScenarioError
 from asyncfl.data.client_file import ClientFile
 from asyncfl.federation.prepare import prepare, resolve
-from asyncfl.live.faults import serving_faults
 from asyncfl.live.joining import DisagreementError, Joining, load_agreed, read_scenario, without_samples
 from asyncfl.live.task_runner import ClientSetup
 from asyncfl.live.vocabulary import Welcome
@@ -132,62 +130,6 @@ def test_a_scenario_that_cannot_be_understood_is_refused(change: str | None, mor
     text = "[]" if change is None else Scenario.read(SMALL).to_yaml() + change
     with pytest.raises((DisagreementError, ScenarioError), match=why):
         read_scenario(welcome(text, **more), None)
-
-
-def changed(**changes: Any) -> Scenario:
-    """The small scenario with other parts, whether or not they go together."""
-    scenario = Scenario.read(SMALL)
-    for name, part in changes.items():
-        if isinstance(part, dict):
-            changes[name] = getattr(scenario, name).model_copy(update=part)
-    return scenario.model_copy(update=changes)
-
-
-def along(what: str) -> dict[str, Any]:
-    return {"availability": SimpleNamespace(varies=SimpleNamespace(along=what))}
-
-
-@pytest.mark.parametrize(
-    ("changes", "shape", "told"),
-    [
-        ({}, True, []),
-        (
-            {"data": {"domains": ("mnist", "usps"), "dataset": None}},
-            False,
-            ["data.domains: must be left out: of which domain a client's own samples are nobody knows"],
-        ),
-        (
-            {"data": {"dataset": object()}},
-            False,
-            ["data.dataset: must be the name of a data set: by that clients know what their samples must be like"],
-        ),
-        (
-            {"data": {"concept": object(), "canaries": object()}, "seeds": (0, 1)},
-            False,
-            [
-                "data.concept: must be null: clients bring samples of their own, and see them as they are",
-                "data.canaries: must be null: nobody plants anything in samples that clients bring",
-                "seeds: must be one, got 2: clients take part in one run; add --set seeds=1",
-            ],
-        ),
-        (
-            {"evaluation": {"clients_every": 1}},
-            False,
-            ["evaluation.clients_every: must be 0, got 1: nobody has a client's samples but itself; leave it out"],
-        ),
-        (
-            {"world": along("samples")},
-            True,
-            ["world.availability.varies.along: must be speed: no client knows how many samples others have"],
-        ),
-        ({"world": along("samples")}, False, []),
-        ({"world": along("speed")}, True, []),
-    ],
-)
-def test_fields_that_need_the_clients_samples_are_refused(
-    changes: dict[str, Any], shape: bool, told: list[str]
-) -> None:
-    assert [str(fault) for fault in serving_faults(changed(**changes), shape=shape)] == told
 
 
 def test_a_server_without_samples_keeps_the_test_set_and_the_noise_calibration() -> None:

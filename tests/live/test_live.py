@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.base.errors import ScenarioError
 from asyncfl.base.streams import Streams
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.seed_ledger import SeedLedger
@@ -157,32 +156,6 @@ def test_an_interrupted_run_is_whole() -> None:
     assert run.fates["unfinished"] > 0
     assert run.events["kind"].to_pylist()[-1] == "stopped"
     whole(run)
-
-
-def test_scenarios_that_need_knowledge_of_all_clients_are_refused() -> None:
-    privacy = {"kind": "nbafl", "epsilon": 60, "exposures": 1}
-    with pytest.raises(ScenarioError, match=r"privacy.clip_norm: must be a number"):
-        held({"privacy": privacy}, nothing)
-    attack = {"attack": {"kind": "alie"}, "attackers": 0.2}
-    with pytest.raises(ScenarioError, match=r"threats.attack: must know its own update only"):
-        held({"threats": attack}, nothing)
-    with pytest.raises(ScenarioError, match=r"evaluation.audit: must be null: it trains on clients' data"):
-        held({"evaluation": {"audit": {"clients": 1, "twins": 2}}}, nothing)
-
-
-def test_worlds_in_which_clients_share_resources_are_refused(live: Any) -> None:
-    one_machine = {"world.workers": 2, "world.processors": 1.5, "world.aggregate_alone": True}
-    scenario = Scenario.read(SMALL).override({**one_machine, "world.uplink.server_bandwidth_bps": 1e6})
-    with pytest.raises(
-        ScenarioError, match=r"world\.workers: must be null, real clients wait each for itself, got 2"
-    ) as got:
-        live(scenario)
-    for said in (
-        "world.uplink.server_bandwidth_bps: must be .inf, no client knows what others send, got 1e+06",
-        "world.processors: must be null, real clients compute each for itself, got 1.5",
-        "world.aggregate_alone: must be false, a real server hears its clients while it waits as the world says",
-    ):
-        assert said in str(got.value)
 
 
 def test_every_message_on_a_tapped_real_link_counts_as_overheard(live: Any) -> None:

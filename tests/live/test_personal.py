@@ -104,24 +104,6 @@ def test_personal_layers_survive_reconnects_and_never_reach_the_server(tmp_path:
     assert {one.client for one in run.uploads if one.loss is not None and np.isfinite(one.loss)} == {0, 1}
 
 
-@pytest.mark.parametrize(
-    ("description", "why"),
-    [
-        ({"evaluation": {"keep": "last"}}, r"evaluation\.keep: must be none where model\.personal is set"),
-        (
-            {"evaluation": {"metrics": {"mine": "tests.live.test_personal:nothing"}}},
-            r"evaluation\.metrics: must be empty",
-        ),
-    ],
-)
-def test_fields_that_need_a_whole_model_are_refused(tmp_path: Path, description: dict[str, Any], why: str) -> None:
-    async def scene(table: Table) -> None:
-        raise AssertionError("it began")
-
-    with pytest.raises(ScenarioError, match=why):
-        apart({**APART, **description}, tmp_path, scene)
-
-
 def test_initial_weights_are_refused_where_personal_layers_are_not_sent(live: Live, tmp_path: Path) -> None:
     async def scene(table: Table) -> None:
         raise AssertionError("it began")
@@ -137,11 +119,6 @@ def test_initial_weights_are_refused_where_personal_layers_are_not_sent(live: Li
     # In this process they begin with the file's.
     here = Scenario.read({**SMALL, **PERSONAL, "model": model})
     assert live(here).rounds[1]["test_loss"] == simulate_seed(here, 0).rounds[1]["test_loss"]
-
-
-def nothing(*_: Any) -> float:
-    """A metric of one's own."""
-    return 0.0
 
 
 NOISE_IN_TRAINING: dict[str, Any] = {

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from asyncfl.api import gather, run_of
-from asyncfl.base.errors import AsyncflError, ScenarioError
+from asyncfl.base.errors import AsyncflError
 from asyncfl.federation.prepare import resolve
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.storage import Run
@@ -84,8 +84,6 @@ def test_a_federation_over_a_grid_learns_is_saved_and_replays(tmp_path: Any) -> 
     trained = select(run.events, kinds=[Kind.TRAINED])
     assert trained.num_rows >= 12
     assert run.notes[-1] == "live: over Flower, where a client is started for each message"
-    with pytest.raises(ScenarioError, match="compression: must be none: models travel over Flower's grid as arrays"):
-        over_flower({"compression": {"kind": "top_k", "share": 0.5}})
 
 
 @pytest.mark.parametrize(
