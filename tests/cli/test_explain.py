@@ -79,27 +79,23 @@ def test_init_writes_a_scenario_that_runs_and_its_schema(program: Any, tmp_path:
 
 @pytest.mark.parametrize(("name", "kind"), [("my_data.py", "own-data"), ("asyncfl.schema.json", "sync")])
 def test_init_refuses_the_names_of_the_files_beside_the_scenario(
-    program: Any, tmp_path: Path, name: str, kind: str
+    refused: Any, tmp_path: Path, name: str, kind: str
 ) -> None:
-    status, _, err = program("init", tmp_path / name, "--kind", kind)
-    assert status == 2
-    assert f"{name}: this name belongs to a file that is written beside the scenario" in " ".join(err.split())
+    assert f"{name}: this name belongs to a file that is written beside the scenario" in refused(
+        "init", tmp_path / name, "--kind", kind
+    )
     assert not list(tmp_path.iterdir())
 
 
-def test_init_does_not_follow_a_dangling_link(program: Any, tmp_path: Path) -> None:
+def test_init_does_not_follow_a_dangling_link(refused: Any, tmp_path: Path) -> None:
     (tmp_path / "s.yaml").symlink_to(tmp_path / "gone.yaml")
-    status, _, err = program("init", tmp_path / "s.yaml")
-    assert status == 2
-    assert "exists already" in err
+    assert "exists already" in refused("init", tmp_path / "s.yaml")
     assert [path.name for path in tmp_path.iterdir()] == ["s.yaml"]
 
 
-def test_init_overwrites_no_file(program: Any, tmp_path: Path) -> None:
+def test_init_overwrites_no_file(program: Any, refused: Any, tmp_path: Path) -> None:
     (tmp_path / "my_data.py").write_text("mine")
-    status, _, err = program("init", tmp_path / "s.yaml", "--kind", "own-data")
-    assert status == 2
-    assert "my_data.py: exists already" in err
+    assert "my_data.py: exists already" in refused("init", tmp_path / "s.yaml", "--kind", "own-data")
     assert [path.name for path in tmp_path.iterdir()] == ["my_data.py"]
     assert "cannot write" in program("init", tmp_path / ("x" * 300))[2]
     message = "--kind: must be one of sync, buffered, dp, attack, own-data, got 'bufered'; did you mean buffered?"

@@ -48,12 +48,10 @@ def test_the_first_difference_is_printed_with_status_1(run: Path, program: Any) 
     assert (found["same"], "difference" in found["seeds"][0]) == (False, True)
 
 
-def test_runs_that_cannot_be_replayed_are_refused(run: Path, program: Any) -> None:
-    status, _, err = program("replay", run, "--seed", 7)
-    assert (status, "--seed: must be one of the run's (0, 1), got 7" in err) == (2, True)
+def test_runs_that_cannot_be_replayed_are_refused(run: Path, program: Any, refused: Any) -> None:
+    assert "--seed: must be one of the run's (0, 1), got 7" in refused("replay", run, "--seed", 7)
     edit(run, '{"answers"', '{"anwers"')
     assert program("replay", run)[0] == 2, "the recording is damaged"
     (run / "messages.jsonl").unlink()
-    status, _, err = program("replay", run)
-    assert (status, "evaluation.record=digests" in err) == (2, True)
-    assert program("replay", run.parent)[0] == 2
+    assert "evaluation.record=digests" in refused("replay", run)
+    refused("replay", run.parent)

@@ -11,7 +11,6 @@ import pytest
 from asyncfl.api import gather, run_of
 from asyncfl.client.compression import Quantised, TopK
 from asyncfl.federation.seed_ledger import SeedLedger
-from asyncfl.live.client import LEFT
 from asyncfl.live.task_runner import ClientSetup
 from asyncfl.privacy.flags import SEED
 from asyncfl.scenario import Scenario
@@ -107,27 +106,6 @@ def test_the_state_that_a_restarted_client_loses_is_noted(
     assert notes == ([] if note is None else [f"{start} {note}"])
     warning = "what compression leaves out of an update is kept in memory for the next one: whoever starts this client"
     assert sum(line.startswith(warning) for line in table.told) == 3 * (note == RESIDUAL)
-
-
-def test_a_client_that_left_may_come_back_with_other_samples(tmp_path: Path) -> None:
-    async def scene(table: Table) -> None:
-        table.sit("ann")
-        table.sit("bob")
-        await table.until(lambda: table.host.server.version >= 1)
-        await table.clients["bob"].leave()
-        assert await table.running["bob"] == LEFT
-        await table.until(lambda: not table.host.server.validator.takes_part(table.host.clients.by_name["bob"].number))
-        await table.until(lambda: table.host.server.version >= 3)
-        table.sit("bob", 35)
-
-    run, table = apart(DESCRIPTION, tmp_path, scene)
-    assert run.stopped == "all versions published"
-    bob = table.host.clients.by_name["bob"].number
-    seen = kinds(run, bob)
-    assert seen.index("went_offline") < seen.index("came_online")
-    assert run.fates["dropped_out"] == 1
-    assert run.sizes[bob] == 35
-    whole(run)
 
 
 def test_a_failing_client_raises_its_error_and_the_others_continue(tmp_path: Path) -> None:

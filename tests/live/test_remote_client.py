@@ -103,9 +103,9 @@ class Table:
         if self.live.context.later and self.clock.has_begun:
             self.do(self.live.context.later.popleft())
 
-    def connect(self, name: str, instance: str = "one", tasks: tuple[int, ...] = ()) -> RemoteClient:
+    def connect(self, name: str, instance: str = "one", tasks: tuple[int, ...] = (), samples: int = 20) -> RemoteClient:
         link = Link()
-        client = self.live.connect(Hello(name, f"t{name}", 0, 20, tasks, instance=instance), link)
+        client = self.live.connect(Hello(name, f"t{name}", 0, samples, tasks, instance=instance), link)
         self.links[name] = link
         self.do(iter(()))
         return client
@@ -234,6 +234,19 @@ def test_another_process_of_a_client_begins_anew() -> None:
     assert table.live.server.tasks.fates["dropped_out"] == 1
     table.hear("0", Ready(True, None))
     assert client.task is not None
+
+
+def test_a_client_that_left_may_come_back_with_other_samples() -> None:
+    table = begun("0", "1")
+    table.hear("0", Leaving())
+    table.disconnect("0")
+    assert not table.live.server.validator.takes_part(0)
+    assert table.live.server.tasks.fates["dropped_out"] == 1
+    client = table.connect("0", "two", samples=35)
+    table.hear("0", Ready(True, None))
+    assert client.task is not None
+    assert table.live.server.samples[0] == 35
+    assert [kind for kind, one in table.events() if one == 0][-5:-2] == ["went_offline", "dropped_out", "came_online"]
 
 
 def test_a_new_connection_of_a_process_replaces_the_old_one() -> None:

@@ -137,23 +137,6 @@ def test_a_node_that_is_back_hands_in_its_update() -> None:
     assert len(grid.messages()) == 6
 
 
-def test_a_restarted_node_keeps_its_clients_number() -> None:
-    def change(grid: FakeGrid) -> None:
-        app = grid.apps[101]
-
-        def dies(message: FlowerMessage) -> None:
-            if message.kind == TRAIN and message.node == 101:
-                grid.away.add(101)
-                grid.apps[500] = app
-
-        grid.hook = dies
-        grid.apps[101] = first(app, None, 9)
-
-    run, grid, _ = over_flower({"protocol": {"kind": "sync", "rounds": 3}}, change)
-    assert run.fates["dropped_out"] == 1
-    assert {message.config["client"] for message in grid.messages() if message.node == 500} == {1}
-
-
 def test_scores_are_a_query() -> None:
     constant = {"kind": "constant", "in_flight": 3}
     protocol = {"kind": "buffered", "rounds": 2, "buffer": 2, "dispatch": constant}
