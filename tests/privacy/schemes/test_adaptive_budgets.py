@@ -185,14 +185,6 @@ def test_the_ledger_of_setting_3_over_250_rounds() -> None:
     assert found["claim_holds"] == [False] * 5
 
 
-def test_adjusted_budgets_claim_the_largest_upload_budget() -> None:
-    found = of_budgets(AdaptiveBudgets(budgets=(8, 8, 4)), [8, 8, 18.6], [8, 8, 0.1], [])
-    assert found["claimed_epsilon"] == [18.6, 8, 4]
-    assert found["naive_epsilon"] == pytest.approx([34.6, 16.1, 0])
-    assert found["exact_epsilon"][0] > 23.0734, "what its last upload alone is worth"
-    assert found["claim_holds"] == [False, False, None]
-
-
 @pytest.mark.parametrize(
     ("budgets", "made", "flagged"),
     [
