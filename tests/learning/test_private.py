@@ -108,6 +108,15 @@ def test_an_extreme_sample_moves_each_sum_by_at_most_the_clip(name: str, value: 
         assert np.linalg.norm((moved - alone).astype(float)) <= lr * clip / n * (1 + 1e-3) + 1e-5
 
 
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_client_whose_samples_are_all_extreme_moves_nothing(name: str) -> None:
+    learner = learner_of(name, batch_size=4, example_clip=0.5)
+    one = jobs_for(learner)[0]
+    rows, losses = train(learner, dataclasses.replace(one, images=np.full_like(one.images, np.nan)))
+    assert np.array_equal(rows[0], one.base)
+    assert np.isnan(losses[0])
+
+
 @pytest.mark.parametrize("value", [1e38, math.inf, math.nan])
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_batch_with_an_extreme_gradient_moves_the_model_by_at_most_the_clip(name: str, value: float) -> None:

@@ -48,6 +48,12 @@ def test_no_update_is_left_out_without_attackers():
     assert verdicts[-1].notes["power"] == 1.0
 
 
+def test_abstains_without_a_majority():
+    verdicts, _ = judged([UP] * 5 + [-UP] * 5, 8)
+    assert all(verdict.unjudged.all() for verdict in verdicts)
+    assert "no direction" in verdicts[-1].remarks[0] or "more updates" in verdicts[-1].remarks[0]
+
+
 def test_attackers_that_copy_noise_do_not_get_honest_clients_struck():
     """Attackers oppose one honest client's noise of the same buffer, which was unknown when directions were guessed."""
     detector, state = Evidence(), begun()
