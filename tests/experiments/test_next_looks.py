@@ -13,31 +13,23 @@ from asyncfl.experiments.next_looks import Wish, granted, hours, next_looks, wis
 from asyncfl.experiments.plan import all_cells
 from asyncfl.experiments.spec import Experiment
 from asyncfl.experiments.verdicts import judge
-from tests.experiments.results_folder import write_run
+from tests.experiments.results_folder import make_experiment, write_run
 
 CLAIMS: list[dict[str, Any]] = [
-    {
-        "check": "order",
-        "along": "privacy.epsilon",
-        "says": "the loss falls",
-        "where": {"privacy.epsilon": [10, 20, 30]},
-    },
+    {"check": "order", "along": "privacy.epsilon", "says": "it falls", "where": {"privacy.epsilon": [10, 20, 30]}},
     {"check": "best_at", "along": "privacy.epsilon", "at": 40, "says": "best", "where": {"privacy.epsilon": [40, 50]}},
 ]
 EPSILON = (10, 20, 30, 40, 50, 60)
 
 
-def experiment(*claims: dict[str, Any], **fields: Any) -> Experiment:
-    described: dict[str, Any] = {
-        "title": "Loss by budget",
-        "source": {"paper": "nbafl"},
-        "scenario": {"protocol": {"kind": "sync", "rounds": 4}, "privacy": {"kind": "nbafl", "epsilon": 50}},
-        "axes": {"privacy.epsilon": list(EPSILON)},
-        "seeds": {"full": {"looks": [3, 6, 12]}},
-        "claims": list(claims),
-        "name": "nbafl/looks",
-    }
-    return Experiment.model_validate({**described, **fields})
+def experiment(*claims: dict[str, Any]) -> Experiment:
+    return make_experiment(
+        scenario={"protocol": {"kind": "sync", "rounds": 4}, "privacy": {"kind": "nbafl", "epsilon": 50}},
+        axes={"privacy.epsilon": list(EPSILON)},
+        seeds={"full": {"looks": [3, 6, 12]}},
+        claims=list(claims),
+        quick={},
+    )
 
 
 def grid(values: np.ndarray, counts: list[int]) -> Grid:

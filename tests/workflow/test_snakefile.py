@@ -105,11 +105,8 @@ def test_one_command_makes_runs_tables_figures_and_verdicts(finished):
     assert not list(results.rglob("*.part"))
 
 
-def test_once_finished_there_is_nothing_to_do(finished):
+def test_once_finished_only_an_edited_experiment_has_anything_to_do(finished):
     assert planned(finished) == set()
-
-
-def test_an_edit_of_one_experiment_reruns_that_one_alone(finished):
     before = (finished / "experiments" / "tiny" / "two.yaml").read_text()
     claims = [{**TINY["claims"][0], "says": "said otherwise"}]
     try:
@@ -158,19 +155,13 @@ def test_pictures_of_uploads_and_looks_are_steps_of_their_own(tmp_path):
     assert "rule attacks_tiny_two:" not in said
 
 
-@pytest.fixture(scope="module")
-def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the workflow went through all looks of an experiment."""
-    place = tmp_path_factory.mktemp("looks")
-    write(place, "tiny/looks", LOOKS)
-    result = snakemake(place)
-    assert result.returncode == 0, result.stdout + result.stderr
-    return place
-
-
 @pytest.mark.long
-def test_one_command_goes_through_all_looks(looked_at):
-    quick = looked_at / "results" / "quick"
+def test_one_command_goes_through_all_looks(tmp_path):
+    """A look adds seeds and repeats none; after the last there is nothing to do."""
+    write(tmp_path, "tiny/looks", LOOKS)
+    result = snakemake(tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    results, quick = tmp_path / "results", tmp_path / "results" / "quick"
     made = [json.loads((quick / "looks" / f"look_{n}.json").read_text()) for n in (1, 2)]
     assert made == [{"tiny/looks": [1, 1, 0]}, {"tiny/looks": [2, 2, 0]}]
     verdicts = pd.read_csv(quick / "tiny" / "looks" / "claims.csv")
@@ -179,25 +170,15 @@ def test_one_command_goes_through_all_looks(looked_at):
     ends = pd.read_csv(quick / "tiny" / "looks" / "ends.csv")
     assert ends.groupby("privacy.epsilon")["seed"].nunique().to_dict() == {50: 4, 60: 4, 70: 2}
     assert "over n = 4 seeds, in some cells 2, of two" in (quick / "tiny" / "looks" / "figures.csv").read_text()
-
-
-@pytest.mark.long
-def test_a_look_adds_seeds_and_repeats_none(looked_at):
-    runs = pd.read_csv(looked_at / "results" / "runs" / "index.csv")
+    runs = pd.read_csv(results / "runs" / "index.csv")
     of_one = runs[(runs["experiment"] == "tiny/looks") & (runs["scale"] == "quick") & runs["cell"].str.contains(" 60}")]
-    timings = [
-        json.loads((looked_at / "results" / "runs" / run / "timing.json").read_text()) for run in of_one["run"].unique()
-    ]
+    timings = [json.loads((results / "runs" / run / "timing.json").read_text()) for run in of_one["run"].unique()]
     assert sorted(len(timing) for timing in timings) == [2, 3, 4]
     few, more, most = sorted(timings, key=len)
     # the time that a seed took is different each time, so these were computed once
     assert {seed: most[seed] for seed in more} == more
     assert {seed: most[seed] for seed in few} == few
-
-
-@pytest.mark.long
-def test_after_the_last_look_there_is_nothing_to_do(looked_at):
-    assert planned(looked_at) == set()
+    assert planned(tmp_path) == set()
 
 
 @pytest.mark.long
