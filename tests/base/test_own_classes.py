@@ -78,31 +78,23 @@ def test_ctrl_c_is_passed_on(write: Write) -> None:
         own_class("mine_slow:Mine")
 
 
+RULE = "from asyncfl.defences import Rule\nclass Mine(Rule):\n    "
+KRUM = "from asyncfl.defences.krum import Krum\nclass Mine(Krum):\n    kind: str\n    byzantine: int = 1\n    "
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        (
-            "from abc import abstractmethod\nfrom asyncfl.defences import Rule\nclass Mine(Rule):\n    kind: str\n"
-            "    @abstractmethod\n    def centre(self): ...\n",
-            "mine_rule:Mine must define centre",
-        ),
-        (
-            "from asyncfl.defences import Rule\nclass Mine(Rule):\n    kind: str\n",
-            "mine_rule:Mine must define aggregate or combine or step",
-        ),
-        (
-            "from asyncfl.defences import Rule\nclass Mine(Rule):\n    def aggregate(self, updates, weights): ...\n",
-            "mine_rule:Mine must declare kind: str, whose value is the import path of the class",
-        ),
+        (f"from abc import abstractmethod\n{RULE}kind: str\n    @abstractmethod\n    def centre(self): ...\n",
+         "mine_rule:Mine must define centre"),
+        (f"{RULE}kind: str\n", "mine_rule:Mine must define aggregate or combine or step"),
+        (f"{RULE}def aggregate(self, updates, weights): ...\n",
+         "mine_rule:Mine must declare kind: str, whose value is the import path of the class"),
         ("class Mine: ...\n", "must be a class derived from Rule"),
         ("Mine = 3\n", "must be a class derived from Rule"),
-        (
-            "from asyncfl.defences.krum import Krum\nclass Mine(Krum):\n    kind: str\n    byzantine: int = 1\n"
-            "    def model_post_init(self, context):\n        [][1]\n",
-            "mine_rule.py, line 6: IndexError",
-        ),
+        (f"{KRUM}def model_post_init(self, context):\n        [][1]\n", "mine_rule.py, line 6: IndexError"),
     ],
-)
+)  # fmt: skip
 def test_a_class_that_is_no_component_is_a_fault_of_its_field(
     write: Write, tiny: dict[str, Any], source: str, said: str
 ) -> None:

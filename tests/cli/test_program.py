@@ -174,21 +174,17 @@ def test_the_command_list_of_the_documentation_holds_every_command() -> None:
 @pytest.mark.parametrize(
     ("words", "advice"),
     [
-        (
-            ["audit", "results/x"],
-            "Type `asyncfl audit neighbours results/x`, or one of canaries, membership, reconstruct",
-        ),
-        (
-            ["trace", "results/x", "--follow", "3"],
-            "Type `asyncfl trace events results/x`, or one of follow, table, diff",
-        ),
+        (["audit", "results/x"],
+         "Type `asyncfl audit neighbours results/x`, or one of canaries, membership, reconstruct"),
+        (["trace", "results/x", "--follow", "3"],
+         "Type `asyncfl trace events results/x`, or one of follow, table, diff"),
         (["audit", "canary", "results/x"], "did you mean `asyncfl audit canaries`?"),
         (["privacy", "epsilno"], "did you mean `asyncfl privacy epsilon`?"),
         (["tracee"], "did you mean `asyncfl trace`?"),
         (["simulate"], "`asyncfl --help` lists all commands"),
         (["live", "hree"], "hree"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_command_is_answered_with_the_right_one(refused: Any, words: list[str], advice: str) -> None:
     assert advice in refused(*words)
 

@@ -66,27 +66,21 @@ def test_uploads_and_downloads_are_compressed(tmp_path: Path) -> None:
 RESIDUAL = "without what compression had left of their updates"
 
 
+BUDGETS = {"kind": "local_gaussian", "epsilon": 5.0, "stop_at": {"epsilon": 500.0, "accountant": "naive"}}
+
+
 @pytest.mark.parametrize(
     ("description", "note"),
     [
         ({"compression": {"kind": "top_k", "share": 0.1}}, RESIDUAL),
         ({"compression": {"kind": "top_k", "share": 0.1, "error_feedback": False}}, None),
         ({"model": {**SMALL["model"], "personal": ["3.*"]}}, "and began with the initial personal layers again"),
-        (
-            {
-                "privacy": {
-                    "kind": "local_gaussian",
-                    "epsilon": 5.0,
-                    "stop_at": {"epsilon": 500.0, "accountant": "naive"},
-                },
-                "training": {**SMALL["training"], "gradient_clip": 1.0},
-            },
-            "whose budgets began at zero; the ledger counts what all processes of a client sent, which may exceed "
-            "stop_at",
-        ),
+        ({"privacy": BUDGETS, "training": {**SMALL["training"], "gradient_clip": 1.0}},
+         "whose budgets began at zero; the ledger counts what all processes of a client sent, which may exceed "
+         "stop_at"),
     ],
     ids=["residual", "nothing", "personal layers", "budgets"],
-)
+)  # fmt: skip
 def test_the_state_that_a_restarted_client_loses_is_noted(
     tmp_path: Path, description: dict[str, Any], note: str | None
 ) -> None:

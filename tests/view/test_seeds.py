@@ -9,7 +9,7 @@ import pytest
 from asyncfl.trace.events import Kind
 from asyncfl.trace.tasks import FATES, KINDS, tasks_of
 from asyncfl.view.packing import Packing
-from asyncfl.view.seeds import events_with, measured, pack_curves, pack_events, pack_requests, pack_tasks
+from asyncfl.view.seeds import events_with, measured, pack_events, pack_requests, pack_tasks
 from tests.trace.conftest import trace_of
 
 
@@ -139,15 +139,3 @@ def test_the_measured_epsilon_has_a_row_for_each_rise() -> None:
     assert (times.tolist(), epsilon.tolist()) == ([2.0, 3.0, 8.0], [1.0, 2.0, 2.5])
     without = measured(ROWS.drop_columns(["counts"]))
     assert (without[0].tolist(), without[1].tolist()) == ([2.0, 3.0, 5.0], [1.0, 2.0, 9.0])
-
-
-def test_curves_are_those_that_the_run_has() -> None:
-    rounds = pa.table({"version": [0, 1], "time_s": [0.0, 2.5], "test_accuracy": [0.1, 0.2], "own": [1, 2]})
-    assert pack_curves(rounds, None, Plain()) == {
-        "version": [0, 1],
-        "time": [0, 2_500_000],
-        "test_accuracy": [0.1, 0.2],
-    }
-    assert "measured" not in pack_curves(rounds, ROWS[:0], Plain())
-    shown = pack_curves(rounds, ROWS, Plain())
-    assert (shown["measured_time"], shown["measured"]) == ([2_000_000, 3_000_000, 8_000_000], [1.0, 2.0, 2.5])
