@@ -89,21 +89,16 @@ def test_an_existing_plot_is_replaced_only_with_force(run: Path, tmp_path: Path,
     assert plot.read_bytes() != b"mine"
 
 
-def test_wrong_input_is_one_message(run: Path, tmp_path: Path, run_program: Any) -> None:
-    status, printed = run_program("calibrate", tmp_path / "nowhere", "--out", tmp_path / "w.yaml")
-    assert (status, printed.count("\n")) == (2, 1)
-    assert "holds no run" in printed
-    status, printed = run_program("calibrate", run, "--seed", 7, "--out", tmp_path / "w.yaml")
-    assert (status, printed) == (2, f"asyncfl: {run} has no seed 7; its seeds are 0\n")
-    (tmp_path / "notes.yaml").write_text("precious: true\n")
-    status, printed = run_program("calibrate", run, "--out", tmp_path / "notes.yaml")
-    assert status == 2
-    assert "it exists already" in printed
-    status, printed = run_program("calibrate", run, "--out", tmp_path / "notes.yaml", "--force")
-    assert status == 2
-    assert "it is a file of another kind" in printed
-    assert (tmp_path / "notes.yaml").read_text() == "precious: true\n"
+def test_wrong_input_is_one_message(run: Path, tmp_path: Path, refused: Any) -> None:
+    assert "holds no run" in refused("calibrate", tmp_path / "nowhere", "--out", tmp_path / "w.yaml")
+    assert f"{run} has no seed 7; its seeds are 0" in refused(
+        "calibrate", run, "--seed", 7, "--out", tmp_path / "w.yaml"
+    )
+    notes = tmp_path / "notes.yaml"
+    notes.write_text("precious: true\n")
+    assert "it exists already" in refused("calibrate", run, "--out", notes)
+    assert "it is a file of another kind" in refused("calibrate", run, "--out", notes, "--force")
+    assert notes.read_text() == "precious: true\n"
     assert {path.name for path in tmp_path.iterdir()} == {"notes.yaml"}
-    status, printed = run_program("timeline", run / "scenario.yaml", "--world", tmp_path / "notes.yaml")
-    assert status == 2
-    assert f"asyncfl: {tmp_path / 'notes.yaml'}: precious: is no field" in printed
+    wrong_world = refused("timeline", run / "scenario.yaml", "--world", notes)
+    assert f"asyncfl: {notes}: precious: is no field" in wrong_world

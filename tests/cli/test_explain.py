@@ -49,10 +49,8 @@ def test_explain_describes_an_own_component(program: Any, monkeypatch: pytest.Mo
     assert "staleness: {kind: 'my_components:LinearStaleness', lifetime: 10}" in field["example"]
 
 
-def test_an_unknown_name_is_answered_with_the_nearest(program: Any) -> None:
-    status, out, err = program("explain", "defence.detector.spectal")
-    assert (status, out) == (2, "")
-    assert "did you mean defence.detector.spectral?" in err
+def test_an_unknown_name_is_answered_with_the_nearest(refused: Any) -> None:
+    assert "did you mean defence.detector.spectral?" in refused("explain", "defence.detector.spectal")
 
 
 def test_the_shell_completes_names() -> None:
@@ -77,17 +75,10 @@ def test_init_writes_a_scenario_that_runs_and_its_schema(program: Any, tmp_path:
     jsonschema.Draft202012Validator(schema).validate(read_yaml(file))
 
 
-@pytest.mark.parametrize(("name", "kind"), [("my_data.py", "own-data"), ("asyncfl.schema.json", "sync")])
-def test_init_refuses_the_names_of_the_files_beside_the_scenario(
-    refused: Any, tmp_path: Path, name: str, kind: str
-) -> None:
-    assert f"{name}: this name belongs to a file that is written beside the scenario" in refused(
-        "init", tmp_path / name, "--kind", kind
-    )
-    assert not list(tmp_path.iterdir())
-
-
-def test_init_does_not_follow_a_dangling_link(refused: Any, tmp_path: Path) -> None:
+def test_init_refuses_names_of_its_other_files_and_dangling_links(refused: Any, tmp_path: Path) -> None:
+    for name, kind in (("my_data.py", "own-data"), ("asyncfl.schema.json", "sync")):
+        taken = f"{name}: this name belongs to a file that is written beside the scenario"
+        assert taken in refused("init", tmp_path / name, "--kind", kind)
     (tmp_path / "s.yaml").symlink_to(tmp_path / "gone.yaml")
     assert "exists already" in refused("init", tmp_path / "s.yaml")
     assert [path.name for path in tmp_path.iterdir()] == ["s.yaml"]

@@ -145,23 +145,18 @@ def test_a_killed_server_ends_its_client_with_one_message(start: Start) -> None:
     assert "Connection refused; it was tried for 0.5 s" in of_ann
 
 
-def test_wrong_settings_are_refused_before_anything_begins(place: Path, program: Any) -> None:
-    def refused(*arguments: object) -> str:
-        status, out, err = program("live", *arguments)
-        assert status == 2
-        return " ".join((out + err).split())
-
+def test_wrong_settings_are_refused_before_anything_begins(place: Path, refused: Any) -> None:
     here = "wss://here:1"
-    assert "keys/key.pem is no certificate" in refused("join", here, *files("ann")[:-1], "keys/key.pem")
-    assert "cannot read none.token" in refused("join", here, *files("ann", "none.token"))
+    assert "keys/key.pem is no certificate" in refused("live", "join", here, *files("ann")[:-1], "keys/key.pem")
+    assert "cannot read none.token" in refused("live", "join", here, *files("ann", "none.token"))
     data = ("--data", "scenario.yaml", *files("ann")[2:])
-    assert "scenario.yaml: must be an npz file with arrays x_train and y_train" in refused("join", here, *data)
-    serve = ("serve", "scenario.yaml", "--quiet")
+    assert "scenario.yaml: must be an npz file with arrays x_train and y_train" in refused("live", "join", here, *data)
+    serve = ("live", "serve", "scenario.yaml", "--quiet")
     assert "none/clients has no tokens of clients" in refused(*serve, "--keys", "none")
     assert "was not made by this program" in refused(*serve, "--keys", "keys", "--out", place)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         message = refused(*serve, "--keys", "keys", "--host", "127.0.0.1", "--port", port)
         assert f"asyncfl: cannot listen at 127.0.0.1:{port}: " in message
-    assert "must name the server as clients will call it" in refused("keys", "more", "--client", "ann")
+    assert "must name the server as clients will call it" in refused("live", "keys", "more", "--client", "ann")
     assert not (place / "more").exists()
