@@ -116,6 +116,7 @@ CLAIM = {"check": "order", "along": "privacy.epsilon", "says": ""}
         ("figure", {**FIGURE, "bound": {"theorem": 2, "settings": {"ro": 1}}}, "figure.bound", "is no argument ro"),
         ("tables", [{**TABLE, "value": "test_los"}], "tables.0.value", "did you mean test_loss?"),
         ("tables", [{**TABLE, "where": {}}], "tables.0", "axis L is neither rows nor columns"),
+        ("claims", [{**CLAIM, "value": "last loss"}], "claims.0.value", "must be 'final|mean|lowest"),
         ("claims", [{**CLAIM, "value": "final tain_loss"}], "claims.0.value", "did you mean train_loss?"),
         ("claims", [{**CLAIM, "value": "round 9 train_loss"}], "claims.0.value", "the runs end at round 4"),
         ("claims", [{**CLAIM, "along": "privacy.epsilo"}], "claims.0.along", "did you mean privacy.epsilon?"),
