@@ -57,6 +57,9 @@ def held(protocol: dict[str, object], seed: int, *, sockets: bool = False) -> tu
             kill(number, scale * random.uniform(0, 12), scale * random.uniform(0, 5) if place % 2 else None)
             for place, number in enumerate(random.permutation(40)[:KILLED].tolist())
         ]
+        # A run begins when all are there at once: whoever is killed before would be waited for in vain.
+        while not host.clock.has_begun:
+            await asyncio.sleep(0.01)
         await asyncio.gather(*kills)
         await host.over.wait()
         await asyncio.gather(*running, return_exceptions=True)
