@@ -21,6 +21,7 @@ class PreAggregation(Component):
     """Base class of pre-aggregations: replaces the updates of a buffer by means of several of them."""
 
     logged: ClassVar[tuple[str, ...]] = ("clients.used", "summary.notes")
+    one_of: ClassVar[tuple[str, ...]] = ("mix",)
 
     def mix(self, updates: Vector, shares: Floats, random: np.random.Generator | None) -> Floats:
         """Return the share of each update in each mixed row, (n_mixed, n_updates) float64. Rows sum to 1.

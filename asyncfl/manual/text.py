@@ -55,8 +55,16 @@ def explained(entry: Entry, width: int) -> str:
 
 
 def _paragraph(text: str, width: int, indent: str = "") -> list[str]:
-    """Wrap a paragraph; one of several lines, a formula or a list, stays as it is."""
-    return textwrap.indent(text, indent).splitlines() if "\n" in text else _wrapped(text, width, indent, indent)
+    """Wrap a paragraph, or each item of a list; other text of several lines, such as a formula, stays as it is."""
+    lines = []
+    for item in re.split(r"\n(?=- )", text):
+        if item.startswith("- "):
+            lines += _wrapped(" ".join(item.split()), width, indent, f"{indent}  ")
+        else:
+            lines += (
+                textwrap.indent(item, indent).splitlines() if "\n" in item else _wrapped(item, width, indent, indent)
+            )
+    return lines
 
 
 def _wrapped(text: str, width: int, first: str, further: str) -> list[str]:

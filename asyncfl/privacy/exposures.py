@@ -18,6 +18,7 @@ class Exposures(Component):
     """A rule for the number of uploads of one client that are assumed to be overheard."""
 
     logged: ClassVar[tuple[str, ...]] = ("clients.exposures_up", "ledger.assumed_releases", "ledger.releases")
+    one_of: ClassVar[tuple[str, ...]] = ("number",)
 
     def number(self, rounds: int, participants: int, clients: int) -> int | None:
         """Return L, 0..rounds, for T `rounds`, K `participants` and N `clients`. None: measure it in a simulated

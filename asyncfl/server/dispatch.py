@@ -131,6 +131,7 @@ class Opening(Component):
     """Base class of the conditions at which the server aggregates. Subclasses implement `target`."""
 
     logged: ClassVar[tuple[str, ...]] = ("rounds.participants", "events.timer_fired", "events.short_buffer")
+    one_of: ClassVar[tuple[str, ...]] = ("target",)
 
     @property
     def whole_cohort(self) -> bool:

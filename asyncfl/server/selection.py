@@ -1,9 +1,7 @@
 """Client selection: which of the idle clients are given tasks.
 
 The dispatch policy decides how many, and when. A selected client is busy from then on, so that it is not selected
-twice. Power of choice and Oort use the mean training loss of the last local epoch that each client reported with its
-last collected update. Clients report it without noise, so epsilon is infinite for each adversary that holds the
-message. In a timeline, where nothing is trained, all losses are equal.
+twice.
 """
 
 from __future__ import annotations
@@ -29,6 +27,7 @@ class Selection(Component):
     """Base class of client selections. A selection of your own implements `choose`."""
 
     logged: ClassVar[tuple[str, ...]] = ("clients.tasks", "events.dispatched")
+    one_of: ClassVar[tuple[str, ...]] = ("choose", "draw")
 
     @property
     def tells_losses(self) -> bool:
@@ -114,6 +113,10 @@ class PowerOfChoice(InformedSelection):
     it uses the loss of each client's last update, and infinity for a client without one, so that no extra message is
     needed.
 
+    Uses the mean training loss of the last local epoch that each client reported with its last collected update.
+    Clients report it without noise, so epsilon is infinite for each adversary that holds the message. In a timeline,
+    where nothing is trained, all losses are equal.
+
     Source: Cho, Wang, Joshi 2022, rpow-d.
     """
 
@@ -144,6 +147,10 @@ class Oort(InformedSelection):
     A share epsilon of the selected clients has no statistics yet (exploration). The others are drawn in proportion to U
     among the clients whose U is at least `cutoff` times the lowest U needed. n l stands for Oort's n sqrt(mean of
     squared losses), since clients report mean losses only.
+
+    Uses the mean training loss of the last local epoch that each client reported with its last collected update.
+    Clients report it without noise, so epsilon is infinite for each adversary that holds the message. In a timeline,
+    where nothing is trained, all losses are equal.
 
     Source: Lai et al. 2021, algorithm 1 and equation 2.
     """

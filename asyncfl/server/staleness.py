@@ -22,6 +22,7 @@ class Staleness(Component):
     """Base class of staleness functions. Subclasses implement `weight`."""
 
     logged: ClassVar[tuple[str, ...]] = ("rounds.staleness_mean", "rounds.staleness_max", "events.aggregated")
+    one_of: ClassVar[tuple[str, ...]] = ("weight",)
 
     @property
     def is_constant(self) -> bool:

@@ -26,9 +26,7 @@ def _count_or_share(value: Any) -> Any:
     """Return `value` if it is an integer >= 0 or a float in 0..1; raise ValueError otherwise."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not (0 <= value < 2**63 if isinstance(value, int) else 0 <= value <= 1):
-        raise ValueError(
-            "must be a number of clients >= 0 of at most 64 bits, or a share with a decimal point, 0.0..1.0"
-        )
+        raise ValueError("must be a whole number of clients, 0..2^63 - 1, or a share with a decimal point, 0.0..1.0")
     return value
 
 

@@ -2,10 +2,6 @@
 
 What a client draws depends on no other client's calls: periods and days have random streams of their own, and are drawn
 lazily, when they are needed.
-
-Phones take part while they are charging, idle and on an unmetered network, which is mostly at night (Yang et al. 2018,
-"Applied federated learning: improving Google keyboard query suggestions", section 5). So a server sees one wave of
-clients per time zone.
 """
 
 from __future__ import annotations
@@ -235,7 +231,12 @@ class AlternatingPresence(Presence):
 
 
 class DiurnalAvailability(Availability):
-    """One period online per day, at local time."""
+    """One period online per day, at local time.
+
+    Phones take part while they are charging, idle and on an unmetered network, which is mostly at night (Yang et al.
+    2018, "Applied federated learning: improving Google keyboard query suggestions", section 5). So a server sees one
+    wave of clients per time zone.
+    """
 
     kind: Literal["diurnal"] = "diurnal"
     from_h: Amount = NIGHT

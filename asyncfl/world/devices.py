@@ -132,7 +132,7 @@ class CsvDevice(Device):
     """The file: a header line, then one row per device. Looked for in the working directory, beside the scenario, and
     on PYTHONPATH."""
     column: str = "s_per_sample"
-    """Floats with the seconds per sample, each > 0."""
+    """Column with the seconds per sample, each > 0."""
     rows: RowOrder = "drawn"
     """Assignment of rows to clients: `drawn` at random with replacement, or `in_order`."""
 

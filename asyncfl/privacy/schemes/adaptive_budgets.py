@@ -2,12 +2,12 @@
 
 Source: Xu, Tong, Dai, Research on Federated Learning Adaptive Differential Privacy Method Based on Heterogeneous Data,
 Netinfo Security 25(1), 2025, algorithms 2 and 3. With loss_max the loss of a client's first task, and c a factor times
-c1 = sqrt(2 ln(1.25/delta)):
+c1 = sqrt(2 ln(1.25/delta)); in brackets its equations:
 
-    linear         epsilon = epsilon_0 + k (loss_max - loss)                    equation 6
-    exponential    epsilon = epsilon_0 exp(k (loss_max - loss))                 equation 7
-    client         sigma_i = c Delta/epsilon_i                                  equations 9 to 12
-    server         sigma_D = c Delta sqrt(max(0, epsilon_max^-2 - epsilon^-2))  equations 15 to 18
+    linear      epsilon = epsilon_0 + k (loss_max - loss)    (6)
+    exponential epsilon = epsilon_0 exp(k (loss_max - loss)) (7)
+    client      sigma_i = c Delta/epsilon_i                  (9-12)
+    server      sigma_D = c Delta sqrt(max(0, epsilon_max^-2 - epsilon^-2)) (15-18)
 
 With the same k the two rules are not comparable: at epsilon_0 = 4 and a fall of 1.8, k = 1 gives 5.8 and 24.2. The loss
 of a task is the mean over its last epoch, so the first two uploads use the initial budget. All tasks count, also those

@@ -7,7 +7,7 @@ releases within the budget (theorem 1: z(n) = c n/epsilon):
 
     sigma_u = z(L) Delta_u                    on each upload
     sigma_a = z(T) Delta_d / b                needed on each published model
-    sigma_d = sqrt(sigma_a^2 - sigma_u^2/K)   added by the server; 0 where the clients' own noise is enough
+    sigma_d = sqrt(sigma_a^2 - sigma_u^2/K)   added by the server, or 0
 
 b >= 1 is the discount for secretly drawing K of N clients (1 if all take part). With Delta_u = 2C/m, Delta_d =
 Delta_u/K and c n/epsilon this is equation 7, and with K = N equation 5. Readings of b (`b_rule`):
