@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -118,7 +119,7 @@ def read_tracker(text: str) -> Tracker:
 
 
 class Trackers:
-    """Several trackers of one run. A tracker that raises is dropped; the run continues."""
+    """Several trackers of one run. A tracker that raises is closed and dropped; the run continues."""
 
     def __init__(self, trackers: Sequence[Tracker], warn: Callable[[str], None]) -> None:
         """`warn`: called with a message for each tracker that raises."""
@@ -150,4 +151,6 @@ class Trackers:
                 call(one)
             except Exception as error:
                 self._trackers.remove(one)
+                with suppress(Exception):
+                    one.close()
                 self._warn(f"the tracker {type(one).__name__} failed and is dropped: {describe_exception(error)}")

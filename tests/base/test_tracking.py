@@ -101,6 +101,9 @@ class Broken(Tracker):
     def row(self, row):
         raise OSError("no network")
 
+    def close(self):
+        print("Broken is closed")
+
 class Demanding(Tracker):
     def __init__(self, key):
         pass
@@ -145,6 +148,7 @@ def test_a_tracker_that_fails_ends_no_run(file: Path) -> None:
     result = run(file, "--track", "trackers_of_ones_own:Broken", "--quiet")
     assert result.exit_code == 0, result.output
     assert result.stderr.count("the tracker Broken failed and is dropped") == 1
+    assert result.stdout.count("Broken is closed") == 1
     assert "no network" in result.stderr
     assert (file.parent / "run" / "summary.json").exists()
 
