@@ -44,9 +44,9 @@ class Codes:
     """Digests of the code that a run was computed with."""
 
     own: str
-    """Of the code of this run."""
+    """Digest of the code of this run."""
     job: str
-    """Of the code of all runs of its job; the name of the run's cache."""
+    """Digest of the code of all runs of its job; the name of the run's cache."""
 
 
 def publish(cache: Path, folder: Path) -> None:

@@ -257,7 +257,7 @@ class Score:
     fails: int
     undecided: int
     leans_to_holds: int
-    """Of those that are not decided."""
+    """Verdicts that are not decided and lean to `holds`."""
     leans_to_fails: int
     not_run: int
 

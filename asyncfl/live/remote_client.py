@@ -115,11 +115,11 @@ class RunContext:
         self.spent: dict[int, float] = {}
         """Client -> time at which its budget was spent."""
         self.later: deque[Handling] = deque()
-        """What is handled before any further message, see `handle_later`."""
+        """Handlings that come before any further message, see `handle_later`."""
         self.wake: Callable[[], None] = lambda: None
         """Called when there is something in `later`."""
         self.alarms: list[tuple[float, Handling]] = []
-        """What is handled at a time of the clock."""
+        """(time of the clock, handling) of what comes at that time."""
 
     def tell(self, message: Callable[..., messages.Input], *fields: Any) -> list[messages.Action]:
         """Tell the server what happens now, if the run goes on. `fields`: of the message but its time."""
@@ -144,7 +144,7 @@ class RemoteClient:
         self.state = ClientState.JOINING
         self.samples = 0
         self.instance: str | None = None
-        """Of its process; None: it has not been connected."""
+        """Name of its process; None: it has not been connected."""
         self.processes = 0
         self.link: ClientLink | None = None
         self.spent: str | None = None
@@ -152,17 +152,17 @@ class RemoteClient:
         self.task: TaskRecord | None = None
         """The task that it is at, as far as is known."""
         self.request: messages.RequestScores | None = None
-        """What it is to score."""
+        """The request for scores that it is at; None: none."""
         self._last: tuple[int, int, int] = (-1, 0, 0)
         """Number, base version and turn of its task that was collected last."""
         self._sent_s = self._asked_s = 0.0
         self._held: messages.RequestScores | None = None
-        """What it is to score when its task is over."""
+        """The request for scores that waits for the end of its task; None: none."""
         self._requests = 0
         self._missed = False
         """Whether its absence is in the trace."""
         self._traced: list[int] = []
-        """What it reported to be at when it vanished, in its order: its task, -1 for scores. Each once."""
+        """Its work when it vanished, in the order of its report: its task, -1 for scores, each once."""
         self._lease_s: float | None = None
         """Time at which it counts as gone; None: it is not away."""
 

@@ -45,7 +45,7 @@ class ClientSetup:
     scenario: Scenario
     training: LocalTraining
     executor: Executor
-    """Where it trains."""
+    """Executor of its training."""
     load: Workload
     world: WorldState | None
     """The world that it lives in; None: the real one."""
@@ -99,7 +99,7 @@ class Activity:
     """A task or request that a client is at."""
 
     number: int
-    """Of the task; -1: a request for scores."""
+    """Number of the task; -1: a request for scores."""
     began_s: float
     observer: Observer | None = None
     """See `ClientSetup.observer`."""

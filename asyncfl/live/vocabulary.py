@@ -69,7 +69,7 @@ class Hello(Message, frozen=True):
     given_up: Annotated[Tasks, Public("availability decides it")] = ()
     """Tasks that it was at, and is no more: it was away."""
     instance: Annotated[Word, Public("drawn at random")] = ""
-    """Of this process, so that one that is back is told from a second that uses the same name."""
+    """Random name of this process, so that one that is back is told from a second that uses the same name."""
 
 
 class Ready(Message, frozen=True):
@@ -150,7 +150,7 @@ class Welcome(Message, frozen=True):
     run: Annotated[Word, Public("drawn at random")]
     """Name of the run, another one each time."""
     scenario: Annotated[str, Meta(max_length=200_000), Public("the operator wrote it")]
-    """What is learned and how, as YAML."""
+    """The scenario as YAML."""
     seed: Annotated[Count, Public("the operator chose it; noise from it is flagged")]
     clients: Annotated[Count, Public("the scenario's")]
     smallest_samples: Annotated[Count, Public("neighbouring data sets keep the number of samples")]

@@ -257,7 +257,7 @@ class AtLeast(ClaimBase):
     threshold: float
 
     tolerated: float = Field(default=0.1, gt=0, lt=1)
-    """Of counts: share of runs that may break the claim. No number of clean runs shows that it never happens."""
+    """Share of runs that may break a claim on counts. No number of clean runs shows that it never happens."""
 
     def kind_of(self, grid: Grid, *samples: Sample) -> Kind:
         kind = super().kind_of(grid, *samples)
