@@ -102,7 +102,7 @@ def test_removal_resolves_all_conflicts_and_only_these(pairs):
 
 D, NOISE = 400, 0.02
 UP = np.eye(1, D)[0] * 0.8
-DETECTORS = pytest.mark.parametrize("detector", [Spectral(majority=None), Evidence()], ids=["spectral", "evidence"])
+DETECTORS = pytest.mark.parametrize("detector", [Spectral(), Evidence()], ids=["spectral", "evidence"])
 
 
 def judged(detector, *buffers):
@@ -136,7 +136,7 @@ def test_copy_of_an_earlier_update_is_struck(detector):
     assert set(verdict.details) == {"pair with an earlier update"}
 
 
-@pytest.mark.parametrize(("detector", "flagged"), [(Spectral(majority=None), [1]), (Evidence(), [])])
+@pytest.mark.parametrize(("detector", "flagged"), [(Spectral(), [1]), (Evidence(), [])])
 def test_update_similar_to_several_others_of_a_buffer(detector, flagged):
     """Row 1 is similar to both others, which are independent. Evidence accuses none: either may be the copy."""
     rows = noisy(0 * UP, 0 * UP, 0 * UP, std=0.2)

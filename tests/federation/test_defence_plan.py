@@ -120,8 +120,7 @@ def test_defences_know_the_noise_of_all_epochs(scenario: Scenario) -> None:
 def test_noise_between_epochs_and_compression_flag_no_honest_client(
     scenario: Scenario, detector: str, changes: dict[str, Any]
 ) -> None:
-    settings = {"kind": detector, **({"majority": None} if detector == "spectral" else {})}
-    run = simulate_seed(scenario.override(NOISED | {"defence.detector": settings}).override(changes), 0)
+    run = simulate_seed(scenario.override(NOISED | {"defence.detector": {"kind": detector}}).override(changes), 0)
     assert (run.fates["aggregated"], run.fates["flagged"]) == (24, 0)
     unchecked = any("updates are compressed" in note for note in run.noted)
     assert unchecked is ("compression" in changes)

@@ -15,9 +15,6 @@ import numpy as np
 
 from asyncfl.base.messages import Floats, Vector
 
-MAX_STEPS = 500
-"""Maximum number of steps to the point of least norm; a few dozen suffice for ten classes."""
-
 
 def common_descent(gradients: Vector) -> tuple[Vector, float]:
     """Return the direction r / |r|, float32 (n_parameters,), and |r| times the median length of the gradients.
@@ -40,17 +37,11 @@ def common_descent(gradients: Vector) -> tuple[Vector, float]:
 
 def min_norm_point(gram: Floats) -> Floats:
     """Return the convex weights (n,) of the least-norm point in the hull of n points with inner products `gram` (n, n).
-    Uses Frank-Wolfe steps that move weight from the farthest to the nearest point (Lacoste-Julien and Jaggi 2015)."""
-    weights = np.full(len(gram), 1 / len(gram))
-    for _ in range(MAX_STEPS):
-        along = gram @ weights
-        to = int(np.argmin(along))
-        away = int(np.argmax(np.where(weights > 0, along, -np.inf)))
-        square = gram[to, to] + gram[away, away] - 2 * gram[to, away]
-        gain = along[away] - along[to]
-        if gain <= 1e-12 or square <= 0:
-            break
-        step = min(weights[away], gain / square)
-        weights[to] += step
-        weights[away] -= step
-    return weights
+
+    Scaled to sum 1, they are the w >= 0 that minimise |sum w_i x_i|^2 + (sum w_i - 1)^2 (Lawson and Hanson 1974)."""
+    from scipy.optimize import nnls
+
+    values, vectors = np.linalg.eigh(gram)
+    points = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+    weights = nnls(np.vstack([points, np.ones(len(gram))]), np.eye(len(gram) + 1)[-1])[0]
+    return np.asarray(weights / weights.sum())

@@ -15,9 +15,6 @@ MIN_CLIENTS = 3
 """Minimum number of clients that a direction is the mean of."""
 MAX_ROUNDS = 30
 """Maximum number of rounds in which the clients that a direction is the mean of are chosen anew."""
-MAX_EIGENVALUE_RATIO = 1 / 3
-"""Largest ratio of the second to the first eigenvalue at which the first dominates. In small federations of clients
-that differ by noise, labels or domains only, no ratio was below .5 after all clients had sent an update."""
 
 
 def add_buffer(
@@ -51,18 +48,14 @@ def leave_one_out(
     direction: Floats, clients: Ints, means: ClientMeans, n_parameters: int
 ) -> tuple[Floats, Floats, Floats]:
     """Return `direction` with each of `clients` (n,) left out in turn, in order to measure that client along it.
-    `direction`: (clients,) weights of the clients' means, > 0 on one side, < 0 on the other if there is one. Returns
-    the weights (n, clients), whose absolute values sum to 1 on each side; the length (n,) of each weighted sum of
-    means; and this length (n,) without the contribution of noise, 0 if there is only noise. Both lengths are 0 if fewer
-    than two clients remain on a side."""
+    `direction`: (clients,) weights >= 0 of the clients' means. Returns the weights (n, clients), which sum to 1; the
+    length (n,) of each weighted sum of means; and this length without the contribution of noise, 0 if there is only
+    noise. Both lengths are 0 if fewer than two clients remain."""
     weights = np.tile(direction, (len(clients), 1))
     weights[np.arange(len(clients)), clients] = 0.0
-    enough = np.ones(len(clients), dtype=bool)
-    for side in (direction > 0, direction < 0):
-        if side.any():
-            enough &= np.count_nonzero(weights[:, side], axis=1) >= MIN_CLIENTS - 1
-            total = np.abs(weights[:, side]).sum(axis=1)
-            weights[:, side] /= np.where(total > 0, total, np.inf)[:, None]
+    enough = np.count_nonzero(weights, axis=1) >= MIN_CLIENTS - 1
+    total = weights.sum(axis=1)
+    weights /= np.where(total > 0, total, np.inf)[:, None]
     square = np.where(enough, np.einsum("ij,ij->i", weights @ means.gram, weights), 0.0)
     noise = n_parameters * np.square(weights * means.noise_std).sum(axis=1)
     return weights, np.sqrt(np.maximum(square, 0.0)), np.sqrt(np.maximum(square - noise, 0.0))
@@ -98,43 +91,6 @@ def guess_directions(means: ClientMeans) -> tuple[Floats, ...]:
         weights[present] = members / lengths
         directions.append(weights)
     return tuple(directions)
-
-
-def contrast(means: ClientMeans) -> tuple[Floats, ...]:
-    """Return the direction along which a minority of all clients differs from otherwise equal ones, as a tuple of one.
-
-    Noise of different clients is independent, so the `residuals` of their cosines are a noisy matrix of products of the
-    clients' differences. If one group differs from otherwise equal clients, its leading eigenvalue dominates. If
-    clients differ in several ways (labels, domains) or not at all, the second is about as large. The signs of the
-    leading eigenvector split the clients into two sides; the direction is the mean of the larger side minus that of the
-    smaller. It also points at honest clients if these are of two kinds.
-
-    The tuple is empty if no more than half of all clients have a mean, if these are fewer than six, if the first
-    eigenvalue does not dominate (`MAX_EIGENVALUE_RATIO`), or if the minority is a single client.
-    """
-    present = means.present
-    if 2 * len(present) <= len(means.rows) or len(present) < 2 * MIN_CLIENTS:
-        return ()
-    cosines, lengths = cosines_of(means)
-    values, vectors = np.linalg.eigh(residuals(cosines))
-    if values[-1] <= 0 or values[-2] > MAX_EIGENVALUE_RATIO * values[-1]:
-        return ()
-    side = vectors[:, -1] > 0
-    side = side if 2 * side.sum() >= len(present) else ~side
-    weights = np.zeros(len(means.rows))
-    weights[present] = np.where(side, 1.0, -1.0) / lengths
-    return (weights,) if min(side.sum(), (~side).sum()) >= MIN_CLIENTS - 1 else ()
-
-
-def residuals(cosines: Floats) -> Floats:
-    """Return what the best fit g + g_i + g_j leaves of `cosines` c (n, n), symmetric with a diagonal of 0, n > 2:
-
-    r_ij = c_ij - (s_i + s_j) / (n - 2) + s / ((n - 1) (n - 2)),   s_i = sum_j c_ij, s = sum_i s_i, r_ii = 0.
-    """
-    n, sums = len(cosines), cosines.sum(axis=1)
-    left = cosines - (sums[:, None] + sums) / (n - 2) + sums.sum() / ((n - 1) * (n - 2))
-    np.fill_diagonal(left, 0.0)
-    return np.asarray(left)
 
 
 def cosines_of(means: ClientMeans) -> tuple[Floats, Floats]:

@@ -18,21 +18,20 @@ or its `fallback`. They stay in the model: later updates were trained on it, and
 keeping them.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from asyncfl.base.messages import Bools, Floats, Ints, Vector
+from asyncfl.base.messages import Bools, Floats, Ints
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.certificates import UNCHECKED_REMARK, check_certificates
 from asyncfl.defences.client_means import ClientMeans, empty_means
 from asyncfl.defences.detector import Detector, Verdict
 from asyncfl.defences.evidence.descent import common_descent
-from asyncfl.defences.evidence.directions import GUESSES, add_buffer, contrast, guess_directions, leave_one_out
+from asyncfl.defences.evidence.directions import GUESSES, add_buffer, guess_directions, leave_one_out
 from asyncfl.defences.evidence.gains import GainHistory, empty_history
 from asyncfl.defences.evidence.side_test import SideResult, SideTest, combine_sides
 
@@ -61,9 +60,6 @@ class Evidence(Detector):
     kind: Literal["evidence"] = "evidence"
     logged: ClassVar[tuple[str, ...]] = tuple(f"rounds.detector_{name}" for name in NOTES)
     abstains: ClassVar[bool] = True
-    root: bool = True
-    """Whether to use the server's own samples if it has any. Samples of a regression have no classes and are never
-    used."""
     deviations: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 6.0
     """q: standard deviations of noise that a certificate tolerates."""
     sides: SideTest = SideTest()
@@ -72,20 +68,11 @@ class Evidence(Detector):
     """Number of a client's last updates whose mean the directions are guessed from."""
     kept: Annotated[int, Field(ge=2), MeasuredIn("updates")] = 32
     """Number of a client's last updates that count as evidence."""
-    one_kind: bool = False
-    """Whether clients' data are known to be independent draws from the same population. Then a minority that differs
-    from the rest, while nothing else differs, is measured along that difference (`contrast`). This detects attackers
-    whose updates mostly agree with honest ones, such as label flips, and leaves out a group well below the others.
-    Wrong if honest clients are of two kinds: the smaller group is then left out or banned."""
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> EvidenceState:
-        number = (self._root_gradients(context) is not None) + GUESSES + self.one_kind
+        number = (context.root_gradients is not None) + GUESSES
         history = empty_history(context.clients, self.kept)
         return EvidenceState(context, empty_means(context.clients), (history,) * number)
-
-    def _root_gradients(self, context: DefenceContext) -> Callable[[Vector], Vector] | None:
-        """Return the root set's gradients of each class, if the first history is the one along their descent."""
-        return context.root_gradients if self.root else None
 
     def forget_client(self, state: EvidenceState, client: int) -> EvidenceState:
         histories = tuple(history.forget(client) for history in state.histories)
@@ -122,7 +109,7 @@ class Evidence(Detector):
     def _add_gains(self, state: EvidenceState, buffer: Buffer, sound: Ints, against: Floats) -> tuple[GainHistory, ...]:
         """Return the histories with the gains of the buffer's rows `sound` (k,), along directions that were guessed
         before these rows arrived. `against`: (n, clients) inner products of all rows with the clients' means."""
-        histories, gradients = list(state.histories), self._root_gradients(state.context)
+        histories, gradients = list(state.histories), state.context.root_gradients
         if gradients is not None:
             descents = [common_descent(gradients(base)) for base in buffer.bases]
             for row in sound.tolist():
@@ -131,7 +118,7 @@ class Evidence(Detector):
                     along = float(np.einsum("i,i->", buffer.deltas[row], direction, dtype=np.float64))
                     variance = (float(buffer.upload_std[row]) * signal) ** 2
                     histories[0] = histories[0].add(int(buffer.clients[row]), along * signal, signal**2, variance)
-        directions = [*guess_directions(state.means), *(contrast(state.means) if self.one_kind else ())]
+        directions = guess_directions(state.means)
         senders, products = buffer.clients[sound], against[sound]
         for guess, direction in enumerate(directions, start=int(gradients is not None)):
             weights, length, signal = leave_one_out(direction, senders, state.means, state.context.n_parameters)
@@ -145,8 +132,8 @@ class Evidence(Detector):
         nearest to certification. If the server's own samples, which account for honest clients with other labels,
         certify a side, guesses are ignored."""
         number = len(histories)
-        found = [self.sides.judge(one, state.banned, number, one_kind=self.one_kind) for one in histories]
-        if self._root_gradients(state.context) is not None and found[0].certified:
+        found = [self.sides.judge(one, state.banned, number) for one in histories]
+        if state.context.root_gradients is not None and found[0].certified:
             return found[0]
         if certified := [one for one in found if one.certified]:
             return combine_sides(certified)

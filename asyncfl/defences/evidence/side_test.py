@@ -27,8 +27,7 @@ tail t. Then:
 
 Clients that do not contribute are only left out; only clients that work against the majority are banned. For flags it
 is also assumed that honest clients in two groups (of few labels each, or of another domain) are at most `gap` widths of
-the upper group apart. Separation alone is no evidence: leaving such groups out cost the model up to eight points. If
-clients' data are known to be of one kind, the bar is c - tail t of the upper group.
+the upper group apart. Separation alone is no evidence: leaving such groups out cost the model up to eight points.
 
 The noise variance is the largest of: that of the noise that the client added, the variation of its x between updates
 (`gains`), and that of nine of ten clients that go along. c and t are computed from the last updates including noise;
@@ -131,12 +130,10 @@ class SideTest(Described):
     """Largest distance of the highest x above 1; beyond it clients differ too much, and none is judged. One such client
     suffices as long as it is not banned."""
 
-    def judge(
-        self, history: GainHistory, banned: frozenset[int], guesses: int, *, one_kind: bool = False
-    ) -> SideResult:
+    def judge(self, history: GainHistory, banned: frozenset[int], guesses: int) -> SideResult:
         """Return the result of the test along one direction. `history`: gains of all clients along it. `banned`:
         clients that are neither judged nor counted as seen. `guesses`: number of directions judged at a time, by which
-        the error rates are divided. `one_kind`: whether clients' data are known to be of one kind."""
+        the error rates are divided."""
         recent = history.last(self.window)
         gained, expected = recent.gained.sum(axis=1), recent.expected.sum(axis=1)
         known = expected > 0
@@ -165,8 +162,7 @@ class SideTest(Described):
         group_limit = limit
         if lower.any():
             upper = share[known & ~lower]
-            below_upper = float(upper.min() - self.gap * (upper.max() - upper.min()))
-            group_limit = max(limit, self._honest_limit(upper) if one_kind else below_upper)
+            group_limit = max(limit, float(upper.min() - self.gap * (upper.max() - upper.min())))
         flag_bar = np.minimum(np.where(lower, self.direction, 0.0), group_limit)
         strike_bar = np.full(len(known), min(0.0, limit))
         spread = estimate_variances(history, share * usual, known)

@@ -6,17 +6,13 @@ in the last 3 updates.
 
 With few rows in the bank attackers may be the majority by chance, and while updates are mostly noise clients cannot be
 distinguished. Until the gate opens (`coverage`, `patience`), verdicts are provisional: they leave updates out but
-strike no client. At each buffer all clients are judged again with the whole bank, and the next model is corrected.
-
-The defaults improve on the first design where it failed: `majority.diffuse` (label skew), `majority.laggards`
-(Min-Max), `majority.memory_versions` 20 instead of 6 (flooding), `strike_at_gate`, and `pool`, `patience`, `amends` and
-`majority.suspicion` (networks that start on a plateau, where single updates are mostly noise). The values null, null,
-6, false, null, 0, `subtract` and 5 restore it.
+strike no client. At each buffer all clients are judged again with the whole bank, and the next model is corrected. When
+the gate opens, clients are struck once for updates of earlier buffers.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -27,9 +23,13 @@ from asyncfl.defences.buffer import Buffer, DefenceContext, Factors
 from asyncfl.defences.certificates import UNCHECKED_REMARK, check_certificates
 from asyncfl.defences.detector import Detector, Verdict
 from asyncfl.defences.spectral.bank import Bank, empty_bank
-from asyncfl.defences.spectral.majority_test import MajorityFinding, MajorityTest, projections
+from asyncfl.defences.spectral.majority_test import MajorityFinding, judge_majority, projections
 
-CorrectionKind = Literal["rebuild", "subtract"]
+POOLED = 5
+"""Number of a client's last updates whose mean is judged in addition while single updates are not clear of the
+noise."""
+CLEAR = 20.0
+"""Clearness of the majority (see `MajorityFinding.clearness`) from which single updates suffice."""
 
 
 @dataclass(frozen=True)
@@ -42,49 +42,32 @@ class ProvisionalBuffer:
     """(n,) training samples of the senders."""
     staleness: Ints
     """(n,) versions."""
-    applied: Bools
-    """(n,) whether the update was aggregated."""
-    factors: Floats
-    """(n,) factor in the aggregate; for an update that was left out, its factor if all had been aggregated."""
+    work: Floats | None
+    """(n,) share of a task's epochs; None: all are complete."""
     deltas: Vector
     """(n, n_parameters) updates."""
-    work: Floats | None = None
-    """(n,) share of a task's epochs; None: all are complete."""
-
-    @classmethod
-    def of(cls, context: DefenceContext, buffer: Buffer, out: Bools, certified: Bools) -> Self:
-        """Return the rows of a buffer that are not `certified` (n,) forgeries; `out`: (n,) whether each is left out."""
-        factors = context.factors_of(buffer, np.arange(len(buffer))).copy()
-        applied = np.flatnonzero(~out)
-        factors[applied] = context.factors_of(buffer, applied)
-        rows = np.flatnonzero(~certified)
-        work = None if buffer.work is None else buffer.work[rows]
-        samples, staleness = buffer.samples[rows], buffer.staleness[rows]
-        return cls(buffer.clients[rows], samples, staleness, ~out[rows], factors[rows], buffer.deltas[rows], work)
+    applied: Bools
+    """(n,) whether the update is aggregated."""
+    factors: Floats
+    """(n,) factor in the aggregate; 0 if it is not aggregated."""
 
 
 def revise(
-    buffers: Iterable[ProvisionalBuffer], left_out: Bools, how: CorrectionKind, factors: Factors
+    buffers: Iterable[ProvisionalBuffer], left_out: Bools, factors: Factors
 ) -> tuple[Vector | None, tuple[ProvisionalBuffer, ...]]:
     """Return the vector to add to the next model so that earlier `buffers` count as if the clients that are now left
     out had been left out then, (n_parameters,) float32 or None if no verdict changed; and the buffers as after that.
-
-    `left_out`: (clients,). `how`: `rebuild` computes the factors of the other updates anew by the server's function
-    `factors`, so that their weights rise. `subtract` removes the contributions of updates that are now left out and
-    adds those that no longer are, each with its stored factor; a buffer with many attackers then moves the model less.
-    """
+    `left_out`: (clients,). `factors`: the server's function, which gives the other updates more weight."""
     total: Vector | None = None
     revised = []
     for buffer in buffers:
         kept = ~left_out[buffer.clients]
         if not np.array_equal(kept, buffer.applied):
-            settled = buffer.factors.copy()
-            if how == "rebuild" and kept.any():
+            settled = np.zeros(len(kept))
+            if kept.any():
                 work = None if buffer.work is None else buffer.work[kept]
                 settled[kept] = factors(buffer.samples[kept], buffer.staleness[kept], work)
-            change = np.where(kept, settled, 0.0)
-            change[buffer.applied] -= buffer.factors[buffer.applied]
-            moved = np.asarray(change.astype(np.float32) @ buffer.deltas)
+            moved = np.asarray((settled - buffer.factors).astype(np.float32) @ buffer.deltas)
             total = moved if total is None else total + moved
             buffer = replace(buffer, applied=kept, factors=settled)
         revised.append(buffer)
@@ -97,8 +80,8 @@ class SpectralState:
 
     context: DefenceContext
     bank: Bank
-    pool: Bank | None
-    """Means of each client's last updates; None: not kept."""
+    pool: Bank
+    """Means of each client's last updates."""
     suspects: Bools
     """(clients,) whether the client's updates stay left out until it goes along with the majority again."""
     banned: Bools
@@ -120,40 +103,22 @@ class Spectral(Detector):
     )
     deviations: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 6.0
     """q: standard deviations of noise that a certificate tolerates."""
-    majority: MajorityTest | None = MajorityTest()
-    """The majority test; null: only certificates."""
     coverage: Annotated[float, Field(ge=0, le=1), MeasuredIn("share")] = 0.8
     """Share of the clients not banned that must have sent an update before verdicts are final (the gate opens); 0: no
     share, see `patience`."""
     patience: Annotated[float, Field(ge=0), MeasuredIn("updates per client")] = 5.0
     """Maximum number of updates per client not banned that the gate waits for until the majority is clear of the noise;
     all of them are stored. 0: the gate opens by coverage alone."""
-    amends: CorrectionKind = "rebuild"
-    """Correction of the model for revised verdicts, see `revise`. `rebuild`: at each buffer until
-    the gate opens, for the last time then; `subtract`: only when it opens."""
-    pool: Annotated[int, Field(ge=2), MeasuredIn("updates")] | None = 5
-    """Number of a client's last updates whose mean is judged in addition while single updates are not clear of the
-    noise; null: never."""
-    enough: Annotated[float, Field(ge=0), MeasuredIn("standard deviations")] = 20.0
-    """Clearness of the majority (see `majority.certainty`) from which single updates suffice."""
-    strike_at_gate: bool = True
-    """Whether clients are struck once, when the gate opens, for updates of earlier buffers that are left out by then;
-    this bans attackers one update earlier."""
-    root: bool = True
-    """Whether a root set, if the server has one, determines the majority."""
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> SpectralState:
-        pool = None if self.pool is None else empty_bank(context.clients, self.pool)
         none = np.zeros(context.clients, dtype=bool)
-        return SpectralState(context, empty_bank(context.clients), pool, none, none)
+        return SpectralState(context, empty_bank(context.clients), empty_bank(context.clients, POOLED), none, none)
 
     def forget_client(self, state: SpectralState, client: int) -> SpectralState:
-        pool, one = (
-            None if state.pool is None else state.pool.forget(client),
-            np.arange(state.context.clients) == client,
-        )
+        one = np.arange(state.context.clients) == client
         banned, suspects = state.banned | one, state.suspects & ~one
-        return replace(state, bank=state.bank.forget(client), pool=pool, banned=banned, suspects=suspects)
+        bank, pool = state.bank.forget(client), state.pool.forget(client)
+        return replace(state, bank=bank, pool=pool, banned=banned, suspects=suspects)
 
     def judge(self, state: SpectralState, buffer: Buffer, scores: Floats | None) -> tuple[Verdict, SpectralState]:
         context, deltas = state.context, buffer.deltas
@@ -163,17 +128,15 @@ class Spectral(Detector):
         out, struck = forged.copy(), broken.copy()
         bank, pool, finding, suspects = state.bank, state.pool, None, state.suspects
         along = np.full(len(buffer), np.nan)
-        if self.root and context.root_gradient is not None:
+        if context.root_gradient is not None:
             along = projections(deltas, context.root_gradient(buffer.current))
         for rows, products in _one_update_per_client(buffer.clients, ~forged, against, own):
             clients = buffer.clients[rows]
             added = clients, deltas[rows], buffer.base_versions[rows], along[rows], buffer.upload_std[rows]
-            bank = bank.add(*added, products)
-            pool = None if pool is None else pool.add(*added)
-            finding = self._majority_finding(context, bank, pool)
+            bank, pool = bank.add(*added, products), pool.add(*added)
+            finding = _majority_finding(context, bank, pool)
             # Where noise blurs the majority, each buffer reveals a different part of the attackers.
-            blurred = pool is not None and not self._is_clear(finding)
-            suspects = ((state.suspects & ~finding.cleared) | finding.against) & blurred
+            suspects = ((state.suspects & ~finding.cleared) | finding.against) & (not _is_clear(finding))
             out[rows], struck[rows] = finding.out[clients] | suspects[clients], finding.struck[clients]
             for row, client in zip(rows, clients, strict=True):
                 reasons[row] = finding.reasons.get(int(client), "suspected before" if suspects[client] else "")
@@ -181,19 +144,19 @@ class Spectral(Detector):
         late: tuple[int, ...] = ()
         is_open, correction, provisional = state.is_open, None, state.provisional
         if not is_open:
-            finding = finding or self._majority_finding(context, bank, pool)
+            finding = finding or _majority_finding(context, bank, pool)
             left_out = finding.out | state.banned | suspects
             is_open = self._opens(state, bank, len(buffer), finding)
-            if is_open or self.amends == "rebuild":
-                correction, provisional = revise(provisional, left_out, self.amends, context.factors)
-            if not is_open:
-                struck &= broken
-                provisional += (ProvisionalBuffer.of(context, buffer, out, forged),)
-            elif self.strike_at_gate:
+            correction, provisional = revise(provisional, left_out, context.factors)
+            if is_open:
                 # Clients of this buffer are struck for it and must not be struck twice for one result.
                 remembered = np.isin(np.arange(context.clients), [one for held in provisional for one in held.clients])
                 remembered[buffer.clients] = False
                 late = tuple(np.flatnonzero(remembered & left_out & ~state.banned).tolist())
+                provisional = ()
+            else:
+                struck &= broken
+                provisional += (_provisional(context, buffer, ~out, ~forged),)
         verdict = Verdict(
             out,
             struck,
@@ -203,8 +166,7 @@ class Spectral(Detector):
             remarks=(UNCHECKED_REMARK,) if context.compressed else (),
             notes=notes | {"gate_open": float(is_open)},
         )
-        kept = () if is_open else provisional
-        return verdict, SpectralState(context, bank, pool, suspects, state.banned, is_open, kept)
+        return verdict, SpectralState(context, bank, pool, suspects, state.banned, is_open, provisional)
 
     def _opens(self, state: SpectralState, bank: Bank, arrived: int, finding: MajorityFinding) -> bool:
         """Return whether verdicts are final from now on: the gate opens. `arrived`: number of updates of this buffer,
@@ -216,22 +178,30 @@ class Spectral(Detector):
         remembered = arrived + sum(len(earlier.clients) for earlier in state.provisional)
         return finding.decided or remembered >= self.patience * clients_left
 
-    def _majority_finding(self, context: DefenceContext, bank: Bank, pool: Bank | None) -> MajorityFinding:
-        """Return the finding on single updates, merged with that on the pool's means where these are clearer and single
-        updates are not clear `enough`."""
-        if self.majority is None:
-            none = np.zeros(context.clients, dtype=bool)
-            return MajorityFinding(none, none, none, none, {}, decided=True)
-        by_root = self.root and context.root_gradient is not None
-        finding = self.majority.judge(bank, context.n_parameters, by_root=by_root)
-        if pool is None or self._is_clear(finding):
-            return finding
-        pooled = self.majority.judge(pool, context.n_parameters, by_root=by_root)
-        return finding.merge_pooled(pooled) if pooled.clearness > finding.clearness else finding
 
-    def _is_clear(self, finding: MajorityFinding) -> bool:
-        """Return whether single updates suffice: their majority is clear enough, or has no common direction."""
-        return finding.clearness >= self.enough or bool(finding.notes.get("diffuse"))
+def _majority_finding(context: DefenceContext, bank: Bank, pool: Bank) -> MajorityFinding:
+    """Return the finding on single updates, merged with that on the pool's means where these are clearer and single
+    updates are not clear."""
+    by_root = context.root_gradient is not None
+    finding = judge_majority(bank, context.n_parameters, by_root=by_root)
+    if _is_clear(finding):
+        return finding
+    pooled = judge_majority(pool, context.n_parameters, by_root=by_root)
+    return finding.merge_pooled(pooled) if pooled.clearness > finding.clearness else finding
+
+
+def _is_clear(finding: MajorityFinding) -> bool:
+    """Return whether single updates suffice: their majority is clear enough, or has no common direction."""
+    return finding.clearness >= CLEAR or bool(finding.notes.get("diffuse"))
+
+
+def _provisional(context: DefenceContext, buffer: Buffer, applied: Bools, kept: Bools) -> ProvisionalBuffer:
+    """Return the rows `kept` (n_updates,) of a buffer, of which those `applied` are aggregated."""
+    factors, rows = np.zeros(len(buffer)), np.flatnonzero(kept)
+    factors[applied] = context.factors_of(buffer, np.flatnonzero(applied))
+    work = None if buffer.work is None else buffer.work[rows]
+    known = buffer.clients[rows], buffer.samples[rows], buffer.staleness[rows], work, buffer.deltas[rows]
+    return ProvisionalBuffer(*known, applied[rows], factors[rows])
 
 
 def _one_update_per_client(clients: Ints, sound: Bools, against: Floats, own: Floats) -> Iterator[tuple[Ints, Floats]]:

@@ -87,29 +87,6 @@ def test_root_set_distinguishes_other_labels_from_wrong_ones():
         verdict, state = Evidence().judge(state, sent(version, range(CLIENTS), signals), None)
     assert verdict.notes["certified"] == 1.0
     assert verdict.strikes.tolist() == [False] * 7 + [True] * 3
-    assert len(state.histories) == len(begun().histories) + 1
-    assert len(Evidence(root=False).start(state.context, None).histories) == len(begun().histories)
-
-
-SIDE = np.eye(1, D, 1)[0] * 0.6
-"""Additional direction of clients that flip labels."""
-
-
-def of_two_kinds(buffers, one_kind, fewer=4):
-    detector = Evidence(one_kind=one_kind)
-    state = detector.start(begun().context, None)
-    signals, verdicts = [UP] * (CLIENTS - fewer) + [0.5 * UP + SIDE] * fewer, []
-    for version in range(buffers):
-        verdict, state = detector.judge(state, sent(version, range(CLIENTS), signals), None)
-        verdicts.append(verdict)
-    return verdicts
-
-
-def test_label_flips_are_detected_if_data_are_of_one_kind():
-    assert not any(verdict.flagged.any() for verdict in of_two_kinds(8, one_kind=False))
-    found = of_two_kinds(8, one_kind=True)
-    assert found[-1].strikes.tolist() == [False] * 6 + [True] * 4
-    assert not any(verdict.flagged[:6].any() for verdict in found)
 
 
 @pytest.mark.parametrize(("farthest", "says"), [(2.5, "more than 2 times as far"), (4, "in two groups well apart")])

@@ -78,12 +78,11 @@ def test_model_is_corrected_when_the_gate_opens():
 
 def test_one_result_gives_one_strike():
     """Client 0 is in the buffer that opens the gate and is struck for it once."""
-    sender = Sender()
-    for detector, late in ((Spectral(), (1,)), (Spectral(strike_at_gate=False), ())):
-        _, state = detector.judge(start(detector), sender.buffer([0, 1, 2, 3], [BAD, BAD, GOOD, GOOD]), None)
-        verdict, _ = detector.judge(state, sender.buffer([0, 4, 5, 6, 7, 8], [BAD] + [GOOD] * 5), None)
-        assert verdict.strikes.tolist() == [True] + [False] * 5
-        assert verdict.late_strikes == late
+    detector, sender = Spectral(), Sender()
+    _, state = detector.judge(start(detector), sender.buffer([0, 1, 2, 3], [BAD, BAD, GOOD, GOOD]), None)
+    verdict, _ = detector.judge(state, sender.buffer([0, 4, 5, 6, 7, 8], [BAD] + [GOOD] * 5), None)
+    assert verdict.strikes.tolist() == [True] + [False] * 5
+    assert verdict.late_strikes == (1,)
 
 
 FAINT = {"noise": 0.22, "seed": 5}
@@ -106,7 +105,6 @@ def test_pooled_means_detect_what_single_updates_cannot():
     assert verdicts[2].flagged.tolist() == [False] * 7 + [True] * 3
     assert verdicts[2].notes["pooled"] > 2
     assert {detail.split(" ")[0] for detail in verdicts[2].details[7:]} == {"pooled"}
-    assert not any(verdict.flagged.any() for verdict in faintly(Spectral(pool=None), 5))
 
 
 def test_each_update_of_a_client_is_judged():
@@ -126,9 +124,6 @@ def test_root_set_identifies_the_honest_minority():
     verdict, _ = OPEN.judge(known, buffer, None)
     assert verdict.flagged.tolist() == [False] * 4 + [True] * 6
     assert verdict.notes["voters"] == 4
-    alone = Spectral(coverage=0.0, root=False)
-    begun = start(alone, root_gradient=lambda model: gradient)
-    assert alone.judge(begun, buffer, None)[0].flagged.tolist() == [True] * 4 + [False] * 6
 
 
 @pytest.mark.parametrize("size", [1e4, 1e10, 1e19, 3e38])
@@ -159,27 +154,16 @@ def by_work(samples, staleness, work):
 def provisional(clients, applied, deltas):
     n, applied = len(clients), np.array(applied, dtype=bool)
     ones = np.ones(n, dtype=np.int64)
-    factors = np.where(applied, WEIGHT / max(1, applied.sum()), WEIGHT / n)
-    return ProvisionalBuffer(np.array(clients), ones, ones, applied, factors, np.array(deltas, dtype=np.float32))
-
-
-APPLIED = provisional([0, 1, 2, 3], [True, False, True, False], [(2, 0), (0, 4), (100, 100), (100, 100)])
-GUILTY = np.array([True, False, False, True])
-
-
-def test_subtract_correction_by_hand():
-    change, _ = revise([APPLIED], GUILTY, "subtract", evenly)
-    np.testing.assert_allclose(change, [-0.35 * 2, 0.175 * 4], rtol=1e-6)
-    assert change.dtype == np.float32
+    factors = np.where(applied, WEIGHT / max(1, applied.sum()), 0.0)
+    return ProvisionalBuffer(np.array(clients), ones, ones, None, np.array(deltas, dtype=np.float32), applied, factors)
 
 
 def test_rebuild_weighs_updates_by_work():
     """Kept updates are weighed by their share of epochs."""
     four = np.arange(4)
-    made = ProvisionalBuffer(
-        four, four + 1, 0 * four, four >= 0, by_work(four + 1, 0, np.ones(4)), np.eye(4), np.array([1, 0.5, 1, 0.25])
-    )
-    change, (settled,) = revise([made], GUILTY, "rebuild", by_work)
+    factors, work = by_work(four + 1, 0, np.ones(4)), np.array([1, 0.5, 1, 0.25])
+    made = ProvisionalBuffer(four, four + 1, 0 * four, work, np.eye(4), four >= 0, factors)
+    change, (settled,) = revise([made], np.array([True, False, False, True]), by_work)
     np.testing.assert_allclose(change, [-0.1, 0.25 - 0.2, 0.75 - 0.3, -0.4], rtol=1e-6)
     np.testing.assert_allclose(settled.factors[1:3], [0.25, 0.75])
 
@@ -193,7 +177,7 @@ def test_rebuilt_model_is_the_mean_of_kept_updates(rows, left_out):
     clients, applied = [client for client, _ in rows], [let_in for _, let_in in rows]
     deltas = np.random.default_rng(len(rows)).normal(size=(len(rows), 3)).astype(np.float32)
     made = provisional(clients, applied, deltas)
-    change, _ = revise([made], np.array(left_out), "rebuild", evenly)
+    change, _ = revise([made], np.array(left_out), evenly)
     kept = deltas[[not left_out[client] for client in clients]]
     wanted = WEIGHT * kept.mean(axis=0) if len(kept) else np.zeros(3)
     before = (made.factors * made.applied) @ deltas
