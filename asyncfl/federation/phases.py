@@ -7,7 +7,7 @@ retransmissions, eavesdropping and outcomes are decided here, for simulated and 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -125,59 +125,69 @@ class Phase(NamedTuple):
         return Phase(self.begins, Kind.DROPPED_OUT, after_s, Fate.DROPPED_OUT, sending)
 
 
-def task_phases(
-    draws: TaskDraws, load: Workload, speed: float = 1.0, passed_s: Callable[[], float] | None = None
-) -> Iterator[Phase]:
-    """Yield download, training and upload of a task, as far as the task gets.
+class TaskPhases:
+    """Download, training and upload of a task, as far as the task gets. An iterator that can be pickled."""
 
-    `draws`: random numbers of this task; `load`: costs of a task; `speed`: factor by which the client is faster than
-    usual. `passed_s`: returns the seconds spent on the task so far (without waits for a place to compute), for phases
-    that may last longer than their duration; `patience_s` then tells when the client would give up.
-    """
-    phases, left_s = _whole(draws, load, speed), draws.gives_up_s()
-    return phases if left_s == math.inf else _until(phases, left_s, passed_s)
+    __slots__ = ("_draws", "_left_s", "_load", "_next", "_speed")
 
+    def __init__(self, draws: TaskDraws, load: Workload, speed: float = 1.0) -> None:
+        """`draws`: random numbers of this task; `load`: costs of a task; `speed`: factor by which the client is faster
+        than usual."""
+        self._draws, self._load, self._speed = draws, load, speed
+        self._next: Kind | None = Kind.DOWNLOAD_STARTED
+        """Begin of the next phase; None if there is none."""
+        self._left_s = draws.gives_up_s()
+        """Seconds until the client gives the task up."""
 
-def _until(phases: Iterator[Phase], until_s: float, passed_s: Callable[[], float] | None) -> Iterator[Phase]:
-    """Yield the phases of a client that gives up after `until_s` seconds, unless it is done before."""
-    left_s = until_s
-    for phase in phases:
-        if passed_s is not None:
-            yield phase._replace(patience_s=max(0.0, until_s - passed_s()))
-            continue
-        if left_s < phase.duration_s:
-            yield phase.given_up(left_s)
-            return
-        left_s -= phase.duration_s
-        yield phase
+    def __iter__(self) -> TaskPhases:
+        return self
 
+    def __next__(self) -> Phase:
+        """Return the next phase. Raises StopIteration after the last."""
+        phase = self._whole()
+        if self._left_s < phase.duration_s:
+            phase, self._next = phase.given_up(self._left_s), None
+        self._left_s -= phase.duration_s
+        return phase
 
-def _whole(draws: TaskDraws, load: Workload, speed: float) -> Iterator[Phase]:
-    """Yield the phases of a client that does not give up."""
-    down = LinkMessage(draws.download(load.download_bytes), "down", speed)
-    yield _sent(Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, down, Fate.LOST_DOWN)
-    if not down.transfer.delivered:
-        return
-    compute_s = _compute_s(draws, load, speed)
-    epochs = load.epochs_in(compute_s)
-    if load.deadline_s is not None:
-        compute_s = min(compute_s, load.deadline_s)
-    gives_up_at = draws.dropout()
-    if gives_up_at is not None:
-        yield Phase(Kind.TRAINING_STARTED, Kind.DROPPED_OUT, compute_s * gives_up_at, Fate.DROPPED_OUT)
-        return
-    if not epochs:
-        yield Phase(Kind.TRAINING_STARTED, Kind.DROPPED_OUT, compute_s, Fate.DROPPED_OUT, detail=NO_EPOCH)
-        return
-    whole = Phase(Kind.TRAINING_STARTED, Kind.TRAINED, compute_s)
-    stopped = whole._replace(epochs=epochs, detail=epochs_detail(epochs, load.epochs))
-    yield whole if epochs == load.epochs else stopped
-    up = LinkMessage(draws.upload(load.upload_bytes), "up", speed)
-    yield _sent(Kind.UPLOAD_STARTED, Kind.UPLOADED, up, Fate.LOST_UP)
+    def after(self, passed_s: float) -> Phase:
+        """Return the next phase of a task whose phases may last longer than their duration; its `patience_s` tells when
+        the client would give the task up. `passed_s`: seconds spent on the task so far, without waits for a place to
+        compute. Raises StopIteration after the last phase."""
+        phase = self._whole()
+        return phase if self._left_s == math.inf else phase._replace(patience_s=max(0.0, self._left_s - passed_s))
+
+    def _whole(self) -> Phase:
+        """Return the next phase if the client does not give up."""
+        draws, load, speed, begins = self._draws, self._load, self._speed, self._next
+        if begins is None:
+            raise StopIteration
+        if begins is Kind.DOWNLOAD_STARTED:
+            down = LinkMessage(draws.download(load.download_bytes), "down", speed)
+            self._next = Kind.TRAINING_STARTED if down.transfer.delivered else None
+            return _sent(begins, Kind.DOWNLOADED, down, Fate.LOST_DOWN)
+        if begins is Kind.UPLOAD_STARTED:
+            self._next = None
+            up = LinkMessage(draws.upload(load.upload_bytes), "up", speed)
+            return _sent(begins, Kind.UPLOADED, up, Fate.LOST_UP)
+        compute_s = _compute_s(draws, load, speed)
+        epochs = load.epochs_in(compute_s)
+        if load.deadline_s is not None:
+            compute_s = min(compute_s, load.deadline_s)
+        self._next = None
+        gives_up_at = draws.dropout()
+        if gives_up_at is not None:
+            return Phase(begins, Kind.DROPPED_OUT, compute_s * gives_up_at, Fate.DROPPED_OUT)
+        if not epochs:
+            return Phase(begins, Kind.DROPPED_OUT, compute_s, Fate.DROPPED_OUT, detail=NO_EPOCH)
+        self._next = Kind.UPLOAD_STARTED
+        if epochs == load.epochs:
+            return Phase(begins, Kind.TRAINED, compute_s)
+        return Phase(begins, Kind.TRAINED, compute_s, epochs=epochs, detail=epochs_detail(epochs, load.epochs))
 
 
 def epochs_done(draws: TaskDraws, load: Workload, speed: float = 1.0) -> int:
-    """Return the epochs that the client has done when it stops, 0..`load.epochs`. `speed`: see `task_phases`."""
+    """Return the epochs that the client has done when it stops, 0..`load.epochs`. `speed`: see `TaskPhases`."""
     return load.epochs_in(_compute_s(draws, load, speed))
 
 
@@ -205,13 +215,33 @@ class ScoringPhase(NamedTuple):
     """Name of that message in the trace."""
 
 
-def scoring_phases(draws: TaskDraws, load: Workload, models: int) -> Iterator[ScoringPhase]:
-    """Yield download of `models` models, their evaluation, and upload of the scores, as far as the request gets.
-    `draws`: random numbers of this request; `load`: costs of a task."""
-    down = LinkMessage(draws.download(models * load.payload_bytes), "down")
-    yield ScoringPhase(down.transfer.duration_s, down, SCORING_DOWN)
-    if not down.transfer.delivered:
-        return
-    yield ScoringPhase(draws.evaluate_s(int(load.samples[draws.client]), models))
-    up = LinkMessage(draws.upload(models * BYTES_PER_SCORE), "up")
-    yield ScoringPhase(up.transfer.duration_s, up, SCORING_UP)
+class ScoringPhases:
+    """Download of models, their evaluation, and upload of the scores, as far as the request gets. An iterator that can
+    be pickled."""
+
+    __slots__ = ("_draws", "_load", "_models", "_next")
+
+    def __init__(self, draws: TaskDraws, load: Workload, models: int) -> None:
+        """`draws`: random numbers of this request; `load`: costs of a task; `models`: number of models to score."""
+        self._draws, self._load, self._models = draws, load, models
+        self._next = 0
+
+    def __iter__(self) -> ScoringPhases:
+        return self
+
+    def __next__(self) -> ScoringPhase:
+        """Return the next phase. Raises StopIteration after the last."""
+        draws, load, models = self._draws, self._load, self._models
+        self._next += 1
+        match self._next:
+            case 1:
+                down = LinkMessage(draws.download(models * load.payload_bytes), "down")
+                if not down.transfer.delivered:
+                    self._next = 3
+                return ScoringPhase(down.transfer.duration_s, down, SCORING_DOWN)
+            case 2:
+                return ScoringPhase(draws.evaluate_s(int(load.samples[draws.client]), models))
+            case 3:
+                up = LinkMessage(draws.upload(models * BYTES_PER_SCORE), "up")
+                return ScoringPhase(up.transfer.duration_s, up, SCORING_UP)
+        raise StopIteration

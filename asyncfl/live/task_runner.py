@@ -17,10 +17,10 @@ from asyncfl.federation.phases import (
     MessageEvent,
     Phase,
     ScoringPhase,
+    ScoringPhases,
+    TaskPhases,
     Way,
     Workload,
-    scoring_phases,
-    task_phases,
 )
 from asyncfl.learning.job import NoEpochError
 from asyncfl.live.clock import LiveClock
@@ -67,7 +67,7 @@ class ClientSetup:
             return [(one, True) for one in (download, Phase(Kind.TRAINING_STARTED, Kind.TRAINED, 0.0), upload)]
         threats = self.training.threats
         speed = threats.attack.rate if task.attacks and threats is not None else 1.0
-        phases = list(task_phases(self.world.task(self.number, task.turn), self.load, speed))
+        phases = list(TaskPhases(self.world.task(self.number, task.turn), self.load, speed))
         # A client keeps its own layers of a task even if the update is lost.
         needed = phases[-1].fails is None or (
             self.training.personal is not None and any(phase.ends is Kind.TRAINED for phase in phases)
@@ -87,7 +87,7 @@ class ClientSetup:
         """Return the phases of a request to score so many models."""
         if self.world is None:
             return [ScoringPhase(0.0)]
-        return list(scoring_phases(self.world.scoring(self.number, request.turn), self.load, models))
+        return list(ScoringPhases(self.world.scoring(self.number, request.turn), self.load, models))
 
 
 def _real_message(way: Way, size: int) -> LinkMessage:

@@ -4,14 +4,14 @@ first come, first served."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import simpy
 
 from asyncfl.federation.phases import LinkMessage, MessageEvent
-from asyncfl.simulation.clock import Clock
+from asyncfl.simulation.clock import Call, Clock
 from asyncfl.trace import Kind
 from asyncfl.world.fair_link import FairLink
 
@@ -27,20 +27,23 @@ class FairShare:
         self._is_settling = False
         self._settled = 0
 
-    def take(self, amount: float, cap: float, until_s: float) -> Generator[simpy.Event, None, float]:
-        """Wait until `amount` > 0 has been received, at most `cap` per second, or until `until_s`. Returns the amount
-        that is missing then; 0 if none is."""
+    def take(self, amount: float, cap: float, until_s: float, do: Call) -> None:
+        """Call `do` with the amount that is missing: with 0 once `amount` > 0 has been received, at most `cap` per
+        second, or at `until_s` if that is earlier."""
         env = self._clock.env
         flow = self._flows.join(env.now, amount, cap)
         through = self._through[flow] = env.event()
         self._changed()
-        yield through if until_s == math.inf else through | self._clock.until(until_s)
+        self._clock.either(through, until_s).callbacks.append(partial(self._taken, flow, through, do))
+
+    def _taken(self, flow: int, through: simpy.Event, do: Call, _: simpy.Event) -> None:
         if through.triggered:
-            return 0.0
+            do(0.0)
+            return
         del self._through[flow]
-        missing = self._flows.leave(env.now, flow)
+        missing = self._flows.leave(self._clock.now, flow)
         self._changed()
-        return missing
+        do(missing)
 
     def _changed(self) -> None:
         """Recompute rates once for all flows that join and leave at the same time."""
@@ -53,7 +56,7 @@ class FairShare:
         self._settled += 1
         wait_s, flows = self._flows.next_finished(self._clock.now)
         if flows:
-            self._clock.later(wait_s, partial(self._are_through, flows, self._settled))
+            self._clock.later(wait_s, self._are_through, flows, self._settled)
 
     def _are_through(self, flows: tuple[int, ...], settled: int) -> None:
         if settled != self._settled:
@@ -73,43 +76,68 @@ class ServerLink:
 
     def __init__(self, clock: Clock, capacity_bps: float) -> None:
         """`capacity_bps`: bits per second that all messages share."""
-        self._clock = clock
-        self._bandwidth = FairShare(clock, capacity_bps)
+        self.clock = clock
+        self.bandwidth = FairShare(clock, capacity_bps)
 
-    def carry(
-        self, sending: LinkMessage, until_s: float, note: Callable[[MessageEvent], None]
-    ) -> Generator[simpy.Event, None, tuple[int, int] | None]:
-        """Transmit the message `sending` until it has arrived or its sender gives up.
+    def carry(self, message: LinkMessage, until_s: float, note: Callable[[MessageEvent], None], do: Call) -> None:
+        """Transmit `message` until it has arrived or its sender gives up.
 
-        Returns None; if it would have ended after `until_s`, the bytes sent and transmissions begun by then. `note`:
-        called when packets are sent again, and when the eavesdropper has the message, in part or whole. A part counts
-        from when the client's own link would have sent the first packet.
+        Call `do` with None then; if it would have ended after `until_s`, with the bytes sent and transmissions begun by
+        then. `note`: called when packets are sent again, and when the eavesdropper has the message, in part or whole. A
+        part counts from when the client's own link would have sent the first packet.
         """
-        clock, transfer, speed = self._clock, sending.transfer, sending.speed
+        _Transmission(self, message, until_s, note, do).send()
+
+
+class _Transmission:
+    """A message on the server's link."""
+
+    def __init__(
+        self, link: ServerLink, message: LinkMessage, until_s: float, note: Callable[[MessageEvent], None], do: Call
+    ) -> None:
+        self._link, self._message, self._until_s, self._note, self._do = link, message, until_s, note, do
+        self._bursts = tuple(message.transfer.bursts)
+        self._attempt = 0
+        """Transmissions begun."""
+        self._left_packets = 0
+
+    def send(self) -> None:
+        """Send the next burst, if there is one."""
+        clock, (transfer, _, speed), until_s = self._link.clock, self._message, self._until_s
+        if self._attempt == len(self._bursts):
+            self._do(None)
+            return
+        burst = self._bursts[self._attempt]
+        self._attempt += 1
+        if self._attempt > 1:
+            self._note(MessageEvent(0.0, Kind.RETRANSMITTED, burst.size_bytes, self._attempt))
+        caught_s = clock.now + transfer.packet_s / speed + transfer.to_tap_s / speed
+        if burst.caught and not (burst.overheard and transfer.packets == 1) and caught_s <= until_s:
+            clock.later(caught_s - clock.now, self._note, MessageEvent(0.0, Kind.OVERHEARD_IN_PART))
         packet_bits = 8 * transfer.payload_bytes / transfer.packets
         cap_bps = speed * packet_bits / transfer.packet_s if transfer.packet_s > 0 else math.inf
-        left_packets = 0
-        for attempt, burst in enumerate(transfer.bursts, 1):
-            if attempt > 1:
-                note(MessageEvent(0.0, Kind.RETRANSMITTED, burst.size_bytes, attempt))
-            to_tap_s = transfer.to_tap_s / speed
-            caught_s = clock.now + transfer.packet_s / speed + to_tap_s
-            if burst.caught and not (burst.overheard and transfer.packets == 1) and caught_s <= until_s:
-                clock.later(caught_s - clock.now, partial(note, MessageEvent(0.0, Kind.OVERHEARD_IN_PART)))
-            unsent_bits = yield from self._bandwidth.take(burst.packets * packet_bits, cap_bps, until_s)
-            if unsent_bits > 0:
-                # 1e-9: a packet that leaves at exactly this time has left, despite rounding.
-                left_packets += burst.packets - math.ceil(unsent_bits / packet_bits - 1e-9)
-                return transfer.bytes_of(left_packets), attempt
-            left_packets += burst.packets
-            if burst.overheard and clock.now + to_tap_s <= until_s:
-                clock.later(to_tap_s, partial(note, MessageEvent(0.0, Kind.OVERHEARD)))
-            pause_s = burst.pause_s / speed
-            stays = clock.now + pause_s <= until_s
-            yield clock.env.timeout(pause_s) if stays else clock.until(until_s)
-            if not stays:
-                return transfer.bytes_of(left_packets), attempt
-        return None
+        self._link.bandwidth.take(burst.packets * packet_bits, cap_bps, until_s, self._sent)
+
+    def _sent(self, unsent_bits: float) -> None:
+        clock, (transfer, _, speed), until_s = self._link.clock, self._message, self._until_s
+        burst = self._bursts[self._attempt - 1]
+        self._left_packets += burst.packets
+        if unsent_bits > 0:
+            # 1e-9: a packet that leaves at exactly this time has left, despite rounding.
+            packet_bits = 8 * transfer.payload_bytes / transfer.packets
+            self._left_packets -= math.ceil(unsent_bits / packet_bits - 1e-9)
+            self._break_off()
+            return
+        to_tap_s, pause_s = transfer.to_tap_s / speed, burst.pause_s / speed
+        if burst.overheard and clock.now + to_tap_s <= until_s:
+            clock.later(to_tap_s, self._note, MessageEvent(0.0, Kind.OVERHEARD))
+        if clock.now + pause_s <= until_s:
+            clock.later(pause_s, self.send)
+        else:
+            clock.at(until_s, self._break_off)
+
+    def _break_off(self) -> None:
+        self._do((self._message.transfer.bytes_of(self._left_packets), self._attempt))
 
 
 class Processors:
@@ -125,13 +153,20 @@ class Processors:
         """Whether work may take longer than it would alone."""
         return self._share is not None
 
-    def work(self, alone_s: float, until_s: float = math.inf) -> Generator[simpy.Event, None, bool]:
-        """Do work that takes `alone_s` on a processor of its own. Returns whether it was done by `until_s`, which is
-        checked only if processors are shared."""
+    def work(self, alone_s: float, do: Call, until_s: float = math.inf) -> None:
+        """Do work that takes `alone_s` on a processor of its own, then call `do` with whether it was done by `until_s`,
+        which is checked only if processors are shared."""
         if self._share is None or alone_s == 0:
-            yield self._clock.env.timeout(alone_s)
-            return True
-        return not (yield from self._share.take(alone_s, 1.0, until_s))
+            self._clock.later(alone_s, do, True)
+        else:
+            self._share.take(alone_s, 1.0, until_s, partial(self._worked, do))
+
+    def _worked(self, do: Call, missing_s: float) -> None:
+        do(not missing_s)
+
+
+class _Places(simpy.Resource):
+    """Places to compute. A subclass binds no classes to its instances, unlike SimPy's own, and so can be pickled."""
 
 
 class Workers:
@@ -143,29 +178,40 @@ class Workers:
         self.processors = processors
         self._clock = clock
         self._turnaround_s = turnaround_s
-        self._places = None if number is None else simpy.Resource(clock.env, number)
+        self._places = None if number is None else _Places(clock.env, number)
 
-    def wait(self, client: int) -> Generator[simpy.Event, None, Any]:
-        """Wait for a place. Returns the place, to be passed to `leave`; None if the client went offline before."""
+    def wait(self, client: int, do: Call) -> None:
+        """Call `do` with a place, to be passed to `leave`, as soon as one is free; with None when the client goes
+        offline before."""
         if self._places is None:
-            return UNLIMITED
+            do(UNLIMITED)
+            return
         place, until_s = self._places.request(), self._clock.world.presence.next_change(client, self._clock.env.now)
-        if not place.triggered:
-            yield place if until_s == math.inf else place | self._clock.until(until_s)
         if place.triggered:
-            return place
-        place.cancel()
-        return None
+            do(place)
+        else:
+            self._clock.either(place, until_s).callbacks.append(partial(self._waited, place, do))
+
+    def _waited(self, place: Any, do: Call, _: simpy.Event) -> None:
+        if place.triggered:
+            do(place)
+        else:
+            place.cancel()
+            do(None)
 
     def leave(self, place: Any) -> None:
         """Free the place after the turnaround."""
         if self._places is None:
             return
         if self._turnaround_s > 0:
-            self._clock.later(self._turnaround_s, partial(self._places.release, place))
+            self._clock.later(self._turnaround_s, self._release, place)
         else:
+            self._release(place)
+
+    def _release(self, place: Any) -> None:
+        if self._places is not None:
             self._places.release(place)
 
 
-UNLIMITED = object()
+UNLIMITED = "unlimited"
 """Stands for a place if places are unlimited."""

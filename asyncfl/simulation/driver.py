@@ -1,16 +1,18 @@
 """The driver of a simulation: executes a server's actions on the virtual clock.
 
-A task of a client, from its dispatch until the server learns of its end, is one process, and so is a request for
-scores. Both send messages over the links, which an eavesdropper may overhear.
+A task of a client, from its dispatch until the server learns of its end, is one record, and so is a request for scores.
+Its methods are called by the clock at the begin and the end of each phase. Both send messages over the links, which an
+eavesdropper may overhear.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import simpy
 
@@ -32,27 +34,34 @@ from asyncfl.base.messages import (
     UpdateArrived,
 )
 from asyncfl.federation.action_executor import ActionExecutor, Traffic, Watcher
-from asyncfl.federation.phases import LinkMessage, MessageEvent, scoring_phases, task_phases
+from asyncfl.federation.phases import (
+    LinkMessage,
+    MessageEvent,
+    Phase,
+    ScoringPhase,
+    ScoringPhases,
+    TaskPhases,
+)
 from asyncfl.privacy import MixingNode
 from asyncfl.server import Server
 from asyncfl.server.machine import AGGREGATION
 from asyncfl.server.tasks import TaskRecord
 from asyncfl.simulation.capacity import Processors, ServerLink, Workers
 from asyncfl.simulation.clients import SimulatedClients
-from asyncfl.simulation.clock import Clock, Steps, Waiting
+from asyncfl.simulation.clock import Clock
 from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.events import CAUGHT, SCORING_DOWN
 from asyncfl.trace.scoring_requests import NO_ANSWER
 from asyncfl.world import WorldState
 
-NOTHING_SENT = (-1, -1)
-"""Bytes and transmissions of a phase without a message."""
-Note: TypeAlias = Callable[[MessageEvent], None]
-"""Function that logs an event of a message in transmission."""
+Sent: TypeAlias = tuple[int, int]
+"""Bytes and transmissions of a message that have left."""
+NOTHING_SENT: Sent = (-1, -1)
+"""Stands for them in a phase without a message."""
 
 
 class ClientProcesses:
-    """The processes of the clients of one seed."""
+    """The tasks and requests for scores of one seed, and what they share."""
 
     def __init__(self, clock: Clock, clients: SimulatedClients, traffic: Traffic, workers: Workers) -> None:
         self.clock = clock
@@ -63,236 +72,362 @@ class ClientProcesses:
         self.spent: dict[int, float] = {}
         """Client -> time at which its budget was spent, when its last upload began."""
         links = {"down": clock.world.downlink.link, "up": clock.world.uplink.link}
-        self._shared = {
+        self.shared = {
             way: ServerLink(clock, link.server_bandwidth_bps) for way, link in links.items() if link.is_shared
         }
+        """Way -> link of the server that messages of all clients share."""
         # A request for scores waits for the client's task only if clients score and train one after the other.
-        self._running: dict[int, simpy.Process] | None = {} if clients.scoring == "serial" else None
-        """Client -> its latest task; None if requests do not wait."""
-        self._requests = Counter[int]()
-
-    # --- budgets ---------------------------------------------------------------------------------------------------
+        self.running: dict[int, simpy.Event] | None = {} if clients.scoring == "serial" else None
+        """Client -> event at the end of its latest task; None if requests do not wait."""
+        self.requests = Counter[int]()
+        """Client -> number of requests for scores that have reached it."""
 
     def check_budget(self, client: int, turn: int) -> None:
         """Report to the server a client for which one more upload, that of its task number `turn`, would exceed its
         budget."""
         budgets = self.clients.budgets
         if budgets is not None and not budgets.affords(client, turn):
-            self.spent[client] = self.clock.env.now
+            self.spent[client] = self.clock.now
             self.clock.record(Kind.BUDGET_SPENT, client=client, detail=budgets.describe_spending(client))
-            self.clock.tell(ClientRetired(self.clock.env.now, client))
-
-    # --- tasks -----------------------------------------------------------------------------------------------------
+            self.clock.tell(ClientRetired(self.clock.now, client))
 
     def dispatch(self, action: Dispatch) -> ClientGone | None:
         """Begin a task. Returns a message to the server if the client cannot be reached."""
         clock = self.clock
-        if not clock.world.online(action.client, clock.env.now):
+        if not clock.world.online(action.client, clock.now):
             # The server drew a client that it believed idle, but that is offline.
             clock.record(Kind.WENT_OFFLINE, client=action.client)
-            clock.start(self._return(action.client))
-            return ClientGone(clock.env.now, action.client, action.task, None)
+            clock.soon(self._wait_for_return, action.client)
+            return ClientGone(clock.now, action.client, action.task, None)
         task = clock.server.tasks.open[action.task]
         self.clients.begin(task)
         clock.record_task(Kind.DISPATCHED, task)
-        process = clock.start(self._task(task))
-        if self._running is not None:
-            self._running[task.client] = process
+        over = None
+        if self.running is not None:
+            over = self.running[task.client] = clock.env.event()
+        clock.soon(TaskProcess(self, task, over).begin)
         return None
 
-    def _task(self, task: TaskRecord) -> Steps:
-        clock, client, processors = self.clock, task.client, self.workers.processors
-        began_s = clock.env.now
-        is_shared = bool(self._shared) or processors.are_shared
-        passed_s = (lambda: clock.env.now - began_s) if is_shared else None
-        for phase in task_phases(clock.world.task(client, task.turn), self.load, self.clients.speed(task), passed_s):
-            sending, place, note = phase.sending, None, None
-            computes = phase.begins is Kind.TRAINING_STARTED
-            # A phase may last longer than its duration.
-            is_slowed = processors.are_shared if computes else sending is not None and sending.way in self._shared
-            if phase.patience_s < phase.duration_s and not is_slowed:
-                phase = phase.given_up(phase.patience_s)
-                sending = phase.sending
-            if computes:
-                asked_s = clock.env.now
-                if (place := (yield from self.workers.wait(client))) is None:
-                    self._went_offline(task)
-                    return
-                # Waiting for a place to compute does not count as time at the task.
-                began_s += clock.env.now - asked_s
-            clock.record_task(phase.begins, task, size=-1 if sending is None else sending.transfer.payload_bytes)
-            if phase.begins is Kind.UPLOAD_STARTED and self.clients.budgets is not None:
-                # An upload counts as it begins, whether or not it arrives: it may be overheard.
-                self.clients.budgets.charge_upload(client, task.epochs)
-                self.check_budget(client, task.turn + 1)
-            if sending is not None:
-                note = partial(self._note, task, sending.way)
-            phase_began_s, offline_s = clock.env.now, clock.world.presence.next_change(client, clock.env.now)
-            gives_up_s = clock.env.now + phase.patience_s if is_slowed else math.inf
-            broken = yield from self._passes(client, phase.duration_s, sending, note, min(offline_s, gives_up_s))
-            goes_offline = broken is not None and gives_up_s > offline_s
-            if broken is not None and goes_offline:
-                self._went_offline(task, sending, broken)
-            elif broken is not None:
-                phase = phase.given_up(clock.env.now - phase_began_s, None if sending is None else broken)
-            if place is not None:
-                self.workers.leave(place)
-            if goes_offline:
-                return
-            if phase.sending is not None:
-                transfer, way = phase.sending.transfer, phase.sending.way
-                self.traffic.count(transfer.sent_bytes, way)
-                clock.record_task(phase.ends, task, size=transfer.sent_bytes, attempt=transfer.attempts, detail=way)
-            else:
-                clock.record_task(phase.ends, task, detail=phase.detail)
-            if phase.ends is Kind.TRAINED:
-                task.epochs = phase.epochs
-                self.clients.training_ended(task)
-            if phase.fails is not None:
-                self._ended(task, phase.fails)
-                clock.tell(ClientIdle(clock.env.now, client))
-                return
-            if phase.ends is Kind.UPLOADED:
-                break
-        clock.tell(UpdateArrived(clock.env.now, task.number))
+    def score(self, action: RequestScores) -> None:
+        """Begin a request for scores."""
+        self.clock.soon(ScoringProcess(self, action).begin)
 
-    def _passes(
-        self, client: int, duration_s: float, sending: LinkMessage | None, note: Note | None, until_s: float
-    ) -> Generator[simpy.Event, None, tuple[int, int] | None]:
-        """Wait for a message, or for the computation of a phase without one. Returns None; if it would have ended after
-        `until_s`, the bytes sent and transmissions begun by then. `note`: logs the events of the message."""
-        clock, processors, began_s = self.clock, self.workers.processors, self.clock.env.now
-        if sending is None or note is None:
-            if not processors.are_shared:
-                return None if (yield from clock.stays(client, duration_s)) else NOTHING_SENT
-            return None if (yield from processors.work(duration_s, until_s)) else NOTHING_SENT
-        if (link := self._shared.get(sending.way)) is not None:
-            return (yield from link.carry(sending, until_s, note))
-        if sending.transfer.resent_at_s or sending.transfer.caught_s < math.inf:
-            online_until_s = clock.world.presence.next_change(client, began_s)
-            for mark in sending.events():
-                if began_s + mark.at_s <= online_until_s:
-                    clock.later(mark.at_s, partial(note, mark))
-        return None if (yield from clock.stays(client, duration_s)) else sending.broken_off(clock.env.now - began_s)
-
-    def _note(self, task: TaskRecord, way: str, mark: MessageEvent) -> None:
+    def note(self, task: TaskRecord, way: str, mark: MessageEvent) -> None:
         """Log an event of a task's message. `way`: `down`, `up`, or the name of the message in the trace."""
         if mark.kind is Kind.OVERHEARD:
             task.overheard |= way != "down"
             self.traffic.overhear("down" if way == "down" else "up", task.client, task.base_version)
         self.clock.record_task(mark.kind, task, size=mark.size, attempt=mark.attempt, detail=way)
 
-    def _went_offline(
-        self, task: TaskRecord, sending: LinkMessage | None = None, broken: tuple[int, int] = NOTHING_SENT
-    ) -> None:
+    def went_offline(self, task: TaskRecord, message: LinkMessage | None = None, sent: Sent = NOTHING_SENT) -> None:
         """Inform the server that the client has just gone offline: now, when the lease ends, or when the client
-        returns. `broken`: bytes sent, and transmissions begun, of the message `sending` in transmission: they count as
-        sent."""
+        returns. `sent`: bytes and transmissions that have left of the `message` in transmission: they count as sent."""
         clock, client = self.clock, task.client
-        sent_bytes, attempts = broken
-        if sending is not None:
-            self.traffic.count(sent_bytes, sending.way)
+        sent_bytes, attempts = sent
+        if message is not None:
+            self.traffic.count(sent_bytes, message.way)
         clock.record_task(Kind.WENT_OFFLINE, task, size=sent_bytes, attempt=attempts)
-        detected_s, back_s = (
-            clock.world.detected_s(client, clock.env.now),
-            clock.world.presence.next_change(client, clock.env.now),
-        )
-        clock.start(self._return(client, task if detected_s == back_s else None))
-        if detected_s == clock.env.now:
+        detected_s = clock.world.detected_s(client, clock.now)
+        back_s = clock.world.presence.next_change(client, clock.now)
+        clock.soon(self._wait_for_return, client, task if detected_s == back_s else None)
+        if detected_s == clock.now:
             self._dropped_out(task)
         elif detected_s < back_s:
-            clock.later(detected_s - clock.env.now, partial(self._lease_ended, task))
+            clock.later(detected_s - clock.now, self._lease_ended, task)
+
+    def gone(self, task: TaskRecord, fate: Fate) -> None:
+        """Report to the server that a task has failed."""
+        self.clock.tell(ClientGone(self.clock.now, task.client, task.number, fate))
 
     def _lease_ended(self, task: TaskRecord) -> None:
         if not self.clock.stopped:
-            self._ended(task, Fate.TIMED_OUT)
+            self.gone(task, Fate.TIMED_OUT)
 
     def _dropped_out(self, task: TaskRecord) -> None:
         """Report to the server that the client was offline and its task is lost."""
         if task.number in self.clock.server.tasks:
             self.clock.record_task(Kind.DROPPED_OUT, task, detail="offline")
-        self._ended(task, Fate.DROPPED_OUT)
+        self.gone(task, Fate.DROPPED_OUT)
 
-    def _ended(self, task: TaskRecord, fate: Fate) -> None:
-        self.clock.tell(ClientGone(self.clock.env.now, task.client, task.number, fate))
+    def _wait_for_return(self, client: int, task: TaskRecord | None = None) -> None:
+        """Report that an offline client is idle as soon as it is back. `task`: its task that is lost, if the server
+        learns of that only then."""
+        back_s = self.clock.world.presence.next_change(client, self.clock.now)
+        if back_s < math.inf:
+            self.clock.at(back_s, self._returned, client, task)
 
-    def _return(self, client: int, task: TaskRecord | None = None) -> Steps:
-        """Wait until an offline client is back, and report that it is idle. `task`: its task that is lost, if the
-        server learns of that only now."""
+    def _returned(self, client: int, task: TaskRecord | None) -> None:
         clock = self.clock
-        back_s = clock.world.presence.next_change(client, clock.env.now)
-        if back_s == math.inf:
-            return
-        yield clock.until(back_s)
         if not clock.stopped:
             clock.record(Kind.CAME_ONLINE, client=client)
             if task is not None:
                 self._dropped_out(task)
-            clock.tell(ClientIdle(clock.env.now, client))
+            clock.tell(ClientIdle(clock.now, client))
 
-    # --- requests for scores ---------------------------------------------------------------------------------------
 
-    def score(self, action: RequestScores) -> Steps:
-        """Send a request to a client, which downloads models, evaluates each on its data and uploads the scores. Pass
-        its answer, or the lack of one, to the server."""
-        clock, client, number, budgets = self.clock, action.client, len(action.models), self.clients.budgets
-        size = number * self.load.payload_bytes
-        clock.record(Kind.SCORES_REQUESTED, client=client, detail=f"{number} models", size=size)
-        if self._running is not None and client in self._running:
-            yield self._running[client]
-        scores = None
+class ClientProcess(ABC):
+    """A task or a request for scores of one client, on the clock."""
+
+    __slots__ = ("began_s", "client", "message", "place", "processes")
+
+    def __init__(self, processes: ClientProcesses, client: int) -> None:
+        self.processes = processes
+        self.client = client
+        self.message: LinkMessage | None = None
+        """Message in transmission; None: the client computes."""
+        self.place: Any = None
+        """Place at which the client computes; None if it does not."""
+        self.began_s = 0.0
+        """Begin of the current phase."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Begin its first phase."""
+
+    @abstractmethod
+    def _ended(self, broken: Sent | None) -> None:
+        """Called at the end of a phase. `broken`: bytes and transmissions that had left, if it was broken off."""
+
+    def _begin_phase(self, duration_s: float, until_s: float, note: Callable[[MessageEvent], None] | None) -> None:
+        """Begin a phase that lasts for `duration_s`, or longer where its link or processor is shared; then until
+        `until_s` at most. `note`: logs an event of the message."""
+        message, processes = self.message, self.processes
+        clock, processors = processes.clock, processes.workers.processors
+        self.began_s = clock.now
+        if message is not None and note is not None:
+            if (link := processes.shared.get(message.way)) is not None:
+                link.carry(message, until_s, note, self._ended)
+                return
+            if message.transfer.resent_at_s or message.transfer.caught_s < math.inf:
+                online_until_s = clock.world.presence.next_change(self.client, self.began_s)
+                for mark in message.events():
+                    if self.began_s + mark.at_s <= online_until_s:
+                        clock.later(mark.at_s, note, mark)
+        elif processors.are_shared:
+            processors.work(duration_s, self._stayed, until_s)
+            return
+        clock.stay(self.client, duration_s, self._stayed)
+
+    def _stayed(self, stayed: bool) -> None:
+        if stayed:
+            self._ended(None)
+        elif self.message is None:
+            self._ended(NOTHING_SENT)
+        else:
+            self._ended(self.message.broken_off(self.processes.clock.now - self.began_s))
+
+    def _leave_place(self) -> None:
+        if self.place is not None:
+            self.processes.workers.leave(self.place)
+            self.place = None
+
+
+class TaskProcess(ClientProcess):
+    """A client's task, from its dispatch until the server learns of its end."""
+
+    __slots__ = ("_asked_s", "_gives_up_s", "_offline_s", "_over", "_phase", "_phases", "_since_s", "task")
+    _phases: TaskPhases
+    _phase: Phase
+    _asked_s: float
+    """Time at which the client asked for a place to compute."""
+    _since_s: float
+    """Time since which the client is at the task. Waiting for a place to compute delays it."""
+    _offline_s: float
+    """Time at which the client goes offline."""
+    _gives_up_s: float
+    """Time at which the client gives the task up; inf if that is decided already."""
+
+    def __init__(self, processes: ClientProcesses, task: TaskRecord, over: simpy.Event | None = None) -> None:
+        """`over`: event that follows its end; None for none."""
+        super().__init__(processes, task.client)
+        self.task = task
+        self._over = over
+
+    def begin(self) -> None:
+        processes, task = self.processes, self.task
+        self._since_s = processes.clock.now
+        draws = processes.clock.world.task(task.client, task.turn)
+        self._phases = TaskPhases(draws, processes.load, processes.clients.speed(task))
+        self._next_phase()
+
+    def _next_phase(self) -> None:
+        processes, clock, processors = self.processes, self.processes.clock, self.processes.workers.processors
+        is_shared = bool(processes.shared) or processors.are_shared
+        phase = self._phases.after(clock.now - self._since_s) if is_shared else next(self._phases)
+        computes, message = phase.begins is Kind.TRAINING_STARTED, phase.sending
+        # A phase may last longer than its duration.
+        is_slowed = processors.are_shared if computes else message is not None and message.way in processes.shared
+        if phase.patience_s < phase.duration_s and not is_slowed:
+            phase = phase.given_up(phase.patience_s)
+        self._phase, self.message = phase, phase.sending
+        self._gives_up_s = phase.patience_s if is_slowed else math.inf
+        if computes:
+            self._asked_s = clock.now
+            processes.workers.wait(self.client, self._placed)
+        else:
+            self._start_phase()
+
+    def _placed(self, place: Any) -> None:
+        if place is None:
+            self.processes.went_offline(self.task)
+            self._end()
+            return
+        self.place = place
+        self._since_s += self.processes.clock.now - self._asked_s
+        self._start_phase()
+
+    def _start_phase(self) -> None:
+        processes, clock, task = self.processes, self.processes.clock, self.task
+        phase, message, budgets = self._phase, self.message, self.processes.clients.budgets
+        clock.record_task(phase.begins, task, size=-1 if message is None else message.transfer.payload_bytes)
+        if phase.begins is Kind.UPLOAD_STARTED and budgets is not None:
+            # An upload counts as it begins, whether or not it arrives: it may be overheard.
+            budgets.charge_upload(self.client, task.epochs)
+            processes.check_budget(self.client, task.turn + 1)
+        note = None if message is None else partial(processes.note, task, message.way)
+        self._offline_s = clock.world.presence.next_change(self.client, clock.now)
+        self._gives_up_s += clock.now
+        self._begin_phase(phase.duration_s, min(self._offline_s, self._gives_up_s), note)
+
+    def _ended(self, broken: Sent | None) -> None:
+        processes, clock, task, phase = self.processes, self.processes.clock, self.task, self._phase
+        goes_offline = broken is not None and self._gives_up_s > self._offline_s
+        if broken is not None and goes_offline:
+            processes.went_offline(task, self.message, broken)
+        elif broken is not None:
+            phase = phase.given_up(clock.now - self.began_s, None if self.message is None else broken)
+        self._leave_place()
+        if goes_offline:
+            self._end()
+            return
+        if phase.sending is not None:
+            transfer, way = phase.sending.transfer, phase.sending.way
+            processes.traffic.count(transfer.sent_bytes, way)
+            clock.record_task(phase.ends, task, size=transfer.sent_bytes, attempt=transfer.attempts, detail=way)
+        else:
+            clock.record_task(phase.ends, task, detail=phase.detail)
+        if phase.ends is Kind.TRAINED:
+            task.epochs = phase.epochs
+            processes.clients.training_ended(task)
+        if phase.fails is not None:
+            processes.gone(task, phase.fails)
+            clock.tell(ClientIdle(clock.now, self.client))
+            self._end()
+        elif phase.ends is Kind.UPLOADED:
+            clock.tell(UpdateArrived(clock.now, task.number))
+            self._end()
+        else:
+            self._next_phase()
+
+    def _end(self) -> None:
+        """Let requests for scores begin that wait for the end of this task."""
+        if self._over is not None:
+            self._over.succeed()
+
+
+class ScoringProcess(ClientProcess):
+    """A request for scores: the client downloads models, evaluates each on its data and uploads the scores."""
+
+    __slots__ = ("_phase", "_phases", "_turn", "action")
+    _phases: ScoringPhases
+    _phase: ScoringPhase
+
+    def __init__(self, processes: ClientProcesses, action: RequestScores) -> None:
+        super().__init__(processes, action.client)
+        self.action = action
+        self._turn = -1
+        """Number of the client's requests before; -1: this one did not reach it."""
+
+    def begin(self) -> None:
+        processes, number = self.processes, len(self.action.models)
+        size = number * processes.load.payload_bytes
+        processes.clock.record(Kind.SCORES_REQUESTED, client=self.client, detail=f"{number} models", size=size)
+        over = None if processes.running is None else processes.running.get(self.client)
+        if over is None or over.callbacks is None:
+            self._request()
+        else:
+            over.callbacks.append(self._request)
+
+    def _request(self, _: simpy.Event | None = None) -> None:
+        processes, clock, number = self.processes, self.processes.clock, len(self.action.models)
+        budgets = processes.clients.budgets
         # As with tasks, the server does not know which clients are offline. Nothing is sent to an offline client.
-        is_online = clock.world.online(client, clock.env.now) and client not in self.spent
+        is_online = clock.world.online(self.client, clock.now) and self.client not in processes.spent
         # Scores count for the budget from now on: they may be overheard.
-        if is_online and (budgets is None or budgets.charge_scores(client, number)):
-            turn = self._requests[client]
-            self._requests[client] += 1
-            answers = yield from self._answers(action, turn)
-            if answers and client not in self.spent:
-                scores = self.clients.score(action, turn)
-        detail = f"{number} models" if scores is not None else NO_ANSWER
+        if not is_online or not (budgets is None or budgets.charge_scores(self.client, number)):
+            self._answer(False)
+            return
+        self._turn = processes.requests[self.client]
+        processes.requests[self.client] += 1
+        self._phases = ScoringPhases(clock.world.scoring(self.client, self._turn), processes.load, number)
+        self._next_phase()
+
+    def _next_phase(self) -> None:
+        phase = next(self._phases, None)
+        if phase is None:
+            self._answer(True)
+            return
+        self._phase, self.message = phase, phase.sending
+        if phase.sending is None:
+            self.processes.workers.wait(self.client, self._placed)
+        else:
+            self._start_phase()
+
+    def _placed(self, place: Any) -> None:
+        if place is None:
+            self._when_detected(self._answer, False)
+            return
+        self.place = place
+        self.processes.clients.scoring_begins(self.client)
+        self._start_phase()
+
+    def _start_phase(self) -> None:
+        clock = self.processes.clock
+        until_s = clock.world.presence.next_change(self.client, clock.now)
+        note = None if self.message is None else partial(self._note, self._phase.name)
+        self._begin_phase(self._phase.duration_s, until_s, note)
+
+    def _ended(self, broken: Sent | None) -> None:
+        self._leave_place()
+        if broken is not None:
+            self._when_detected(self._broken_off, broken)
+            return
+        if self.message is not None:
+            self.processes.traffic.count(self.message.transfer.sent_bytes, self.message.way)
+            if not self.message.transfer.delivered:
+                self._answer(False)
+                return
+        self._next_phase()
+
+    def _broken_off(self, broken: Sent) -> None:
+        """Count the bytes that had left of a message that was broken off."""
+        if self.message is not None:
+            self.processes.traffic.count(broken[0], self.message.way)
+        self._answer(False)
+
+    def _when_detected(self, do: Callable[..., None], *arguments: Any) -> None:
+        """Call `do` when the server has learnt that the client, which has just gone offline, is gone."""
+        clock = self.processes.clock
+        clock.later(clock.world.detected_s(self.client, clock.now) - clock.now, do, *arguments)
+
+    def _answer(self, answers: bool) -> None:
+        """Pass the answer, or the lack of one, to the server."""
+        processes, clock, client, scores = self.processes, self.processes.clock, self.client, None
+        if answers and client not in processes.spent:
+            scores = processes.clients.score(self.action, self._turn)
+        detail = f"{len(self.action.models)} models" if scores is not None else NO_ANSWER
         clock.record(Kind.SCORED, client=client, detail=detail)
-        clock.tell(ScoresArrived(clock.env.now, action.request, scores))
+        clock.tell(ScoresArrived(clock.now, self.action.request, scores))
 
-    def _answers(self, action: RequestScores, turn: int) -> Waiting:
-        """Simulate download, evaluation and upload of a request for scores."""
-        clock, client = self.clock, action.client
-        for phase in scoring_phases(clock.world.scoring(client, turn), self.load, len(action.models)):
-            sending, place, note = phase.sending, None, None
-            if sending is not None:
-                note = partial(self._note_scoring, client, phase.name)
-            else:
-                if (place := (yield from self.workers.wait(client))) is None:
-                    yield self._learnt(client)
-                    return False
-                self.clients.scoring_begins(client)
-            until_s = clock.world.presence.next_change(client, clock.env.now)
-            broken = yield from self._passes(client, phase.duration_s, sending, note, until_s)
-            if place is not None:
-                self.workers.leave(place)
-            if broken is not None:
-                yield self._learnt(client)
-            if sending is not None:
-                # If a message breaks off, count the bytes that had left.
-                sent_bytes = sending.transfer.sent_bytes if broken is None else broken[0]
-                self.traffic.count(sent_bytes, sending.way)
-            if broken is not None or not (sending is None or sending.transfer.delivered):
-                return False
-        return True
-
-    def _learnt(self, client: int) -> simpy.Event:
-        """Return the event that the server has learnt that the client, which has just gone offline, is gone."""
-        clock = self.clock
-        return clock.env.timeout(clock.world.detected_s(client, clock.env.now) - clock.env.now)
-
-    def _note_scoring(self, client: int, way: str, mark: MessageEvent) -> None:
-        """Log an event of models to score, sent to `client`, or of its scores sent back."""
-        self.clock.record(mark.kind, client, way, mark.size, mark.attempt)
+    def _note(self, way: str, mark: MessageEvent) -> None:
+        """Log an event of models to score, sent to the client, or of its scores sent back."""
+        clock = self.processes.clock
+        clock.record(mark.kind, self.client, way, mark.size, mark.attempt)
         if mark.kind in CAUGHT and way == SCORING_DOWN:
             # The models of a request reveal each update of the buffer.
-            for task in self.clock.server.tasks.collected():
+            for task in clock.server.tasks.collected():
                 if not task.overheard:
-                    self._note(task, way, mark)
+                    self.processes.note(task, way, mark)
 
 
 class Driver(ActionExecutor):
@@ -317,21 +452,34 @@ class Driver(ActionExecutor):
         self.processors = Processors(clock, world.settings.processors)
         workers = Workers(clock, world.settings.workers, world.settings.turnaround_s, self.processors)
         self.processes = ClientProcesses(clock, clients, self.traffic, workers)
-        self._evaluating: simpy.Process | None = None
+        self._evaluated: simpy.Event | None = None
+        """End of the last evaluation beside the run."""
 
     def run(self) -> str:
-        """Run to the end and return the reason for it. Raises any exception of a process, also of the last step."""
-        server, clock = self.server, self.clock
-        for client in range(server.clients):
+        """Run to the end and return the reason for it. Raises any exception of a call of the clock."""
+        self.begin()
+        while self.goes_on:
+            self.clock.step()
+        return self.end()
+
+    def begin(self) -> None:
+        """Publish version 0 and begin the first tasks."""
+        for client in range(self.server.clients):
             # Its budget may be too small for any upload.
             self.processes.check_budget(client, 0)
-        self._do(server.start(clock.now))
-        while self.stopped is None and clock.env.peek() < math.inf:
-            clock.step()
+        self._do(self.server.start(self.clock.now))
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the clock has a further step. The driver can be pickled between two steps."""
+        return self.stopped is None and self.clock.env.peek() < math.inf
+
+    def end(self) -> str:
+        """Stop the server, if nothing can happen any more, and return the reason for the end of the run."""
         if self.stopped is None:
-            gone = len(self.processes.spent)
-            spent = f", {gone} of {server.clients} have spent their budget" if gone else ""
-            self._do(server.stop(f"nothing can happen any more: no client can come{spent}"))
+            gone, clients = len(self.processes.spent), self.server.clients
+            spent = f", {gone} of {clients} have spent their budget" if gone else ""
+            self._do(self.server.stop(f"nothing can happen any more: no client can come{spent}"))
         return str(self.stopped)
 
     def tell(self, message: Input) -> None:
@@ -361,14 +509,14 @@ class Driver(ActionExecutor):
             self.clients.drop(task)
 
     def _request_scores(self, action: RequestScores) -> None:
-        self.clock.start(self.processes.score(action))
+        self.processes.score(action)
 
     def _held_back(self, action: Collect) -> bool:
         on_the_way_s = 0.0 if self.mixing_node is None else self.mixing_node.seconds
         aggregate_s = self.server.plan.seconds_alone(len(action.tasks))
         if not on_the_way_s and not aggregate_s:
             return False
-        self.clock.start(self._hold_back(action, on_the_way_s, aggregate_s))
+        self.clock.soon(self._hold_back, action, on_the_way_s, aggregate_s)
         return True
 
     def _updates(self, action: Collect) -> Collected:
@@ -380,14 +528,22 @@ class Driver(ActionExecutor):
             self.clock.record_task(Kind.ZEROED, task, detail="not finite, sent as zero with the noise")
         return collected
 
-    def _hold_back(self, action: Collect, on_the_way_s: float, aggregate_s: float) -> Steps:
+    def _hold_back(self, action: Collect, on_the_way_s: float, aggregate_s: float) -> None:
         """Pass the updates to the server late: after the mixing node's delay of `on_the_way_s`, then after
         `aggregate_s` of the aggregation's work, during which the server does nothing else."""
         if on_the_way_s:
-            yield self.clock.env.timeout(on_the_way_s)
+            self.clock.later(on_the_way_s, self._aggregate_alone, action, aggregate_s)
+        else:
+            self._aggregate_alone(action, aggregate_s)
+
+    def _aggregate_alone(self, action: Collect, aggregate_s: float) -> None:
         if aggregate_s and not self.clock.stopped:
             self._aggregation_begins()
-            yield from self.processors.work(aggregate_s)
+            self.processors.work(aggregate_s, partial(self._pass_on, action))
+        else:
+            self._pass_on(action)
+
+    def _pass_on(self, action: Collect, _: bool = True) -> None:
         if not self.clock.stopped:
             self.tell(self._updates(action))
 
@@ -395,22 +551,31 @@ class Driver(ActionExecutor):
         super()._published(action)
         seconds = self.clock.world.evaluate_beside_s
         if seconds and self.processors.are_shared and self.server.plan.is_evaluated(action.version):
-            self._evaluating = self.clock.start(self._evaluate(seconds, self._evaluating))
+            before, self._evaluated = self._evaluated, self.clock.env.event()
+            self.clock.soon(self._evaluate, seconds, before, self._evaluated)
 
-    def _evaluate(self, seconds: float, before: simpy.Process | None) -> Steps:
-        """Occupy a processor for `seconds`, after the evaluation `before` has ended."""
-        if before is not None and before.is_alive:
-            yield before
-        yield from self.processors.work(seconds)
+    def _evaluate(
+        self, seconds: float, before: simpy.Event | None, evaluated: simpy.Event, _: simpy.Event | None = None
+    ) -> None:
+        """Occupy a processor for `seconds`, after the evaluation that ends with `before`. `evaluated` follows."""
+        if before is not None and not before.triggered:
+            before.callbacks.append(partial(self._evaluate, seconds, None, evaluated))
+        else:
+            self.processors.work(seconds, partial(self._evaluation_ended, evaluated))
+
+    def _evaluation_ended(self, evaluated: simpy.Event, _: bool) -> None:
+        evaluated.succeed()
 
     def _set_timer(self, action: SetTimer) -> None:
-        self.clock.start(self._timer(action))
+        self.clock.soon(self._start_timer, action)
 
-    def _timer(self, action: SetTimer) -> Steps:
+    def _start_timer(self, action: SetTimer) -> None:
         if action.timer == AGGREGATION:
-            yield from self.processors.work(action.delay_s)
+            self.processors.work(action.delay_s, partial(self._fire, action))
         else:
-            yield self.clock.env.timeout(action.delay_s)
+            self.clock.later(action.delay_s, self._fire, action)
+
+    def _fire(self, action: SetTimer, _: bool = True) -> None:
         if not self.clock.stopped:
             self.clock.record(Kind.TIMER_FIRED, detail=action.timer)
             self.tell(TimerFired(self.clock.now, action.timer))

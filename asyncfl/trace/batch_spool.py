@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import tempfile
-from typing import IO
+from typing import IO, Any
 
 import pyarrow as pa
 
@@ -24,6 +24,14 @@ class BatchSpool:
         """Close the file. Tables that were read keep it open themselves."""
         if self._file is not None:
             self._file.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"batches": self.batches()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__()  # type: ignore[misc]
+        for batch in state["batches"]:
+            self.put(batch)
 
     def put(self, batch: pa.RecordBatch) -> None:
         """Append a batch to the file; once the file could not be written, keep it and all later batches in memory."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from asyncfl.base.messages import Fate
 from asyncfl.base.streams import Streams
-from asyncfl.federation.phases import Phase, Workload, epochs_done, scoring_phases, task_phases
+from asyncfl.federation.phases import Phase, ScoringPhases, TaskPhases, Workload, epochs_done
 from asyncfl.trace import Kind
 from asyncfl.world import World, WorldState
 
@@ -27,7 +27,7 @@ def world(**changes: Any) -> WorldState:
 
 
 def phases(state: WorldState, turn: int = 0, speed: float = 1.0) -> list[Phase]:
-    return list(task_phases(state.task(0, turn), LOAD, speed))
+    return list(TaskPhases(state.task(0, turn), LOAD, speed))
 
 
 def test_phases_of_a_task_without_dropout() -> None:
@@ -57,7 +57,7 @@ def test_phases_of_a_task_with_a_deadline(
 ) -> None:
     """An epoch takes 5 s, at twice the speed 2.5 s."""
     load = replace(LOAD, deadline_s=deadline_s)
-    training = list(task_phases(world().task(0, 0), load, speed))[1]
+    training = list(TaskPhases(world().task(0, 0), load, speed))[1]
     assert (training.duration_s, training.epochs, training.detail) == (pytest.approx(seconds), epochs, detail)
     assert (training.fails is None) == (detail != "no epoch by its deadline")
 
@@ -90,20 +90,20 @@ def test_a_client_that_drops_out_has_sent_the_packets_that_left(rate: float, tur
 
 def test_all_phases_of_a_task_are_shorter_at_twice_the_speed() -> None:
     draws = World.model_validate(SLOW).start(1, Streams(2)).task(0, 0)
-    assert [one.duration_s for one in task_phases(draws, LOAD, 2.0)] == pytest.approx([2.25, 5.0, 2.25])
+    assert [one.duration_s for one in TaskPhases(draws, LOAD, 2.0)] == pytest.approx([2.25, 5.0, 2.25])
     short = Workload(np.array([100]), 2, 4000, 4000, 4000, deadline_s=5.0)
     assert [epochs_done(draws, short, speed) for speed in (0.5, 1.0, 2.0)] == [0, 1, 2]
     lost = World.model_validate({**SLOW, "uplink": {**LINK, **LOST}}).start(1, Streams(2)).task(0, 0)
-    *_, last = task_phases(lost, LOAD, 2.0)
+    *_, last = TaskPhases(lost, LOAD, 2.0)
     # 4 s of packets, and the least time of 1 s in which nothing comes back
     assert (last.ends, last.fails, last.duration_s) == (Kind.LOST, Fate.LOST_UP, pytest.approx(2.5))
 
 
 def test_a_request_for_scores_takes_models_down_and_a_number_of_each_up() -> None:
     state = World.model_validate(SLOW).start(1, Streams(2))
-    down, scored, up = scoring_phases(state.scoring(0, 0), Workload(np.array([100]), 2, 4000, 50, 60), 3)
+    down, scored, up = ScoringPhases(state.scoring(0, 0), Workload(np.array([100]), 2, 4000, 50, 60), 3)
     assert [one.duration_s for one in (down, scored, up)] == pytest.approx([12.5, 5.0, 0.524])
     assert [one.name for one in (down, scored, up)] == ["scoring down", "", "scoring up"]
     assert scored.sending is None
     unheard = World.model_validate({**SLOW, "downlink": {**LINK, **LOST}}).start(1, Streams(2))
-    assert [one.name for one in scoring_phases(unheard.scoring(0, 0), LOAD, 3)] == ["scoring down"]
+    assert [one.name for one in ScoringPhases(unheard.scoring(0, 0), LOAD, 3)] == ["scoring down"]

@@ -15,7 +15,7 @@ from asyncfl.scenario import Scenario
 from asyncfl.server import Server, Sync
 from asyncfl.server.dispatch import OpenDeadline
 from asyncfl.simulation import simulate_clock, simulate_seed
-from asyncfl.simulation.clock import Clock, Steps
+from asyncfl.simulation.clock import Clock
 from asyncfl.simulation.driver import Driver
 from asyncfl.testing import server
 from asyncfl.trace import Recorder
@@ -250,7 +250,7 @@ def clock_of(machine: Server, **world: Any) -> Clock:
 def test_events_of_one_time_happen_in_the_order_of_their_scheduling(machine: Server) -> None:
     clock, happened = clock_of(machine), list[str]()
     for name, delay_s in (("b", 2.0), ("a", 1.0), ("c", 2.0)):
-        clock.later(delay_s, lambda name=name: happened.append(f"{name} at {clock.now:g}"))
+        clock.later(delay_s, lambda name: happened.append(f"{name} at {clock.now:g}"), name)
     clock.env.run()
     assert happened == ["a at 1", "b at 2", "c at 2"]
 
@@ -260,11 +260,8 @@ def test_a_client_stays_as_long_as_asked_or_until_it_goes_offline(machine: Serve
     leaves_s = clock.world.next_change(0, 0.0)
     assert 0 < leaves_s < math.inf
 
-    def steps(duration_s: float) -> Steps:
-        stayed.append(((yield from clock.stays(0, duration_s)), clock.now))
-
     for duration_s in (leaves_s / 2, leaves_s, leaves_s * 1.01):
-        clock.start(steps(duration_s))
+        clock.stay(0, duration_s, lambda stays: stayed.append((stays, clock.now)))
     clock.env.run()
     assert stayed == [(True, leaves_s / 2), (True, leaves_s), (False, leaves_s)]
 
@@ -276,12 +273,10 @@ def test_a_wait_ends_at_its_time_despite_rounding(machine: Server) -> None:
     change = SimpleNamespace(next_change=lambda client, time_s: 1.82 if time_s < 1.82 else 3.0)
     clock.world = SimpleNamespace(presence=change)  # type: ignore[assignment]
 
-    def steps() -> Steps:
-        yield clock.env.timeout(0.61)
-        stayed.append((yield from clock.stays(0, 5.0)))
-        stayed.append(clock.world.presence.next_change(0, clock.now))
+    def note(stays: bool) -> None:
+        stayed.extend((stays, clock.world.presence.next_change(0, clock.now)))
 
-    clock.start(steps())
+    clock.later(0.61, clock.stay, 0, 5.0, note)
     clock.env.run()
     assert stayed == [False, 3.0]
     assert clock.now == pytest.approx(1.82, rel=1e-15)
