@@ -33,7 +33,7 @@ from asyncfl.federation.limits import USUAL, Limits
 from asyncfl.federation.round_recorder import Progress, Watch
 from asyncfl.federation.storage import COMPLETE, PER_CLIENT, Run, RunFolder
 from asyncfl.federation.under_way import Snapshots
-from asyncfl.learning.gemm import numpy_as_torch, resolve
+from asyncfl.learning.gemm import choice, numpy_as_torch
 from asyncfl.learning.weights import as_safetensors
 from asyncfl.privacy.ledger.statements import statements
 from asyncfl.scenario import Scenario
@@ -182,10 +182,8 @@ def _conditions(scenario: Scenario) -> str:
 
     The number of seeds is not part of it. Only seeds with equal digests are joined into one run.
     """
-    import torch
-
     one = scenario.model_copy(update={"seeds": (0,)})
-    computed_by = [one.digest(), _versions(), torch.get_num_threads(), resolve(scenario.training.gemm)]
+    computed_by = [one.digest(), _versions(), *choice(scenario.training.gemm)]
     return hashlib.sha256(json.dumps(computed_by, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -30,7 +30,7 @@ from asyncfl.federation.adversaries import overheard
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.federation.run_files import conditions_of
 from asyncfl.federation.storage import Run
-from asyncfl.learning.gemm import computing_with
+from asyncfl.learning.gemm import use
 from asyncfl.privacy import State
 from asyncfl.privacy.release import Upload
 from asyncfl.scenario import Scenario
@@ -126,7 +126,7 @@ class FinishedRun:
 
     def compute_settings(self, seed: int) -> AbstractContextManager[None]:
         """Return a context that computes with the threads and the matrix library of the seed's first simulation."""
-        return computing_with(*conditions_of(self.folder, seed))
+        return use(conditions_of(self.folder, seed))
 
     def _compare(self, seed: int, there: pd.DataFrame, again: pd.DataFrame) -> None:
         differences = []

@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
-from asyncfl.base.errors import Fault, ScenarioError
+from asyncfl.base.errors import Fault, RunError, ScenarioError
 
 VARIABLE = "ASYNCFL_GEMM"
 """Environment variable that overrides the choice of `auto`."""
@@ -64,15 +64,40 @@ def numpy_as_torch() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def computing_with(threads: int, gemm: str) -> Iterator[None]:
-    """Run torch and NumPy inside the context with `threads` threads, and resolve `gemm: auto` to the library `gemm`."""
+class Choice(NamedTuple):
+    """Settings on which the rounding of a run depends, beside the machine and the versions of its libraries.
+
+    One process makes the `choice` for a run; its other processes, and those that continue or repeat it, `use` it.
+    """
+
+    threads: int
+    """Threads of torch and NumPy."""
+    gemm: str
+    """Member of `LIBRARIES` that multiplies matrices."""
+
+
+def choice(gemm: str = "auto") -> Choice:
+    """Return the settings of this process for a scenario's `gemm`. Raises ScenarioError as `resolve`."""
     import torch
 
+    return Choice(torch.get_num_threads(), resolve(gemm))
+
+
+@contextmanager
+def use(choice: Choice) -> Iterator[None]:
+    """Compute inside the context with the settings of another process; `gemm: auto` resolves to its library.
+
+    Raises RunError if this machine does not have that library, or not exact to float32.
+    """
+    import torch
+
+    if choice.gemm not in LIBRARIES or resolve(choice.gemm) != choice.gemm:
+        lacks = f"must be computed with gemm: {choice.gemm[:80]}, which this machine lacks or has not exact to float32"
+        raise RunError(f"the run {lacks}; use the machine that began it")
     threads_before, gemm_before = torch.get_num_threads(), os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = gemm
-    with threadpool_limits(threads):
-        torch.set_num_threads(threads)
+    os.environ[VARIABLE] = choice.gemm
+    with threadpool_limits(choice.threads):
+        torch.set_num_threads(choice.threads)
         try:
             yield
         finally:

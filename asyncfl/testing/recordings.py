@@ -20,7 +20,7 @@ from asyncfl.defences import Buffer
 from asyncfl.federation import Federation
 from asyncfl.federation.run_files import conditions_of, read_table
 from asyncfl.federation.storage import LIVE, MESSAGES
-from asyncfl.learning.gemm import computing_with
+from asyncfl.learning.gemm import use
 from asyncfl.server import Server
 from asyncfl.server.recording import RecordedCall, Recording, Replayed, parameters_of, replay
 from asyncfl.trace import Kind
@@ -47,7 +47,7 @@ def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = Fal
 
     recording = read_recording(folder, seed)
     scenario = Scenario.load(Path(folder) / "scenario.yaml")
-    with computing_with(*conditions_of(Path(folder), recording.seed)):
+    with use(conditions_of(Path(folder), recording.seed)):
         federation = prepared(scenario, recording.seed)
         if federation.path.every_task:
             raise RunError(

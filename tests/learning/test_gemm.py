@@ -4,6 +4,7 @@ On some CPUs oneDNN rounds as the default library of torch does, on others it do
 these tests watch the switch that routes products, or compare numbers within the rounding of float32.
 """
 
+import pickle
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info
 
-from asyncfl.base.errors import ScenarioError
+from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.learning import Training, gemm
 from asyncfl.learning.mlp import MlpLearner, Way
 from asyncfl.learning.models import Mlp
@@ -84,12 +85,19 @@ def test_an_mlp_learns_the_same_by_any_library_within_rounding(way: Way) -> None
         np.testing.assert_allclose(train(library, way), default, rtol=0, atol=1e-5)
 
 
-def test_an_earlier_run_is_repeated_with_its_threads_and_library(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_processes_compute_with_the_choice_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, amd=True)
+    chosen = pickle.loads(pickle.dumps(gemm.choice("auto")._replace(threads=2)))
     pretend(monkeypatch, amd=False)
-    with gemm.computing_with(threads=2, gemm="onednn"):
-        assert torch.get_num_threads() == 2
-        assert gemm.resolve("auto") == "onednn"
+    with gemm.use(chosen):
+        assert gemm.choice("auto") == gemm.Choice(threads=2, gemm="mixed")
         with gemm.numpy_as_torch():
             assert {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"} <= {2}
-    assert torch.get_num_threads() == 1
-    assert gemm.resolve("auto") == "default"
+    assert gemm.choice("auto") == gemm.Choice(threads=1, gemm="default")
+
+
+@pytest.mark.parametrize("library", ["mixed", "mkl"])
+def test_a_choice_that_this_machine_cannot_follow_is_refused(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, amd=True, has_onednn=False)
+    with pytest.raises(RunError, match=f"must be computed with gemm: {library}"), gemm.use(gemm.Choice(1, library)):
+        pass
