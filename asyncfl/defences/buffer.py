@@ -116,3 +116,22 @@ class DefenceContext:
             return np.zeros(0)
         work = None if buffer.work is None else buffer.work[rows]
         return self.factors(buffer.samples[rows], buffer.staleness[rows], work)
+
+    def trusted_gradient(self, model: Vector) -> Vector:
+        """Return the gradient (n_parameters,) on the root set at `model`, clipped like clients' gradients. Raises
+        ValueError without a root set."""
+        if self.root_gradient is None:
+            raise ValueError("the server's own samples are needed, but it has none; set defence.root_samples to 100")
+        gradient = np.asarray(self.root_gradient(model), dtype=np.float32)
+        norm = float(np.sqrt(np.dot(gradient, gradient)))
+        if self.gradient_clip is not None and norm > self.gradient_clip:
+            gradient = gradient * np.float32(self.gradient_clip / norm)
+        return gradient
+
+    def trusted_update(self, model: Vector, steps: int | None = None) -> Vector:
+        """Return the change of `model` (n_parameters,) by `steps` steps of gradient descent on the whole root set.
+        `steps` None: the median of the clients' steps, so that the update is about as long as theirs."""
+        trained = model
+        for _ in range(max(1, int(np.median(self.steps))) if steps is None else steps):
+            trained = trained - np.float32(self.lr) * self.trusted_gradient(trained)
+        return np.asarray(trained - model)

@@ -12,7 +12,6 @@ from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.distances import norms
 from asyncfl.defences.robust_rule import weighted_sum
 from asyncfl.defences.rule import Aggregate, Rule, present
-from asyncfl.defences.update_filters import require_root, root_update
 
 
 class FLTrust(Rule):
@@ -52,9 +51,8 @@ class FLTrust(Rule):
         return Aggregate(weighted_sum(stretched, updates), weighed)
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> DefenceContext:
-        require_root(context, self)
         return context
 
     def step(self, state: DefenceContext, buffer: Buffer, weights: Floats) -> tuple[Aggregate, DefenceContext]:
-        own = root_update(state, buffer.current, self.server_steps)
+        own = state.trusted_update(buffer.current, self.server_steps)
         return self.aggregate_trusted(own, buffer.deltas, weights), state

@@ -10,59 +10,21 @@ sigma^2 d to squared lengths, often more than the update itself; the filters as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from asyncfl.base.component import Component, kind_of
 from asyncfl.base.messages import Bools, Floats, Vector
 from asyncfl.defences.buffer import Buffer, DefenceContext
-from asyncfl.defences.detector import Verdict
-
-Noise = Literal["accounted", "ignored"]
-"""Treatment of the expected contribution of privacy noise to squared lengths: subtracted or left in."""
-
-
-def noise_energy(buffer: Buffer, noise: Noise) -> Floats:
-    """Return the expected contribution (n_updates,) of noise to squared L2 norms: sigma^2 d, or 0 if ignored."""
-    return buffer.upload_std**2 * len(buffer.current) if noise == "accounted" else np.zeros(len(buffer))
+from asyncfl.defences.detector import Detector, Verdict
 
 
 def filter_verdict(flagged: Bools, details: Iterable[str], weights: Floats | None = None, **notes: float) -> Verdict:
     """Return a verdict that leaves out the `flagged` (n_updates,) rows without strikes, `details` saying why."""
     shown = (detail if flag else "" for detail, flag in zip(details, flagged, strict=True))
     return Verdict(flagged, np.zeros(len(flagged), dtype=bool), weights, details=tuple(shown), notes=notes)
-
-
-def require_root(context: DefenceContext, component: Component) -> None:
-    """Raise ValueError if the server has no root set, which `component` needs."""
-    if context.root_gradient is None:
-        raise ValueError(
-            f"{kind_of(component)} needs the server's own samples, but it has none; "
-            "set defence.root_samples (100 is usual)"
-        )
-
-
-def root_gradient(context: DefenceContext, model: Vector) -> Vector:
-    """Return the gradient (n_parameters,) on the root set at `model`, clipped like clients' gradients."""
-    assert context.root_gradient is not None
-    gradient = np.asarray(context.root_gradient(model), dtype=np.float32)
-    if context.gradient_clip is not None:
-        norm = float(np.sqrt(np.dot(gradient, gradient)))
-        if norm > context.gradient_clip:
-            gradient = gradient * np.float32(context.gradient_clip / norm)
-    return gradient
-
-
-def root_update(context: DefenceContext, model: Vector, steps: int | None = None) -> Vector:
-    """Return the change of `model` (n_parameters,) by `steps` steps of gradient descent on the whole root set. `steps`
-    None: the median of the clients' steps, so that the update is about as long as theirs."""
-    trained = model
-    for _ in range(max(1, int(np.median(context.steps))) if steps is None else steps):
-        trained = trained - np.float32(context.lr) * root_gradient(context, trained)
-    return np.asarray(trained - model)
 
 
 @dataclass(frozen=True)
@@ -72,12 +34,35 @@ class TrustedState:
     context: DefenceContext
     own: Vector | None = None
     """(n_parameters,) gradient or update on the root set."""
-    version: int = -1
+    version: int = 0
     """Model version at which it was computed."""
 
-    def renewed(self, buffer: Buffer, refresh: int, compute: Callable[[], Vector]) -> tuple[Vector, TrustedState]:
-        """Return what `compute` returned at most `refresh` versions ago, and the state that stores it."""
-        if self.own is not None and buffer.version - self.version < refresh:
-            return self.own, self
-        own = compute()
-        return own, TrustedState(self.context, own, buffer.version)
+
+class TrustingFilter(Detector):
+    """Base class of filters that compare each update with the server's own gradient or update on its root set."""
+
+    alongside: ClassVar[Mapping[str, Any]] = {"defence.root_samples": 100}
+    needs_root: ClassVar[bool] = True
+    refresh: int
+    noise: Literal["accounted", "ignored"] = "accounted"
+    """`accounted`: the expected contribution of privacy noise to squared lengths is subtracted first; `ignored`: it is
+    not, as in the source."""
+
+    def train(self, context: DefenceContext, model: Vector) -> Vector:
+        """Return the server's own gradient or update (n_parameters,) at `model`."""
+        raise NotImplementedError
+
+    def compare(self, context: DefenceContext, buffer: Buffer, own: Vector, energy: Floats) -> Verdict:
+        """Return the verdict on `buffer`. `own`: last result of `train`. `energy`: (n_updates,) expected contribution
+        of noise to the squared length of each update."""
+        raise NotImplementedError
+
+    def start(self, context: DefenceContext, random: np.random.Generator) -> TrustedState:
+        return TrustedState(context)
+
+    def judge(self, state: TrustedState, buffer: Buffer, scores: Floats | None) -> tuple[Verdict, TrustedState]:
+        if state.own is None or buffer.version - state.version >= self.refresh:
+            state = replace(state, own=self.train(state.context, buffer.current), version=buffer.version)
+        assert state.own is not None
+        energy = buffer.upload_std**2 * len(buffer.current) * (self.noise == "accounted")
+        return self.compare(state.context, buffer, state.own, energy), state

@@ -1,21 +1,20 @@
 """Zeno++: accepts updates that lower the loss on the server's own samples, to first order."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
-from asyncfl.base.messages import Floats
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.defences import update_filters as filters
 from asyncfl.defences.buffer import Buffer, DefenceContext
-from asyncfl.defences.detector import Detector, Verdict
+from asyncfl.defences.detector import Verdict
 from asyncfl.defences.distances import inner_product, squared_norm
 from asyncfl.defences.gradients import gradient_scale
+from asyncfl.defences.update_filters import TrustingFilter, filter_verdict
 
 
-class ZenoPlusPlus(Detector):
+class ZenoPlusPlus(TrustingFilter):
     """Accepts a gradient g if rate <v, g> - rho |g|^2 >= -rate epsilon, with v a trusted gradient that is renewed
     regularly.
 
@@ -24,8 +23,6 @@ class ZenoPlusPlus(Detector):
     """
 
     kind: Literal["zeno++"] = "zeno++"
-    alongside: ClassVar[Mapping[str, Any]] = {"defence.root_samples": 100}
-    needs_root: ClassVar[bool] = True
     rate: Annotated[float, Field(gt=0), MeasuredIn("1")] | None = None
     """gamma, > 0; null: the clients' learning rate."""
     rho: Annotated[float, Field(ge=0), MeasuredIn("1")] = 0.001
@@ -34,25 +31,16 @@ class ZenoPlusPlus(Detector):
     """Tolerated ascent; a larger value accepts more."""
     refresh: Annotated[int, Field(ge=1), MeasuredIn("versions")] = 10
     """Versions after which v is computed anew, >= 1."""
-    noise: filters.Noise = "accounted"
-    """`accounted`: the expected contribution of privacy noise to |g|^2 is subtracted first; `ignored`: it is not, as in
-    the source."""
 
-    def start(self, context: DefenceContext, random: np.random.Generator) -> filters.TrustedState:
-        filters.require_root(context, self)
-        return filters.TrustedState(context)
+    def train(self, context: DefenceContext, model: Vector) -> Vector:
+        return context.trusted_gradient(model)
 
-    def judge(
-        self, state: filters.TrustedState, buffer: Buffer, scores: Floats | None
-    ) -> tuple[Verdict, filters.TrustedState]:
-        context = state.context
-        own, state = state.renewed(buffer, self.refresh, lambda: filters.root_gradient(context, buffer.current))
+    def compare(self, context: DefenceContext, buffer: Buffer, own: Vector, energy: Floats) -> Verdict:
         rate = context.lr if self.rate is None else self.rate
-        merits, energy = np.empty(len(buffer)), filters.noise_energy(buffer, self.noise)
+        merits = np.empty(len(buffer))
         for row, delta in enumerate(buffer.deltas):
             scale = gradient_scale(context, buffer, row)
             length = max(0.0, squared_norm(delta) - float(energy[row])) * scale**2
             merits[row] = rate * scale * inner_product(own, delta) - self.rho * length
         needed = 0.0 - rate * self.epsilon
-        details = [f"score {merit:.4g}, needed {needed:.4g}" for merit in merits]
-        return filters.filter_verdict(~(merits >= needed), details), state
+        return filter_verdict(~(merits >= needed), [f"score {merit:.4g}, needed {needed:.4g}" for merit in merits])

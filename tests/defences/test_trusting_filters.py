@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from asyncfl.defences import AflGuard, ZenoPlusPlus
-from asyncfl.defences.update_filters import root_gradient, root_update
 
 
 def slope(model):
@@ -12,16 +11,12 @@ def slope(model):
     return np.array([-1.0, 0.0])
 
 
-@pytest.mark.parametrize("detector", [AflGuard(), ZenoPlusPlus()])
-def test_root_set_is_required(detector, context_of, random):
-    with pytest.raises(ValueError, match=r"none; set defence.root_samples"):
-        detector.start(context_of(), random)
-
-
 def test_root_update_takes_clipped_steps(context_of):
     context = context_of(root_gradient=lambda w: np.array([0.0, 8.0]), lr=0.5, steps=3, gradient_clip=2.0)
-    assert root_gradient(context, np.zeros(2, dtype=np.float32)).tolist() == [0, 2]
-    assert root_update(context, np.ones(2, dtype=np.float32)).tolist() == [0, -3]
+    assert context.trusted_gradient(np.zeros(2, dtype=np.float32)).tolist() == [0, 2]
+    assert context.trusted_update(np.ones(2, dtype=np.float32)).tolist() == [0, -3]
+    with pytest.raises(ValueError, match=r"none; set defence.root_samples"):
+        context_of().trusted_gradient(np.zeros(2, dtype=np.float32))
 
 
 def test_aflguard_limits_the_difference_from_the_servers_update(buffer_of, judge):
