@@ -67,17 +67,17 @@ CATALOG: dict[str, CatalogEntry] = {
         ),
         CatalogEntry(
             "usps", "USPS", (16, 16), ((0.2545,), (0.3846,)), (7291, 2007),
-            embedded="scikit-learn's handwritten digits, enlarged and bent", torchvision="USPS",
+            embedded="small digits drawn from fonts", torchvision="USPS",
             content="efb12cda376de765d4635143dafaea2b",
         ),
         CatalogEntry(
             "svhn", "SVHN", (32, 32, 3), _SVHN, (73257, 26032),
-            embedded="house numbers drawn from fonts", remade="official images, subset", torchvision="SVHN",
-            substitute="street_digits", licence="non-commercial use",
+            embedded="coloured digits drawn from fonts over photographs", remade="official images, subset",
+            torchvision="SVHN", substitute="street_digits", licence="non-commercial use",
         ),
         CatalogEntry(
             "street_digits", "street digits", (32, 32, 3), _SVHN, None,
-            embedded="house numbers drawn from fonts", remade="SVHN and Chars74K photographs",
+            embedded="coloured digits drawn from fonts over photographs", remade="SVHN and Chars74K photographs",
             content="f5b533dddc59c0110e3d0de14b5e572d",
         ),
         CatalogEntry(

@@ -24,10 +24,9 @@ from asyncfl.base.streams import Streams
 from asyncfl.base.torchvision_parts import torchvision_part
 from asyncfl.data.adult import download_adult
 from asyncfl.data.catalog import CATALOG, CHARACTERS, DATA_DIR, NATURAL, WINDOW, download_folder, find
-from asyncfl.data.drawing_styles import PATCH_DRAWS, patches
 from asyncfl.data.image_file import ImageFile
 from asyncfl.data.sample_source import Split
-from asyncfl.data.stand_ins import StandIns
+from asyncfl.data.stand_ins import PATCH_DRAWS, StandIns, patches
 
 Arrays = dict[str, Any]
 """Arrays of an npz file by name."""

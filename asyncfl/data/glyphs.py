@@ -13,7 +13,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asyncfl.data.sample_source import Floats, Ints
 
@@ -42,18 +41,18 @@ _REACH = 4.0
 def atlas(characters: str, fonts: tuple[str, ...]) -> Floats:
     """Return maps (characters * fonts, cells, cells) of the signed distance to the outline in pixels, positive
     inside, clipped at 4: character c in font f is map c * len(fonts) + f."""
-    return np.stack([_distance(_coverage(font, character)) for character in characters for font in fonts])
+    return np.stack([_distance_map(font, character) for character in characters for font in fonts])
 
 
-def _coverage(font_file: str, character: str) -> NDArray[np.uint8]:
+def _distance_map(font_file: str, character: str) -> Floats:
     """Draw a glyph HEIGHT pixels high (or as wide as that, if wider) in the middle of the window."""
     import matplotlib
     from matplotlib.ft2font import FT2Font, LoadFlags
+    from scipy.ndimage import distance_transform_edt
 
     font = FT2Font(str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / font_file))
     side = RESOLUTION * _OVERSAMPLING
-    wanted = side * HEIGHT / WINDOW
-    points = wanted
+    points = wanted = side * HEIGHT / WINDOW
     for _ in range(2):  # the first pass measures the glyph
         font.set_size(points, 72)
         font.set_text(character, 0.0, flags=LoadFlags.NO_HINTING)
@@ -62,18 +61,10 @@ def _coverage(font_file: str, character: str) -> NDArray[np.uint8]:
         rows, columns = np.flatnonzero(drawn.any(1)), np.flatnonzero(drawn.any(0))
         drawn = drawn[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
         points *= wanted / max(drawn.shape)
-    canvas = np.zeros((side, side), np.uint8)
+    inside = np.zeros((side, side), np.bool_)
     top, left = (side - drawn.shape[0]) // 2, (side - drawn.shape[1]) // 2
-    canvas[top : top + drawn.shape[0], left : left + drawn.shape[1]] = drawn
-    return canvas
-
-
-def _distance(coverage: NDArray[np.uint8]) -> Floats:
-    from scipy.ndimage import distance_transform_edt
-
-    inside = coverage > 127
-    cells = distance_transform_edt(inside) - distance_transform_edt(~inside)
-    pixels = cells * WINDOW / len(coverage)
+    inside[top : top + drawn.shape[0], left : left + drawn.shape[1]] = drawn > 127
+    pixels = (distance_transform_edt(inside) - distance_transform_edt(~inside)) * WINDOW / side
     coarse = pixels.reshape(RESOLUTION, _OVERSAMPLING, RESOLUTION, _OVERSAMPLING).mean((1, 3))
     return np.asarray(np.clip(coarse, -_REACH, _REACH), np.float32)
 
@@ -111,9 +102,7 @@ def _basis(side: int) -> Floats:
     return np.stack([np.ones_like(x), x, y, *waves]).astype(np.float32)
 
 
-def distances(
-    maps: Floats, chosen: Ints, side: int, distortion: Distortion, draws: Floats, offset_x: Floats | float = 0.0
-) -> Floats:
+def distances(maps: Floats, chosen: Ints, side: int, distortion: Distortion, draws: Floats) -> Floats:
     """Compute signed distances (n, side * side) to the outline, stroke width added, positive inside, in pixels.
 
     maps: (glyphs, cells, cells), see `atlas`. chosen: (n,) glyph of each sample. draws: (n, DRAWS) uniform 0..1.
@@ -125,7 +114,7 @@ def distances(
     stretch = np.exp(d.stretch * either[:, 2])
     scale = d.scale[0] + (d.scale[1] - d.scale[0]) * draws[:, 3]
     cos, sin = np.cos(turn) / scale, np.sin(turn) / scale
-    shift_x, shift_y = d.shift * either[:, 4] + offset_x, d.shift * either[:, 5]
+    shift_x, shift_y = d.shift * either[:, 4], d.shift * either[:, 5]
     # The inverse map, from image to glyph: undo the shift, then the turn and the scale, then shear and stretch.
     to_x = np.stack([cos * stretch - shear * sin, sin * stretch + shear * cos], 1)
     to_y = np.stack([-sin, cos], 1)

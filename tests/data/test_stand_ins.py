@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from asyncfl.data.catalog import CATALOG
-from asyncfl.data.drawing_styles import Handwriting
-from asyncfl.data.glyphs import Distortion
 from asyncfl.data.stand_ins import BLOCK, BLOCKS, StandIns
 
 MNIST = StandIns(CATALOG["mnist"])
@@ -36,18 +34,6 @@ def test_every_seed_has_samples_of_its_own():
     assert all(len(candidates) == 1500 for candidates in candidates_of_seeds)
     assert len(np.unique(np.concatenate(candidates_of_seeds))) == 50 * 1500
     assert max(candidates.max() for candidates in candidates_of_seeds) < BLOCK * BLOCKS
-
-
-def test_handwritten_test_digits_are_not_used_for_training():
-    still = Handwriting(Distortion(0, 0, 0, (1, 1), 0, 0, (0, 0)))
-    draws = np.full((400, still.draws), 0.5, np.float32)
-    draws[:, 0] = np.linspace(0, 0.999, 400)
-    labels = np.full(400, 4)
-    seen = {image.tobytes() for image in still.render(labels, draws, "train")}
-    tested = {image.tobytes() for image in still.render(labels, draws, "test")}
-    assert len(seen) > 100
-    assert len(tested) > 20
-    assert not seen & tested
 
 
 DRAWN = """
