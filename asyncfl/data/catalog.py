@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Literal
 
 from asyncfl.base.errors import DataError
-from asyncfl.data.adult import INCOMES, VALUES, WIDTH
 from asyncfl.data.sample_source import Scale
 
 DatasetName = Literal[
@@ -139,6 +138,9 @@ class NaturalSet:
     """Description of its stand-in; empty if there is none."""
 
 
+_ADULT_TEXTS = (
+    "workclass", "education", "marital-status", "occupation", "relationship", "race", "sex", "native-country",
+)  # fmt: skip
 NATURAL: dict[str, NaturalSet] = {
     one.name: one
     for one in (
@@ -151,7 +153,7 @@ NATURAL: dict[str, NaturalSet] = {
             "shakespeare", "Shakespeare", ("role",), str(WINDOW), tuple(CHARACTERS), "flwrlabs/shakespeare", 4_226_158,
             "BSD 2-Clause (text: public domain)",
         ),
-        NaturalSet("adult", "Adult", tuple(VALUES), str(WIDTH), INCOMES, "", 48_842, "CC BY 4.0"),
+        NaturalSet("adult", "Adult", _ADULT_TEXTS, "108", ("<=50K", ">50K"), "", 48_842, "CC BY 4.0"),
     )
 }  # fmt: skip
 """Data set name -> facts."""
