@@ -38,18 +38,8 @@ class FittedShape:
     """A distribution fitted to a sample, and its goodness of fit."""
 
     distribution: Distribution
-    exact: Floats  # (n,) uncensored values, ascending
-    shares: Floats
-    """(n,) estimated distribution function of the sample at these values, with censored values taken into account."""
-    expected: Floats  # (n,) quantiles of the distribution at these shares
+    gap: float  # largest difference between the distribution functions of sample and distribution, 0..1
     compared: dict[str, float]  # family -> Akaike's criterion, `2 parameters - 2 log-likelihood`. The smallest is best
-
-    @property
-    def gap(self) -> float:
-        """Largest difference between the distribution functions of sample and distribution, 0..1."""
-        if self.distribution.is_constant:
-            return 0.0
-        return float(np.abs(np.interp(self.exact, self.expected, self.shares) - self.shares).max())
 
 
 def fit_distribution(exact: Floats, cut_off: Floats | None = None, *, periods: bool = False) -> FittedShape:
@@ -60,11 +50,10 @@ def fit_distribution(exact: Floats, cut_off: Floats | None = None, *, periods: b
     """
     exact = np.sort(exact)
     cut_off = np.empty(0) if cut_off is None else cut_off
-    shares = np.asarray((np.arange(len(exact)) + 0.5) / len(exact))
     top = float(exact[-1])
     if top - exact[0] <= SAME * top + TINY or len(exact) < FEWEST:
-        mean = float(exact.mean())
-        return FittedShape(Fixed(value=mean), exact, shares, np.full(len(exact), mean), {"fixed": -math.inf})
+        return FittedShape(Fixed(value=float(exact.mean())), 0.0, {"fixed": -math.inf})
+    shares = np.asarray((np.arange(len(exact)) + 0.5) / len(exact))
     if len(cut_off):
         # Kaplan and Meier's estimate, in the middle of each step.
         above = stats.ecdf(stats.CensoredData(uncensored=exact, right=cut_off)).cdf.evaluate(exact)
@@ -83,7 +72,8 @@ def fit_distribution(exact: Floats, cut_off: Floats | None = None, *, periods: b
         if best is None or likelihood > best[0]:
             best = likelihood, distribution, law
     assert best is not None  # the exponential fits any sample
-    return FittedShape(best[1], exact, shares, np.asarray(best[2].ppf(shares)), compared)
+    gap = float(np.abs(np.interp(exact, best[2].ppf(shares), shares) - shares).max())
+    return FittedShape(best[1], gap, compared)
 
 
 def of_mean_one(distribution: Distribution) -> Distribution:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from asyncfl.base.errors import RunError
-from asyncfl.calibration.families import SAME, SCALED, FittedShape, Floats
+from asyncfl.calibration.families import SAME, SCALED, Floats
 from asyncfl.calibration.links import FittedLinks, fit_links, messages_of
 from asyncfl.calibration.machine import aggregates_alone, aggregations_of, fit_processor_sharing
 from asyncfl.calibration.observations import ObservedRun
@@ -27,14 +27,6 @@ from asyncfl.calibration.trainings import (
 from asyncfl.world import World
 from asyncfl.world.distributions import Distribution, Fixed, Listed
 from asyncfl.world.links import Link
-
-
-@dataclass(frozen=True)
-class FittedQuantity:
-    name: str
-    unit: str  # `s`, `bps`, or empty
-    shape: FittedShape
-    sample: str  # size of the sample, e.g. `20 clients`
 
 
 @dataclass(frozen=True)
@@ -84,24 +76,6 @@ class Calibration:
         if self.evaluate_s:
             fields |= {"evaluate_s": self.evaluate_s, "evaluate_beside": True}
         return World.model_validate({**self.scenario_world.model_dump(mode="json"), **_rounded(fields)})
-
-    def parts(self) -> list[FittedQuantity]:
-        """Return all fitted quantities, in the order of the world's fields."""
-        speeds = self.speeds
-        clients = len(speeds.s_per_sample) - len(speeds.unseen)
-        found = [
-            FittedQuantity("s per sample", "s", speeds.population, f"{clients} clients"),
-            FittedQuantity("task jitter", "", speeds.jitter, f"{speeds.trainings} trainings"),
-        ]
-        for way, links in (("downlink", self.downlink), ("uplink", self.uplink)):
-            seen = f"{len(links.latency_s) - len(links.unseen)} clients"
-            found.append(FittedQuantity(f"{way} latency", "s", links.latency, seen))
-            if links.bandwidth is not None:
-                found.append(FittedQuantity(f"{way} bandwidth", "bps", links.bandwidth, f"{links.separable} clients"))
-            found.append(FittedQuantity(f"{way} jitter", "s", links.jitter, f"{links.messages} messages"))
-        if (off := self.presence.off) is not None:
-            found.append(FittedQuantity("time offline", "s", off, f"{len(off.exact)} periods"))
-        return found
 
     def notes(self) -> list[str]:
         """Return a sentence for each part that could not be fitted, and for each limit of the fit."""
@@ -188,7 +162,7 @@ def _link(links: FittedLinks, scenario_link: Link, population: bool) -> dict[str
         "latency_s": latency,
         "bandwidth_bps": bandwidth,
         "jitter_s": links.jitter.distribution,
-        "loss": links.loss.loss,
+        "loss": links.loss,
         "retransmissions": links.retransmissions,
         "retransmission_timeout_s": links.timeout_s,
         # The fitted times of single messages include delays by other messages.

@@ -53,15 +53,6 @@ class ObservedMessage(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FittedLoss:
-    loss: Loss
-    packets: int
-    lost: int  # number of packets known to be lost
-    compared: dict[str, float]
-    """Kind of loss -> Akaike's criterion on the first transmissions of messages; empty: only one model was fitted."""
-
-
-@dataclass(frozen=True)
 class FittedLinks:
     latency_s: Floats
     bandwidth_bps: Floats  # (clients,) bits per second; inf: the time of a message does not depend on its size
@@ -69,7 +60,8 @@ class FittedLinks:
     bandwidth: FittedShape | None
     """Distribution of the bandwidth over clients; None: no bandwidth is known, or all are unlimited."""
     jitter: FittedShape  # distribution of the extra delay of a message
-    loss: FittedLoss
+    loss: Loss
+    packets: int  # packets that the loss was fitted to
     retransmissions: int  # retransmissions after which the sender gives up; see `Link.retransmissions`
     timeout_s: float
     messages: int
@@ -129,6 +121,7 @@ def fit_links(clients: int, messages: Sequence[ObservedMessage], scenario_link: 
         retransmissions = max(lost) if lost else max(retransmissions, *(len(one.sizes) - 1 for one in messages))
     else:
         s_per_byte[:] = 0.0
+    loss, packets = fit_loss(messages, scenario_link.mtu_bytes)
     with np.errstate(divide="ignore"):
         bandwidth = 8.0 / s_per_byte
     limited = bandwidth[seen & np.isfinite(bandwidth)]
@@ -138,7 +131,8 @@ def fit_links(clients: int, messages: Sequence[ObservedMessage], scenario_link: 
         latency=fit_distribution(latency_s[seen] if seen.any() else np.zeros(1)),
         bandwidth=fit_distribution(limited) if len(limited) else None,
         jitter=jitter,
-        loss=fit_loss(messages, scenario_link.mtu_bytes),
+        loss=loss,
+        packets=packets,
         retransmissions=retransmissions,
         timeout_s=scenario_link.retransmission_timeout_s if np.isnan(waits).all() else float(np.nanmedian(waits)),
         messages=sum(one.arrived for one in messages),
@@ -195,8 +189,9 @@ def _jitter(
     return jitter, np.maximum(least - mean / number, 0.0)
 
 
-def fit_loss(messages: Sequence[ObservedMessage], mtu_bytes: int) -> FittedLoss:
-    """Fit a model of packet loss to messages; no loss where no packet was resent and no message lost.
+def fit_loss(messages: Sequence[ObservedMessage], mtu_bytes: int) -> tuple[Loss, int]:
+    """Fit a model of packet loss to messages; no loss where no packet was resent and no message lost. Return it with
+    the number of packets.
 
     mtu_bytes: largest size of a packet, by which messages are divided into packets.
     """
@@ -213,18 +208,15 @@ def fit_loss(messages: Sequence[ObservedMessage], mtu_bytes: int) -> FittedLoss:
         if not one.arrived:
             last_transmissions.append(packets[-1])
     if lost == 0 and not last_transmissions:
-        return FittedLoss(NoLoss(), sent, 0, {})
-    alone, seen = (
-        IndependentLoss(probability=_independent(sent, lost, last_transmissions)),
-        sent + sum(last_transmissions),
-    )
+        return NoLoss(), sent
+    alone = IndependentLoss(probability=_independent(sent, lost, last_transmissions))
+    seen = sent + sum(last_transmissions)
     if first.total() < FEWEST_MESSAGES or max(n for n, _ in first) > MOST_PACKETS or lost < FEWEST_MESSAGES:
-        return FittedLoss(alone, seen, lost, {})
+        return alone, seen
     counts = np.array([(n, k, times) for (n, k), times in sorted(first.items())])
     bursts, likelihood = _bursts(counts)
-    compared = {"independent": 2 - 2 * _binomial(counts), "gilbert_elliott": 4 - 2 * likelihood}
-    best: Loss = alone if compared["independent"] <= compared["gilbert_elliott"] else bursts
-    return FittedLoss(best, seen, lost, compared)
+    # The second parameter of bursts must be worth its cost.
+    return (alone if _binomial(counts) >= likelihood - 1 else bursts), seen
 
 
 def _independent(sent: int, lost: int, last_transmissions: Sequence[int]) -> float:

@@ -1,21 +1,15 @@
-"""Report of a fitted world: a table of its parts with units, and quantile plots of its distributions."""
+"""Report of a fitted world: a table of its parts with units."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from pathlib import Path
 
-import numpy as np
-
-from asyncfl.base.figure_style import OKABE_ITO, canvas, save, styled
-from asyncfl.base.quantities import NONE, PLAIN, Scale, number, quantity, scale_of, with_unit
-from asyncfl.calibration.fit import Calibration, FittedQuantity
+from asyncfl.base.quantities import NONE, number, quantity
+from asyncfl.calibration.families import FittedShape
+from asyncfl.calibration.fit import Calibration
 from asyncfl.world.availability import AlternatingAvailability
 from asyncfl.world.distributions import Distribution, Exponential, Fixed, Lognormal, Pareto, Uniform
 from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss, Loss
-
-POINTS = 1000
 
 
 def _amount(value: float, unit: str) -> str:
@@ -53,14 +47,25 @@ def _describe_loss(loss: Loss) -> str:
 
 def fit_table(calibration: Calibration) -> tuple[list[str], list[list[str]]]:
     """Return the columns and the rows of a table of all fitted parts. For its column `gap` see `FittedShape.gap`."""
-    rows = []
-    for part in calibration.parts():
-        gap = NONE if part.shape.distribution.is_constant else f"{part.shape.gap:.3f}"
-        rows.append([part.name, describe_distribution(part.shape.distribution, part.unit), part.sample, gap])
+    rows: list[list[str]] = []
+
+    def add(part: str, shape: FittedShape, unit: str, sample: str) -> None:
+        gap = NONE if shape.distribution.is_constant else f"{shape.gap:.3f}"
+        rows.append([part, describe_distribution(shape.distribution, unit), sample, gap])
+
+    speeds, off = calibration.speeds, calibration.presence.off
+    add("s per sample", speeds.population, "s", f"{len(speeds.s_per_sample) - len(speeds.unseen)} clients")
+    add("task jitter", speeds.jitter, "", f"{speeds.trainings} trainings")
     for way, links in (("downlink", calibration.downlink), ("uplink", calibration.uplink)):
-        if links.bandwidth is None:
+        add(f"{way} latency", links.latency, "s", f"{len(links.latency_s) - len(links.unseen)} clients")
+        if links.bandwidth is not None:
+            add(f"{way} bandwidth", links.bandwidth, "bps", f"{links.separable} clients")
+        else:
             rows.append([f"{way} bandwidth", "not separable from latency", f"{links.messages} messages", NONE])
-        rows.append([f"{way} loss", _describe_loss(links.loss.loss), f"{links.loss.packets} packets", NONE])
+        add(f"{way} jitter", links.jitter, "s", f"{links.messages} messages")
+        rows.append([f"{way} loss", _describe_loss(links.loss), f"{links.packets} packets", NONE])
+    if off is not None:
+        add("time offline", off, "s", f"{len(calibration.presence.observations.whole_off)} periods")
     slots, trainings = calibration.worker_slots, f"{calibration.speeds.trainings} trainings"
     text = "all, without waiting"
     if slots.workers is not None:
@@ -74,8 +79,8 @@ def fit_table(calibration: Calibration) -> tuple[list[str], list[list[str]]]:
     presence, seen = calibration.presence.availability, calibration.presence.observations
     text = "always online"
     if isinstance(presence, AlternatingAvailability):
-        on, off = (_amount(one.expected(), "s") for one in (presence.on_s, presence.off_s))
-        text = f"online for {on} in the mean, offline for {off}"
+        online, offline = (_amount(one.expected(), "s") for one in (presence.on_s, presence.off_s))
+        text = f"online for {online} in the mean, offline for {offline}"
     rows.append(["availability", text, f"{seen.went + len(seen.gaps_offline)} absences", NONE])
     given_up = calibration.dropout_rates
     text = "none"
@@ -88,37 +93,3 @@ def fit_table(calibration: Calibration) -> tuple[list[str], list[list[str]]]:
     if calibration.evaluate_s:
         rows.append(["server, an evaluation", _amount(calibration.evaluate_s, "s"), trainings, NONE])
     return ["part", "fitted", "from", "gap"], rows
-
-
-def quantile_plot_files(parts: Sequence[FittedQuantity], stem: Path) -> list[tuple[FittedQuantity, Path]]:
-    """Return the parts that are not constant, each with the path of its plot without ending.
-
-    stem: path of the world file without ending; the name of a plot begins with it.
-    """
-    varied = [part for part in parts if not part.shape.distribution.is_constant]
-    return [(part, stem.with_name(f"{stem.name}-{part.name.replace(' ', '-')}")) for part in varied]
-
-
-def draw_quantile_plots(parts: Sequence[FittedQuantity], caption: str, stem: Path) -> list[Path]:
-    """Plot observed values against quantiles of the fitted distribution, for each part that is not constant.
-
-    Writes SVG, PNG and PDF, and returns their paths.
-    """
-    written: list[Path] = []
-    with styled():
-        for part, file in quantile_plot_files(parts, stem):
-            shape = part.shape
-            page, (axis,) = canvas(1, caption, f"{part.name}: {describe_distribution(shape.distribution, part.unit)}")
-            scale = scale_of([float(shape.exact[-1])], part.unit) if part.unit == "s" else PLAIN
-            if part.unit == "bps":
-                scale = Scale(1e6, "Mbit/s")
-            last = len(shape.exact) - 1
-            at = np.unique(np.linspace(0, last, min(last + 1, POINTS)).round().astype(np.int64))
-            seen, expected = shape.exact[at] / scale.factor, shape.expected[at] / scale.factor
-            ends = [min(seen[0], expected[0]), max(seen[-1], expected[-1])]
-            axis.plot(ends, ends, color="#000000", linewidth=0.8, linestyle=(0, (4, 2)))
-            axis.plot(expected, seen, "o", color=OKABE_ITO[0], markersize=3, alpha=0.7)
-            axis.set_xlabel(with_unit("expected quantile", scale))
-            axis.set_ylabel(with_unit(f"observed, of {part.sample}", scale))
-            written += save(page, file)
-    return written

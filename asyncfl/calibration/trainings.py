@@ -103,8 +103,7 @@ def _jitter(logs: Floats, client: Ints, number: Ints) -> FittedShape:
         return fit_distribution(np.ones(len(apart)))
     factors = np.exp(apart)
     made = fit_distribution(factors / factors.mean())
-    expected = made.expected / made.distribution.expected()
-    return replace(made, distribution=of_mean_one(made.distribution), expected=expected)
+    return replace(made, distribution=of_mean_one(made.distribution))
 
 
 @dataclass(frozen=True)

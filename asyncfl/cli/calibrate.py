@@ -11,7 +11,7 @@ from asyncfl.cli.output import console, print_json, print_table, print_text
 
 def calibrate(
     runs: Annotated[list[Path], argument("RUN", "Folders of runs of one federation, live or simulated.")],
-    out: Annotated[Path, option("File to write. Plots are written beside it.")] = Path("world.yaml"),
+    out: Annotated[Path, option("File to write.")] = Path("world.yaml"),
     seed: Annotated[
         list[int] | None,
         option("Seed of the runs. May be repeated if all seeds had the same clients. Default: the first."),
@@ -29,11 +29,10 @@ def calibrate(
 
     Example: asyncfl calibrate results/live/today --out world.yaml; asyncfl timeline scenario.yaml --world world.yaml
     """
-    from asyncfl.base.figure_style import saved_as
     from asyncfl.base.files.atomic import check_free
     from asyncfl.calibration import calibrate as fit
     from asyncfl.calibration import observe_run
-    from asyncfl.calibration.report import draw_quantile_plots, fit_table, quantile_plot_files
+    from asyncfl.calibration.report import fit_table
     from asyncfl.federation.storage import Run
     from asyncfl.world.world_file import write_world
 
@@ -42,11 +41,8 @@ def calibrate(
     loaded = [(folder, Run.load(folder, own_code=False)) for folder in runs]
     fitted = fit([observe_run(run, str(folder), one) for folder, run in loaded for one in seeds])
     world = fitted.world(population)
-    stem = out.with_suffix("")
-    check_free([path for _, plot in quantile_plot_files(fitted.parts(), stem) for path in saved_as(plot)], force)
     names = ", ".join(str(folder) for folder in runs)
     write_world(world, out, names)
-    plots = draw_quantile_plots(fitted.parts(), f"Fitted to {names}.", stem)
     columns, rows = fit_table(fitted)
     if json:
         described = [dict(zip(columns, row, strict=True)) for row in rows]
@@ -55,4 +51,4 @@ def calibrate(
     print_table(columns, rows)
     print_text("gap: Kolmogorov-Smirnov distance between the observed values and the fitted distribution")
     print_text(*(f"note: {note}" for note in fitted.notes()))
-    console.print(f"{out} written, and {len(plots)} plots beside it")
+    console.print(f"{out} written")

@@ -16,7 +16,7 @@ from asyncfl.calibration.trainings import (
     trainings_of,
 )
 from asyncfl.trace.events import NO_EPOCH, Kind
-from asyncfl.world.distributions import Fixed
+from asyncfl.world.distributions import Fixed, Lognormal
 from tests.calibration.conftest import observe_run
 
 
@@ -34,15 +34,14 @@ def test_a_clients_speed_is_the_mean_of_its_trainings() -> None:
     assert (found.unseen, found.trainings) == ((2,), 4)
     assert found.jitter.distribution == Fixed(value=1.0)
     # Of those who were seen, not of whom the median was given.
-    assert found.population.exact == pytest.approx([0.2, 0.5, 0.9])
+    assert found.population.distribution.expected() == pytest.approx(1.6 / 3)
 
 
 def test_jitter_is_widened_for_the_error_of_the_clients_mean() -> None:
-    found = speeds(2, (0, 10, 10.0, True), (0, 10, 40.0, True), (1, 10, 3.0, True), (0, 10, 20.0, True))
-    # ln 2 apart from the mean of three logarithms: sqrt(3/2) of that, over their mean.
-    factors = np.exp(np.array([-1, 0, 1]) * np.log(2) * np.sqrt(1.5))
-    assert found.jitter.exact == pytest.approx(factors / factors.mean())
-    assert found.s_per_sample == pytest.approx([7 / 3, 0.3])
+    factors = np.exp(0.5 * np.random.default_rng(0).standard_normal(4000))
+    found = speeds(2000, *((row // 2, 10, 10.0 * factor, True) for row, factor in enumerate(factors.tolist())))
+    assert isinstance(found.jitter.distribution, Lognormal)
+    assert found.jitter.distribution.sigma == pytest.approx(0.5, rel=0.05), "of two trainings the mean takes half"
 
 
 def test_a_training_cut_off_late_counts_with_its_observed_time() -> None:

@@ -43,14 +43,14 @@ def run_program(program: Any) -> Any:
     return call
 
 
-def test_a_world_with_its_table_and_plots_is_written(run: Path, tmp_path: Path, run_program: Any) -> None:
+def test_a_world_with_its_table_is_written(run: Path, tmp_path: Path, run_program: Any) -> None:
     status, printed = run_program("calibrate", run, "--out", tmp_path / "world.yaml")
     assert status == 0, printed
     assert "task jitter" in printed
     assert "exponential, mean 1, least 0.8" in printed
     assert "60 trainings" in printed
     assert (tmp_path / "world.yaml").read_text().startswith("# A world that asyncfl calibrate fitted to ")
-    assert {"world-task-jitter.png", "world-task-jitter.svg"} <= {path.name for path in tmp_path.iterdir()}
+    assert [path.name for path in tmp_path.iterdir()] == ["world.yaml"]
 
 
 def test_timeline_and_run_use_the_world(run: Path, tmp_path: Path, run_program: Any) -> None:
@@ -76,17 +76,6 @@ def test_json_holds_the_fitted_parts(run: Path, tmp_path: Path, run_program: Any
     # five speeds are too few for a shape
     assert found["world"]["device"]["kind"] == "fixed"
     assert [one["part"] for one in found["fitted"]][:2] == ["s per sample", "task jitter"]
-
-
-def test_an_existing_plot_is_replaced_only_with_force(run: Path, tmp_path: Path, run_program: Any) -> None:
-    plot = tmp_path / "world-task-jitter.png"
-    plot.write_bytes(b"mine")
-    status, printed = run_program("calibrate", run, "--out", tmp_path / "world.yaml")
-    assert status == 2
-    assert f"cannot write {plot}: it exists already" in printed
-    assert ([path.name for path in tmp_path.iterdir()], plot.read_bytes()) == ([plot.name], b"mine")
-    assert run_program("calibrate", run, "--out", tmp_path / "world.yaml", "--force")[0] == 0
-    assert plot.read_bytes() != b"mine"
 
 
 def test_wrong_input_is_one_message(run: Path, tmp_path: Path, refused: Any) -> None:
