@@ -6,9 +6,8 @@
   half of delta, or all of it if no release needs one. Beyond epsilon_i = 1 or so it exceeds the basic rule.
 - `rdp`: Renyi divergences of at most r(a) at order a > 1 add, and for every delta (Canonne, Kamath, Steinke 2020,
   proposition 12) epsilon <= r(a) + ln(1 - 1/a) - ln(delta a)/(a - 1).
-- `exact`: Gaussian releases in closed form, equal Laplace releases by their privacy loss distribution, equal pure
-  releases as a binomial, all others by dp-accounting on a grid of losses, an upper bound that is close to 1e-4 or to
-  1e-5 of a large epsilon. If another accountant proves less, its epsilon is used.
+- `exact`: Gaussian releases in closed form, all others by dp-accounting on a grid of losses, an upper bound that is
+  close to 1e-4 or to 5e-4 of a large epsilon. If another accountant proves less, its epsilon is used.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from asyncfl.privacy.accounting.events import MechanismEvent, Neighbours, for_neighbours, merge_equal_events
 from asyncfl.privacy.accounting.gaussian import Floats, exact_epsilon, squared_mu_of
@@ -207,91 +206,12 @@ def renyi_epsilon(events: Iterable[MechanismEvent], delta: float) -> float | Non
     return float(epsilon_of_curves(total, delta, orders)[0])
 
 
-# --- equal Laplace releases ------------------------------------------------------------------------------------------
-# The loss of one release with epsilon_0 = sensitivity/b lies in -epsilon_0..epsilon_0, and its curve is
-# delta(epsilon) = 1 - e^((epsilon - epsilon_0)/2). On a grid, the distribution whose curve interpolates this one is the
-# closest that is nowhere better (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022). One transform serves all numbers
-# of releases: 4 to 600 times as fast as composing each number by dp-accounting.
-
-_POINTS = 2**15  # of the grid
-_LOSS_STEP = 1e-3  # a finer grid changes no printed digit
-_TAIL = 1e-6  # share of delta that is set aside for losses outside the grid
-_LARGEST_EXPONENT = 700.0  # e to that is a float; nothing is left of a wider step
-_REACH = 60.0  # a loss this much above epsilon counts in full
-
-
-def laplace_epsilons(counts: ArrayLike, multiplier: float, delta: float) -> Floats:
-    """Compute (n,) smallest epsilons of `counts` (n,) >= 0 Laplace releases with `multiplier` = b over the L1
-    sensitivity, > 0; `delta` 0..1, exclusive."""
-    numbers = np.asarray(counts, dtype=np.int64)
-    unique, where = np.unique(numbers, return_inverse=True)
-    found = np.array([_laplace_epsilon(number, 1 / multiplier, delta) for number in unique.tolist()])
-    return found.reshape(unique.shape)[where.reshape(numbers.shape)]
-
-
-@lru_cache(maxsize=32)
-def _transform(largest: int, epsilon_0: float, delta: float) -> tuple[NDArray[np.complex128], int, float, float]:
-    """Return the transform of one loss on a grid for `largest` of them, the grid's size and step, and the mean loss."""
-    # Beyond half of this width a sum of losses lies with probability at most _TAIL delta (Hoeffding).
-    spread = epsilon_0 * math.sqrt(2 * largest * math.log(2 / (_TAIL * delta)))
-    width = 2 * min(spread, 2 * largest * epsilon_0) + 4 * epsilon_0
-    steps = math.ceil(epsilon_0 / max(_LOSS_STEP, 1.1 * width / _POINTS))
-    step = epsilon_0 / steps
-    points = 1 << math.ceil(math.log2(width / step + 2))
-    at = np.arange(-steps, steps + 1) * step
-    rises = np.diff(-np.expm1((at - epsilon_0) / 2))
-    mass = np.zeros(len(at))
-    mass[:-1] += rises / math.expm1(min(step, _LARGEST_EXPONENT))
-    mass[1:] -= rises / -math.expm1(-step)
-    mass[0] += math.exp(-epsilon_0)
-    on_circle = np.zeros(points)
-    np.add.at(on_circle, np.arange(-steps, steps + 1) % points, mass)
-    return np.fft.rfft(on_circle), points, step, float(mass @ at)
-
-
-def _laplace_epsilon(count: int, epsilon_0: float, delta: float) -> float:
-    if count == 0:
-        return 0.0
-    if count == 1:
-        return max(epsilon_0 + 2 * math.log1p(-delta), 0.0)
-    # Neighbouring counts share the transform for the next power of two.
-    transform, points, step, mean = _transform(1 << (count - 1).bit_length(), epsilon_0, delta)
-    mass = np.fft.irfft(transform**count, points)
-    middle = round(count * mean / step)
-    places = np.arange(middle - points // 2, middle - points // 2 + points)
-    inside = np.abs(places) * step <= count * epsilon_0 * (1 + 1e-12)
-    probability: Floats = np.maximum(mass[places[inside] % points], 0.0)
-    return epsilon_of_losses(places[inside] * step, probability, delta * (1 - _TAIL))
-
-
-def epsilon_of_losses(loss: NDArray[np.floating], probability: NDArray[np.floating], delta: float) -> float:
-    """Return the smallest epsilon >= 0 at which sum p (1 - e^(epsilon - loss)) over larger losses is at most `delta`.
-
-    `loss`: (n,) increasing; `probability`: (n,) >= 0.
-    """
-    above = np.cumsum(probability[::-1])[::-1]
-    quantile = int(np.searchsorted(-above, -delta))  # first place with no more than delta on it and above
-    if quantile == 0:
-        return 0.0
-    # At the loss before that little enough lies beyond, so epsilon is no larger.
-    reference = loss[quantile - 1]
-    near = int(np.searchsorted(loss, reference - _REACH))
-    weighed = np.cumsum((probability[near:] * np.exp(reference - loss[near:]))[::-1])[::-1]
-    # On each place and above; the last one's neighbour is needed too.
-    mass, weighed = np.append(above[near:], 0.0), np.append(weighed, 0.0)
-    at = loss[near:quantile]
-    beyond = mass[1:][: len(at)] - np.exp(at - reference) * weighed[1:][: len(at)]
-    place = int(np.argmax(beyond <= delta))  # epsilon lies below this loss, and above the one before it
-    return max(float(reference) + math.log((mass[place] - delta) / weighed[place]), 0.0)
-
-
 # --- the smallest epsilon --------------------------------------------------------------------------------------------
 
-_STEP = 1e-4  # of the grid of losses; dp-accounting's own
+_STEP, _STEP_OF_SAMPLES = 1e-3, 1e-4  # of the grid of losses; a finer one changes no printed digit
 _STEPS = 100_000  # of an epsilon that is so large that the grid must be coarser
 _COARSEST = 100.0  # step of a grid
-_CELLS = 2e6  # of a grid; more are too many for the losses of one release
-_MANY = 100_000  # pure releases, past which unlikely sums of their losses are left out
+_CELLS, _SUMS = 2e6, 2e7  # of a grid; more are too many for the losses of one release, or of all releases of a kind
 
 
 def smallest_epsilon(events: Iterable[MechanismEvent], delta: float) -> float:
@@ -302,66 +222,41 @@ def smallest_epsilon(events: Iterable[MechanismEvent], delta: float) -> float:
 
 @lru_cache(maxsize=4096)
 def _smallest(events: tuple[MechanismEvent, ...], delta: float) -> float:
-    if all(map(_is_plain, events)):
+    others = [event for event in events if event.mechanism != "gaussian" or event.rate < 1]
+    if not others:
         return float(exact_epsilon(math.fsum(event.squared_mu for event in events), delta))
-    alike = events[0].mechanism if len(events) == 1 else None
-    if alike == "pure":
-        return _binomial(events[0].parameter, events[0].count, delta)
+    renyi = renyi_epsilon(events, delta)
+    bounds = [bound for bound in (renyi, *basic_and_advanced(events, delta)) if bound is not None]
+    # A bound on the answer tells how coarse the grid may be.
+    finest = _STEP_OF_SAMPLES if any(event.rate < 1 for event in others) else _STEP
+    composed = _composed(events, others, delta, max(finest, bounds[0] / _STEPS))
     # A grid rounds each loss up: over very many releases another accountant may prove less.
-    bounds = [renyi_epsilon(events, delta)]
-    if alike == "laplace":
-        bounds.append(float(laplace_epsilons(events[0].count, events[0].parameter, delta)))
-    else:
-        bounds += [*basic_and_advanced(events, delta), _composed(events, delta)]
-    return min(bound for bound in bounds if bound is not None)
+    return min(bounds) if composed is None else min(*bounds, composed)
 
 
-def _is_plain(event: MechanismEvent) -> bool:
-    return event.mechanism == "gaussian" and event.rate == 1
-
-
-def _binomial(epsilon: float, count: int, delta: float) -> float:
-    """Return the epsilon of releases that are `epsilon`-private and no better: each loss is epsilon or -epsilon
-    (Kairouz, Oh, Viswanath 2015)."""
-    from scipy.special import gammaln
-
-    low, high = 0, count
-    if count > _MANY:
-        # All but a share of delta lies so close to the mean (Hoeffding).
-        mean, width = count / (1 + math.exp(-epsilon)), math.sqrt(count * math.log(2 / (_TAIL * delta)) / 2)
-        low, high = max(math.floor(mean - width), 0), min(math.ceil(mean + width), count)
-        delta *= 1 - _TAIL
-    up = np.arange(low, high + 1)
-    choices = gammaln(count + 1) - gammaln(up + 1) - gammaln(count - up + 1)
-    # Losses of epsilon have probability e^epsilon/(1 + e^epsilon).
-    weight = choices - (count - up) * epsilon - count * math.log1p(math.exp(-epsilon))
-    return epsilon_of_losses((2.0 * up - count) * epsilon, np.exp(weight), delta)
-
-
-def _composed(events: tuple[MechanismEvent, ...], delta: float) -> float | None:
-    """Return epsilon by dp-accounting; None if no grid can hold the losses of a release with hardly any noise."""
+def _composed(
+    events: tuple[MechanismEvent, ...], others: list[MechanismEvent], delta: float, step: float
+) -> float | None:
+    """Return epsilon by dp-accounting on a grid with about this `step`; None if it would have too many cells. `others`:
+    the `events` that are no unsampled Gaussian releases."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    # A bound on the answer tells how coarse the grid may be.
-    bound = renyi_epsilon(events, delta)
-    step = max(_STEP, (basic_and_advanced(events, delta)[0] if bound is None else bound) / _STEPS)
-    others = [event for event in events if not _is_plain(event)]
-    largest_losses = (
-        0.5 / event.parameter**2 + 15 / event.parameter if event.mechanism == "gaussian" else event.epsilon
-        for event in others
-    )
-    if step > _COARSEST or any(loss / step > _CELLS for loss in largest_losses):
+    if step > _COARSEST:
         return None
-    pure = [event.parameter for event in events if event.mechanism == "pure"]
-    if pure:
-        step = pure[0] / math.ceil(pure[0] / step)  # such a loss is rounded up to the grid
+    losses = [one.epsilon for one in others if one.mechanism != "gaussian"]
+    if len(events) == 1 and events[0].mechanism == "pure":
+        step = losses[0]  # the only loss
+    elif losses:
+        step = losses[0] / math.ceil(losses[0] / step)  # such a loss would be rounded up to the grid
+    for one in others:
+        loss = 0.5 / one.parameter**2 + 15 / one.parameter if one.mechanism == "gaussian" else one.epsilon
+        if loss / step > _CELLS or (one.mechanism != "gaussian" and one.count * loss / step > _SUMS):
+            return None
+    squared_mu = math.fsum(event.squared_mu for event in events if event not in others)
+    plain = [MechanismEvent("gaussian", 1 / math.sqrt(squared_mu))] if squared_mu > 0 else []
     total = pld.identity(step)
-    squared_mu = math.fsum(event.squared_mu for event in events if _is_plain(event))
-    if squared_mu > 0:
-        one = pld.from_gaussian_mechanism(1 / math.sqrt(squared_mu), value_discretization_interval=step)
-        total = total.compose(one)
-    for event in others:
-        total = total.compose(_distribution(pld, event, step).self_compose(event.count))
+    for one in [*plain, *others]:
+        total = total.compose(_distribution(pld, one, step).self_compose(one.count))
     return float(total.get_epsilon_for_delta(delta))
 
 

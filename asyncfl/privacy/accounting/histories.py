@@ -1,7 +1,7 @@
 """Epsilon of many holders after each of their releases, by all accountants at once.
 
-Gaussian releases, and Laplace releases with one multiplier, are computed for all holders together in closed form or by
-look-up. Only holders with varying Laplace noise, or with both kinds of noise, are composed release by release.
+Gaussian releases are computed for all holders together in closed form. Others are composed release by release, once for
+all holders that have made the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from asyncfl.privacy.accounting.accountants import (
     epsilon_of_multiples,
     gaussian_curve,
     laplace_curve,
-    laplace_epsilons,
     smallest_epsilon,
 )
 from asyncfl.privacy.accounting.events import MechanismEvent, MechanismName
@@ -147,25 +146,24 @@ def _renyi_and_exact(groups: list[_Group], delta: float, compose_mixed: bool, re
         squares = np.concatenate([group.squared_mu for group in gaussian])
         result.rdp[places] = epsilon_of_multiples(squares, gaussian_curve(1.0), delta)
         result.exact[places] = exact_epsilon(squares, delta)
-    alike: dict[float, list[_Group]] = {}
+    alike: dict[bytes, list[_Group]] = {}
     for group in groups:
-        if len(group.multiplier) == 1 and group.laplace[0]:
-            alike.setdefault(float(group.multiplier[0]), []).append(group)
-        elif group.laplace.any():
-            kinds = list(zip(group.laplace.tolist(), group.multiplier.tolist(), strict=True))
-            units = [laplace_curve(z) if laplace else gaussian_curve(z**-2.0) for laplace, z in kinds]
-            result.rdp[group.places] = epsilon_of_curves(group.totals @ np.array(units), delta)
-            result.exact[group.places] = result.rdp[group.places]
-            composed = (np.count_nonzero(group.totals, axis=1) < 2) | compose_mixed
-            names: list[MechanismName] = ["laplace" if laplace else "gaussian" for laplace, _ in kinds]
-            for place, totals in zip(group.places[composed], group.totals[composed].tolist(), strict=True):
-                events = map(MechanismEvent, names, group.multiplier.tolist(), totals)
-                result.exact[place] = smallest_epsilon(events, delta)
-    for b, same in alike.items():
+        if group.laplace.any():
+            alike.setdefault(group.laplace.tobytes() + group.multiplier.tobytes(), []).append(group)
+    for same in alike.values():
+        kinds = list(zip(same[0].laplace.tolist(), same[0].multiplier.tolist(), strict=True))
+        units = np.array([laplace_curve(z) if laplace else gaussian_curve(z**-2.0) for laplace, z in kinds])
+        names: list[MechanismName] = ["laplace" if laplace else "gaussian" for laplace, _ in kinds]
+        # Many holders have made the same releases.
+        made, which = np.unique(np.concatenate([group.totals for group in same]), axis=0, return_inverse=True)
+        rdp = epsilon_of_curves(made @ units, delta)
+        exact = rdp.copy()
+        for row, totals in enumerate(made.tolist()):
+            if compose_mixed or np.count_nonzero(totals) < 2:
+                events = map(MechanismEvent, names, same[0].multiplier.tolist(), totals)
+                exact[row] = smallest_epsilon(events, delta)
         places = np.concatenate([group.places for group in same])
-        times = np.concatenate([group.totals[:, 0] for group in same])
-        result.rdp[places] = epsilon_of_multiples(times, laplace_curve(b), delta)
-        result.exact[places] = laplace_epsilons(times, b, delta)
+        result.rdp[places], result.exact[places] = rdp[which.ravel()], exact[which.ravel()]
 
 
 def _single_budgets(groups: list[_Group], delta: float, result: SpentEpsilons) -> None:

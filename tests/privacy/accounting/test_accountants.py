@@ -17,10 +17,8 @@ from asyncfl.privacy.accounting.accountants import (
     ORDERS,
     amplified,
     basic_and_advanced,
-    epsilon_of_losses,
     epsilon_of_one,
     laplace_curve,
-    laplace_epsilons,
     notes,
     pure_curve,
     renyi_epsilon,
@@ -136,25 +134,8 @@ def test_randomised_response_bounds_every_pure_release(epsilon, count, delta):
 def test_laplace_epsilon_matches_dp_accounting(multiplier, count, delta):
     accountant = dp_accounting.pld.PLDAccountant()
     accountant.compose(dp_accounting.LaplaceDpEvent(multiplier), count)
-    assert laplace_epsilons(count, multiplier, delta) == pytest.approx(
-        accountant.get_epsilon(delta), rel=1e-5, abs=1e-5
-    )
-
-
-LOSSES = st.tuples(st.floats(-80, 80), st.floats(1e-6, 1))
-
-
-@given(st.lists(LOSSES, min_size=1, max_size=12, unique_by=lambda pair: pair[0]), st.floats(1e-6, 0.9))
-def test_epsilon_of_losses_solves_its_equation(pairs, delta):
-    loss, weight = np.array(sorted(pairs)).T
-    probability = weight / weight.sum()
-
-    def excess(epsilon):
-        return float(np.sum(probability * -np.expm1(np.minimum(epsilon - loss, 0.0)))) - delta
-
-    found = epsilon_of_losses(loss, probability, delta)
-    assert excess(found) <= 1e-12
-    assert found == 0 or excess(found * (1 - 1e-6) - 1e-6) >= -1e-12
+    found = smallest_epsilon([MechanismEvent("laplace", multiplier, count)], delta)
+    assert found == pytest.approx(accountant.get_epsilon(delta), rel=1e-5, abs=1e-5)
 
 
 def by_the_sum(epsilon: float, count: int, delta: float) -> float:
@@ -172,7 +153,7 @@ def by_the_sum(epsilon: float, count: int, delta: float) -> float:
 @pytest.mark.parametrize(("epsilon", "count", "delta"), [(0.4, 30, 0.01), (1.5, 7, 1e-3), (0.05, 400, 1e-6)])
 def test_pure_releases_match_the_binomial_sum(epsilon: float, count: int, delta: float) -> None:
     found = smallest_epsilon([MechanismEvent("pure", epsilon, count)], delta)
-    assert found == pytest.approx(by_the_sum(epsilon, count, delta), rel=1e-11)
+    assert found == pytest.approx(by_the_sum(epsilon, count, delta), rel=1e-9)
 
 
 def test_the_grid_contains_the_loss_of_a_pure_release() -> None:
