@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
@@ -65,20 +65,21 @@ class TwinAudit(Described):
             if client >= clients:
                 yield Fault(f"clients.{place}", f"must be 0..{clients - 1} (data.clients is {clients}), got {client}")
 
-    def noise_faults(self, privacy: Scheme | None, training: Training | None) -> Iterator[Fault]:
-        """Yield a fault if the privacy scheme does not account for noise in training: distances would mix both
-        noises."""
-        if (
-            privacy is not None
-            and training is not None
-            and training.example_noise
-            and not privacy.accounts_for_training
-        ):
+    def training_faults(
+        self, privacy: Scheme | None, training: Training | None, personal: Sequence[str] = ()
+    ) -> Iterator[Fault]:
+        """Yield a fault if the privacy scheme does not account for noise in training, since distances would mix both
+        noises, and one for `personal` layers, which each twin would have to carry from task to task."""
+        twins = "where twins are trained (evaluation.audit, asyncfl audit neighbours)"
+        if personal:
+            message = f"must be empty {twins}, got {list(personal)}; asyncfl audit canaries works with personal layers"
+            yield Fault("model.personal", message)
+        noisy = training is not None and training.example_noise
+        if privacy is not None and noisy and not privacy.accounts_for_training:
             yield Fault(
                 "training.example_noise",
-                "must be 0 where twins are trained (evaluation.audit, asyncfl audit neighbours), "
-                f"got {training.example_noise:g}: "
-                f"privacy.kind {kind_of(privacy)} does not account for it; set it to 0, or choose dp_sgd, which does",
+                f"must be 0 {twins}, got {noisy:g}: privacy.kind {kind_of(privacy)} does not account for it; set it to "
+                "0, or choose dp_sgd, which does",
             )
 
     def trained(self, tasks: int) -> int:

@@ -291,7 +291,7 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
             )
         if evaluation.audit is not None:
             yield from _under("evaluation.audit", evaluation.audit.faults(data.clients))
-            yield from evaluation.audit.noise_faults(privacy, training)
+            yield from evaluation.audit.training_faults(privacy, training, () if model is None else model.personal)
     if (downloads := parts.get("download_compression")) is not None:
         yield from _under("download_compression", download_faults(downloads))
     if privacy is not None:

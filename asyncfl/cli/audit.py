@@ -85,20 +85,19 @@ def neighbours(
 
     Example: asyncfl audit neighbours results/runs/HASH --clients 5 --twins 200
     """
-    from asyncfl.audit.neighbours.audit_run import audit_neighbours, describe_replaced, save_run
+    from asyncfl.audit.neighbours.audit_run import audit_neighbours, save_run
 
     audit = _twin_audit(clients, neighbours, twins)
     with _audited(run, seed, quiet or json) as (finished, seeds, bar):
-        replaced = list(describe_replaced(finished.run, seeds))
         audited = audit_neighbours(finished, audit, seeds, bar, bar.stage)
     save_run(finished, audited)
     ledger = audited.ledger
     measured = ledger[ledger["seed"].isin(seeds) & ledger["measured"].notna()][list(MEASURED)]
     if json:
-        print_json({"run": str(run), "replaced": replaced, "rows": measured.to_dict("records")})
+        print_json({"run": str(run), "rows": measured.to_dict("records")})
         return
     print_table(list(MEASURED.values()), measured.to_numpy(object).tolist(), keys=4)
-    print_text(*(note for note in audited.summary["notes"] if note.startswith("audit: ")), *replaced)
+    print_text(*(note for note in audited.summary["notes"] if note.startswith("audit: ")))
     print_text("measured: a lower bound on epsilon, given the models that the clients' tasks started from")
     rows_are = "1 row of the ledger is" if len(measured) == 1 else f"{len(measured)} rows of the ledger are"
     print_text(f"{run}: audit.parquet is written, {rows_are} measured")

@@ -69,7 +69,6 @@ def test_clients_and_kinds_of_neighbours_are_chosen(program: Any, run: Path) -> 
     status, out, _ = program("audit", "neighbours", run, "--clients", "2,", "--neighbours", "sample", "--twins", 5)
     assert status == 0
     assert "rows of the ledger are measured" in out
-    assert "replaced" in out  # the first audit's results
 
 
 def test_folders_without_a_run_and_diverged_seeds_are_refused(

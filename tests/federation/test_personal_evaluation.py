@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl import Run, RunError, Scenario, simulate
+from asyncfl import Run, RunError, Scenario, ScenarioError, simulate
 from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.audit.membership import audit_membership
 from asyncfl.audit.neighbours.audit_run import audit_neighbours
@@ -201,7 +201,8 @@ def test_audits_see_shared_layers_only(tmp_path: Path) -> None:
     finished = FinishedRun.load(tmp_path / "run")
     found = audit_membership(finished, (0,), "server", clients=4, shadow_worlds=8).found.to_pandas()
     assert found["area"].between(0, 1).all()
-    assert len(audit_neighbours(finished, TwinAudit(clients=1, twins=2), (0,)).audit)
+    with pytest.raises(ScenarioError, match=r"model\.personal: must be empty where twins are trained"):
+        audit_neighbours(finished, TwinAudit(clients=1, twins=2), (0,))
 
 
 def test_a_personal_model_needs_a_client(tmp_path: Path) -> None:

@@ -31,14 +31,14 @@ def audit_neighbours(
     """Audit `seeds`, and return the run with the results. Nothing is written.
 
     The results are the table `audit`, `measured` in the ledger, the privacy statements, examples and notes. All results
-    of an earlier audit of `seeds` are replaced (see `describe_replaced`); those of other seeds stay.
+    of an earlier audit of `seeds` are replaced; those of other seeds stay.
 
     Raises ScenarioError if the run lacks one of the clients, RunError if one of them has uploaded nothing.
     """
     scenario = finished.run.scenario
     if faults := [Fault("--clients", fault.message) for fault in audit.faults(scenario.data.clients)]:
         raise ScenarioError(faults)
-    if faults := list(audit.noise_faults(scenario.privacy, scenario.training)):
+    if faults := list(audit.training_faults(scenario.privacy, scenario.training, scenario.model.personal)):
         raise ScenarioError(faults, finished.folder / "scenario.yaml")
     _check_uploads(finished, audit, seeds)
     run, prior = finished.run, SimulatedRuns()
@@ -66,20 +66,6 @@ def audit_neighbours(
         summary["notes"] = list(dict.fromkeys([*of_all, *of_seeds]))
     run.summary["privacy"] = statements(run.tables["ledger"])
     return run
-
-
-def describe_replaced(run: Run, seeds: Sequence[int]) -> list[str]:
-    """Return a sentence for each of `seeds` whose results of an earlier audit would be replaced."""
-    sentences = []
-    for seed in seeds if AUDIT in run.tables else ():
-        own = run.tables[AUDIT].filter(pc.equal(run.tables[AUDIT]["seed"], seed))
-        if clients := sorted(set(own["client"].to_pylist())):
-            files = _examples(run, seed)
-            sentences.append(
-                f"seed {seed}: the results of an earlier audit are replaced, of client {', '.join(map(str, clients))}"
-                + (f", with its examples {', '.join(files)}" if files else "")
-            )
-    return sentences
 
 
 def _examples(run: Run, seed: int) -> list[str]:

@@ -365,13 +365,12 @@ class _Findings:
     def _unmeasured(self) -> Iterator[str]:
         """Yield a sentence for each reason why nothing is measured, of some clients or of all."""
         observer, seed = self.observer, self.run.seed
-        wanted, broken, strayed = observer.audit.clients, observer.not_finite, observer.strayed
+        wanted, broken = observer.audit.clients, observer.not_finite
         if isinstance(wanted, tuple):
             unseen = [one for one in wanted if one not in observer.clients]
             for silent, why in (
-                ([one for one in unseen if one not in {*broken, *strayed}], "no honest update was collected"),
+                ([one for one in unseen if one not in broken], "no honest update was collected"),
                 ([one for one in unseen if one in broken], "no update was finite"),
-                ([one for one in unseen if one in strayed], "its own layers learned from an attack first"),
             ):
                 if silent:
                     named = ", ".join(map(str, silent))

@@ -17,18 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.audit.neighbours.data import Neighbour, furthest, neighbours
-from asyncfl.audit.neighbours.training import OwnLayers, TwinTraining, TwinUpload
+from asyncfl.audit.neighbours.training import TwinUpload, recorded_model, twin_uploads
 from asyncfl.base.progress import Stage, ignore_progress
 from asyncfl.client import Assignment, Batch, TaskObserver, TaskPath
 from asyncfl.evaluation import FOLLOWED, Twin, TwinAudit
 from asyncfl.federation import Federation
-from asyncfl.learning import Learner
 from asyncfl.privacy import Contribution, Release, State
 from asyncfl.privacy.ledger.releases import upload_release
 
 CLIMBED_AGAIN = (2, 4, 8, 16, 32, 64, 128, 256)
 """Numbers of tasks of a client after which gradient ascent is repeated at the new model, if budgets do not follow the
-losses and all layers are shared."""
+losses."""
 
 
 class Other(NamedTuple):
@@ -58,9 +57,6 @@ class AuditedClient:
     next_number: int  # number of the next neighbour that ascent finds
     tasks: dict[int, AuditedTask] = field(default_factory=dict)
     """Audited tasks by number, in the order in which they were trained."""
-    layers: OwnLayers | None = None  # the client's personal layers in all worlds; None: all layers are shared
-    waiting: dict[int, OwnLayers] = field(default_factory=dict)
-    """Trained task that is not collected yet -> personal layers before it."""
 
     def so_far(self, neighbour: Neighbour) -> float:
         """Sum the squared distances of a neighbour's uploads, in units of the noise where there is any."""
@@ -89,44 +85,21 @@ class TwinsObserver(TaskObserver):
         self.trained_twins = 0
         self.not_finite: Counter[int] = Counter()
         """Client -> number of its collected updates that were not finite, and could not be followed."""
-        self.strayed: set[int] = set()
-        """Clients whose personal layers have learned from an attack; they are not followed further."""
-        self._begun: set[int] = set()
-        self._training = TwinTraining(self.path)
         self._beginning = copy.deepcopy(self.path.state)
 
     def trained(self, assignment: Assignment, contribution: Contribution, attacked: bool) -> None:
-        """Train the twins of a task whose clip norm depends on no other upload, or let their personal layers learn."""
-        path, client = self.path, assignment.client
-        if attacked and path.personal is not None:
-            self.strayed.add(client)
-        if not attacked and self._is_audited(client):
-            if path.scheme.needs_every_task:
-                release = upload_release(path.scheme, path.context, path.clip_norm(np.ones(1)), contribution)
-                self._train(assignment, contribution, release, np.ones(1), 0)
-            else:
-                # Its uploads are compared when it is collected.
-                audited = self._of(assignment)
-                layers = audited.layers
-                assert layers is not None
-                audited.waiting[assignment.task] = OwnLayers(layers.recorded, dict(layers.twins))
-                if not path.training.example_noise:
-                    worlds = [(one, None) for one in audited.followed]
-                    list(self._training.uploads(assignment, contribution, np.ones(1), 0, worlds, layers))
-        self._begun.add(client)
-        if path.personal is not None and client in self.clients and (own := self.clients[client].layers) is not None:
-            own.recorded = path.personal.of(client)
+        """Train the twins of a task whose clip norm depends on no other upload."""
+        path = self.path
+        if path.scheme.needs_every_task and not attacked and self._is_audited(assignment.client):
+            release = upload_release(path.scheme, path.context, path.clip_norm(np.ones(1)), contribution)
+            self._train(assignment, contribution, release, np.ones(1), 0)
 
     def carried_out(self, batch: Batch) -> None:
         if self.path.scheme.needs_every_task:
             return
         for row, (assignment, upload) in enumerate(zip(batch.assignments, batch.uploads, strict=True)):
             client = assignment.client
-            if self.path.personal is None:
-                compared = self._is_audited(client)
-            else:
-                compared = client in self.clients and assignment.task in self.clients[client].waiting
-            if upload.attacked or not compared:
+            if upload.attacked or not self._is_audited(client):
                 continue
             if not math.isfinite(batch.norms[row]):
                 self.not_finite[client] += 1
@@ -143,10 +116,9 @@ class TwinsObserver(TaskObserver):
         self.stage(f"twins trained in seed {self.federation.resolved.seed}", self.trained_twins, total)
 
     def _is_audited(self, client: int) -> bool:
-        late = self.path.personal is not None and client in self._begun and client not in self.clients
         wanted, canaries = self.audit.clients, self.path.data.canaries
         # A zeroed canary client sends nothing of its own.
-        if client in self.strayed or late or (canaries is not None and client in canaries.zeroed):
+        if canaries is not None and client in canaries.zeroed:
             return False
         if isinstance(wanted, tuple):
             return client in wanted
@@ -156,11 +128,10 @@ class TwinsObserver(TaskObserver):
         self, assignment: Assignment, contribution: Contribution, release: Release, norms: NDArray[np.float64], row: int
     ) -> AuditedTask:
         audited = self._of(assignment)
-        layers = audited.waiting.pop(assignment.task, audited.layers)
         client, turn, states = assignment.client, assignment.turn, audited.states
         worlds = [(one, states[one.number].epsilon(client, turn)) for one in audited.followed]
         task = AuditedTask(assignment.task, turn, assignment.base_version, release, {}, {})
-        for twin in self._training.uploads(assignment, contribution, norms, row, worlds, layers):
+        for twin in twin_uploads(self.path, assignment, contribution, norms, row, worlds):
             if math.isfinite(twin.distance):
                 task.twins[twin.neighbour.number] = twin
                 if math.isfinite(twin.loss):
@@ -174,36 +145,31 @@ class TwinsObserver(TaskObserver):
             left += of_kind[: max(FOLLOWED, -(-len(of_kind) // 2))]
         audited.followed = sorted(left, key=lambda one: one.number)
         audited.states = {one.number: states[one.number] for one in audited.followed}
-        changes = self.path.state.epsilon(client, turn) is not None or audited.layers is not None
-        if len(audited.tasks) in CLIMBED_AGAIN and not changes:
+        if len(audited.tasks) in CLIMBED_AGAIN and self.path.state.epsilon(client, turn) is None:
             self._climb_again(audited, assignment)
         self._report()
         return task
 
     def _of(self, assignment: Assignment) -> AuditedClient:
         """Return the audited client of a task; its neighbours are found in its first one."""
-        data, client, personal = self.path.data, assignment.client, self.path.personal
+        data, client = self.path.data, assignment.client
         if client not in self.clients:
             random = self.path.streams.generator("twins", client)
             found = neighbours(data, client, self.audit.neighbours, self.audit.twins, random)
-            layers = None
-            if personal is not None:
-                initial = personal.learner.initial
-                layers = OwnLayers(initial, {one.number: initial for one in found})
             if any(one.kind == "ascent" for one in found):
-                made = self._training.model(assignment, layers)
-                found = [self._climbed(one, client, *made) if one.kind == "ascent" else one for one in found]
+                made = recorded_model(self.path, assignment)
+                found = [self._climbed(one, client, made) if one.kind == "ascent" else one for one in found]
             states = {one.number: copy.deepcopy(self._beginning) for one in found}
-            self.clients[client] = AuditedClient(client, found, states, len(found), layers=layers)
+            self.clients[client] = AuditedClient(client, found, states, len(found))
         return self.clients[client]
 
-    def _climbed(self, start: Neighbour, client: int, learner: Learner, model: NDArray[np.float32]) -> Neighbour:
+    def _climbed(self, start: Neighbour, client: int, model: NDArray[np.float32]) -> Neighbour:
         data = self.path.data
         images, labels = data.client(client)
         low, high = data.feature_range()
         assert start.image is not None
         replaced = images[start.sample], labels[start.sample]
-        image, label = furthest(learner, model, replaced, start.image, low, high, data.extreme_labels)
+        image, label = furthest(self.path.learner, model, replaced, start.image, low, high, data.extreme_labels)
         return replace(start, image=image, label=label)
 
     def _climb_again(self, audited: AuditedClient, assignment: Assignment) -> None:
@@ -211,8 +177,8 @@ class TwinsObserver(TaskObserver):
         found = audited.furthest_first("ascent")
         if not found:
             return
-        made = self._training.model(assignment, None)
-        again = self._climbed(replace(found[0], number=audited.next_number), audited.client, *made)
+        made = recorded_model(self.path, assignment)
+        again = self._climbed(replace(found[0], number=audited.next_number), audited.client, made)
         audited.next_number += 1
         if len(found) >= FOLLOWED:
             audited.followed.remove(found[-1])

@@ -3,9 +3,6 @@
 Noise that training draws (DP-SGD, or noise after each epoch) goes into what follows. There the adversary is granted, as
 by the accountant, the model before each noised step: the distance is that of the sums to which the noise was added, and
 an upload is as many releases as it has epochs.
-
-A client's personal layers continue in either world from the client's earlier tasks there. With DP-SGD they are noised
-like all others, and granted as they were: the accountant counts the tasks that they learned in.
 """
 
 from __future__ import annotations
@@ -23,11 +20,10 @@ from asyncfl.client import Assignment
 from asyncfl.client.clip import norm_of
 from asyncfl.client.path import TaskPath
 from asyncfl.learning import Job, Learner
-from asyncfl.learning.personal_layers import SharedPartLearner
 from asyncfl.privacy import Contribution
 from asyncfl.privacy.accounting.release_pairs import laplace_shift_counts
 
-Layers = Sequence[Vector] | None  # (n_personal,) personal layers of each job; None: all layers are shared
+Twins = Sequence[tuple[Neighbour, float | None]]  # neighbours, each with the budget of its upload, where it has one
 CHUNK_BYTES = 2**26
 
 
@@ -55,153 +51,118 @@ class TwinUpload:
         return self.distance if self.own_model_distance is None else self.own_model_distance
 
 
-@dataclass
-class OwnLayers:
-    """A client's personal layers before a task."""
+def twin_uploads(
+    path: TaskPath,
+    assignment: Assignment,
+    contribution: Contribution,
+    norms: NDArray[np.float64],
+    row: int,
+    twins: Twins,
+) -> Iterator[TwinUpload]:
+    """Yield the upload of each twin of a recorded upload.
 
-    recorded: Vector  # (n_personal,)
-    twins: dict[int, Vector]  # number of the neighbour -> (n_personal,) layers in its world
-
-
-class TwinTraining:
-    """Trainer of twins of the tasks of one run."""
-
-    def __init__(self, path: TaskPath) -> None:
-        self.path = path
-
-    def uploads(
-        self,
-        assignment: Assignment,
-        contribution: Contribution,
-        norms: NDArray[np.float64],
-        row: int,
-        twins: Sequence[tuple[Neighbour, float | None]],
-        layers: OwnLayers | None = None,
-    ) -> Iterator[TwinUpload]:
-        """Yield the upload of each twin of a recorded upload.
-
-        `assignment`, `contribution`: of the recorded upload. `norms`: (n,) norms of the uploads of its collection
-        before clipping; `row`: its index there. `twins`: neighbours, each with the budget of its upload, where it has
-        one. `layers`: the client's personal layers, where it has some; each twin's continue with its upload.
-        """
-        path, job = self.path, self.path.job(assignment)
-        if path.training.example_noise:
-            yield from self._by_steps(assignment, job, contribution, twins, layers)
-            return
-        recorded_layers = None if layers is None else [layers.recorded]
-        parts = self._parts(assignment, job, contribution, recorded_layers)
-        own, own_losses, _ = self._trained([job], parts, recorded_layers)
-        recorded, _, _ = self._clipped([models[0] for models in own], assignment, norms, row)
-        at_once = max(1, CHUNK_BYTES // (4 * len(assignment.base)))
-        for start in range(0, len(twins), at_once):
-            some = twins[start : start + at_once]
-            before = None if layers is None else [layers.twins[one.number] for one, _ in some]
-            rows, losses, after = self._trained([self._twin(job, one, assignment) for one, _ in some], parts, before)
-            for place, (neighbour, epsilon) in enumerate(some):
-                zeroed = neighbour.kind == "zeroed"
-                models = [assignment.base if zeroed else part[place] for part in rows]
-                if layers is not None and after is not None and not zeroed:
-                    layers.twins[neighbour.number] = after[place]
-                theirs, norm, clip = self._clipped(models, assignment, norms, row)
-                one = replace(contribution, epsilon=epsilon)
-                noise = path.scheme.upload_noise(path.context, clip, one)
-                differences = [a.astype(np.float64) - b for a, b in zip(recorded, theirs, strict=True)]
-                laplace = noise.distribution == "laplace"
-                in_model = path.scheme.model_noise(path.context, clip, [one]).distribution
-                yield TwinUpload(
-                    neighbour,
-                    float(own_losses[0] if zeroed else losses[place]),
-                    norm,
-                    clip,
-                    tuple(norm_of(difference, 1 if laplace else 2) for difference in differences),
-                    one,
-                    noise.std,
-                    laplace_shift_counts(differences[-1], noise.std / np.sqrt(2)) if laplace and noise.std else None,
-                    norm_of(differences[-1], 1) if in_model == "laplace" else None,
-                )
-
-    def model(self, assignment: Assignment, layers: OwnLayers | None) -> tuple[Learner, Vector]:
-        """Return a learner of all layers, and the model (n_parameters,) of the recorded task."""
-        learner, job = self._whole(self.path.job(assignment), layers)
-        row = np.empty((1, learner.n_parameters), np.float32)
-        learner.train(row, [job])
-        return learner, row[0]
-
-    def _whole(self, job: Job, layers: OwnLayers | None) -> tuple[Learner, Job]:
-        learner = self.path.learner
-        if layers is None:
-            return learner, job
-        assert isinstance(learner, SharedPartLearner)
-        return learner.whole, replace(job, base=learner.parameter_split.join(job.base, layers.recorded))
-
-    def _parts(
-        self, assignment: Assignment, job: Job, contribution: Contribution, layers: Layers
-    ) -> list[tuple[Vector, slice]]:
-        """Return the parts of the recorded training: the model that each begins with, and its epochs."""
-        path, base = self.path, assignment.base
-        if not path.scheme.noise_each_epoch:
-            return [(base, slice(None))]
-        stream = path.streams.generator("epoch_noise", assignment.client, assignment.turn)
-        std = np.float32(path.scheme.upload_noise(path.context, None, contribution).std)
-        parts = [(base, slice(0, 1))]
-        for epoch in range(1, len(job.order)):
-            (rows,), _, layers = self._trained([job], parts[-1:], layers)
-            base = rows[0] + std * stream.standard_normal(rows.shape[1], dtype=np.float32)
-            parts.append((base, slice(epoch, epoch + 1)))
-        return parts
-
-    def _trained(
-        self, jobs: Sequence[Job], parts: Sequence[tuple[Vector, slice]], layers: Layers
-    ) -> tuple[list[Vector], NDArray[np.float64], Layers]:
-        """Return (n, n_parameters) models of the jobs at the end of each part, the last losses, and personal layers."""
-        made, learner = [], self.path.learner
-        for base, epochs in parts:
-            rows = np.empty((len(jobs), len(base)), np.float32)
-            own = [replace(job, base=base, order=job.order[epochs]) for job in jobs]
-            if layers is None:
-                losses = learner.train(rows, own)
-            else:
-                assert isinstance(learner, SharedPartLearner)
-                losses, layers = learner.train_personal(rows, own, layers)
-            made.append(rows)
-        return made, losses, layers
-
-    def _twin(self, job: Job, neighbour: Neighbour, assignment: Assignment) -> Job:
-        images, labels = neighbour.data(self.path.data, assignment.client)
-        return replace(job, images=images, labels=labels)
-
-    def _clipped(
-        self, models: Sequence[Vector], assignment: Assignment, norms: NDArray[np.float64], row: int
-    ) -> tuple[list[Vector], float, float | None]:
-        """Clip payloads to the clip norm that follows from the last one's norm, in `row` of its collection's `norms`.
-
-        A payload is a model, or a multiple of the update. Returns the payloads, the norm of the last one before, and
-        the clip norm.
-        """
-        scheme, order = self.path.scheme, self.path.scheme.clip_target.order
-        if scheme.clip_target.payload != "model":
-            samples = self.path.data.samples(assignment.client)
-            factor = np.float32(scheme.update_factor(self.path.context, samples, assignment.epochs))
-            models = [(model - assignment.base) * factor for model in models]
-        norm = norm_of(models[-1], order)
-        clip_norm = self.path.clip_norm(np.where(np.arange(len(norms)) == row, norm, norms))
-        return [clipped(one, norm_of(one, order), clip_norm) for one in models], norm, clip_norm
-
-    def _by_steps(
-        self,
-        assignment: Assignment,
-        job: Job,
-        contribution: Contribution,
-        twins: Sequence[tuple[Neighbour, float | None]],
-        layers: OwnLayers | None,
-    ) -> Iterator[TwinUpload]:
-        std = self.path.scheme.upload_noise(self.path.context, None, contribution).std
-        data = [self._twin(job, neighbour, assignment) for neighbour, _ in twins]
-        learner, recorded = self._whole(job, layers)
-        found, _ = step_distances(learner, recorded, data, [neighbour.kind == "zeroed" for neighbour, _ in twins])
-        for (neighbour, epsilon), distances in zip(twins, found, strict=True):
+    `assignment`, `contribution`: of the recorded upload. `norms`: (n,) norms of the uploads of its collection before
+    clipping; `row`: its index there.
+    """
+    job, scheme = path.job(assignment), path.scheme
+    if path.training.example_noise:
+        yield from _by_steps(path, assignment, job, contribution, twins)
+        return
+    parts = _parts(path, assignment, job, contribution)
+    own, own_losses = _trained(path, [job], parts)
+    recorded, _, _ = _clipped(path, [models[0] for models in own], assignment, norms, row)
+    at_once = max(1, CHUNK_BYTES // (4 * len(assignment.base)))
+    for start in range(0, len(twins), at_once):
+        some = twins[start : start + at_once]
+        rows, losses = _trained(path, [_twin(path, job, one, assignment) for one, _ in some], parts)
+        for place, (neighbour, epsilon) in enumerate(some):
+            zeroed = neighbour.kind == "zeroed"
+            models = [assignment.base if zeroed else part[place] for part in rows]
+            theirs, norm, clip = _clipped(path, models, assignment, norms, row)
             one = replace(contribution, epsilon=epsilon)
-            yield TwinUpload(neighbour, np.nan, np.nan, None, tuple(distances), one, std)
+            noise = scheme.upload_noise(path.context, clip, one)
+            differences = [a.astype(np.float64) - b for a, b in zip(recorded, theirs, strict=True)]
+            laplace = noise.distribution == "laplace"
+            in_model = scheme.model_noise(path.context, clip, [one]).distribution
+            yield TwinUpload(
+                neighbour,
+                float(own_losses[0] if zeroed else losses[place]),
+                norm,
+                clip,
+                tuple(norm_of(difference, 1 if laplace else 2) for difference in differences),
+                one,
+                noise.std,
+                laplace_shift_counts(differences[-1], noise.std / np.sqrt(2)) if laplace and noise.std else None,
+                norm_of(differences[-1], 1) if in_model == "laplace" else None,
+            )
+
+
+def recorded_model(path: TaskPath, assignment: Assignment) -> Vector:
+    """Return the model (n_parameters,) of the recorded task."""
+    model = np.empty_like(assignment.base)
+    path.learner.train(model[None], [path.job(assignment)])
+    return model
+
+
+def _parts(path: TaskPath, assignment: Assignment, job: Job, contribution: Contribution) -> list[tuple[Vector, slice]]:
+    """Return the parts of the recorded training: the model that each begins with, and its epochs."""
+    base = assignment.base
+    if not path.scheme.noise_each_epoch:
+        return [(base, slice(None))]
+    stream = path.streams.generator("epoch_noise", assignment.client, assignment.turn)
+    std = np.float32(path.scheme.upload_noise(path.context, None, contribution).std)
+    parts = [(base, slice(0, 1))]
+    for epoch in range(1, len(job.order)):
+        (rows,), _ = _trained(path, [job], parts[-1:])
+        base = rows[0] + std * stream.standard_normal(rows.shape[1], dtype=np.float32)
+        parts.append((base, slice(epoch, epoch + 1)))
+    return parts
+
+
+def _trained(
+    path: TaskPath, jobs: Sequence[Job], parts: Sequence[tuple[Vector, slice]]
+) -> tuple[list[Vector], NDArray[np.float64]]:
+    """Return (n, n_parameters) models of the jobs at the end of each part, and the last losses."""
+    made = []
+    for base, epochs in parts:
+        rows = np.empty((len(jobs), len(base)), np.float32)
+        losses = path.learner.train(rows, [replace(job, base=base, order=job.order[epochs]) for job in jobs])
+        made.append(rows)
+    return made, losses
+
+
+def _twin(path: TaskPath, job: Job, neighbour: Neighbour, assignment: Assignment) -> Job:
+    images, labels = neighbour.data(path.data, assignment.client)
+    return replace(job, images=images, labels=labels)
+
+
+def _clipped(
+    path: TaskPath, models: Sequence[Vector], assignment: Assignment, norms: NDArray[np.float64], row: int
+) -> tuple[list[Vector], float, float | None]:
+    """Clip payloads to the clip norm that follows from the last one's norm, in `row` of its collection's `norms`.
+
+    A payload is a model, or a multiple of the update. Returns the payloads, the norm of the last one before, and the
+    clip norm.
+    """
+    scheme, order = path.scheme, path.scheme.clip_target.order
+    if scheme.clip_target.payload != "model":
+        samples = path.data.samples(assignment.client)
+        factor = np.float32(scheme.update_factor(path.context, samples, assignment.epochs))
+        models = [(model - assignment.base) * factor for model in models]
+    norm = norm_of(models[-1], order)
+    clip_norm = path.clip_norm(np.where(np.arange(len(norms)) == row, norm, norms))
+    return [clipped(one, norm_of(one, order), clip_norm) for one in models], norm, clip_norm
+
+
+def _by_steps(
+    path: TaskPath, assignment: Assignment, job: Job, contribution: Contribution, twins: Twins
+) -> Iterator[TwinUpload]:
+    std = path.scheme.upload_noise(path.context, None, contribution).std
+    data = [_twin(path, job, neighbour, assignment) for neighbour, _ in twins]
+    found, _ = step_distances(path.learner, job, data, [neighbour.kind == "zeroed" for neighbour, _ in twins])
+    for (neighbour, epsilon), distances in zip(twins, found, strict=True):
+        one = replace(contribution, epsilon=epsilon)
+        yield TwinUpload(neighbour, np.nan, np.nan, None, tuple(distances), one, std)
 
 
 def clipped(payload: Vector, norm: float, clip_norm: float | None) -> Vector:

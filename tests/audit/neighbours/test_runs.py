@@ -11,7 +11,7 @@ import pytest
 
 from asyncfl.api import execute, simulate
 from asyncfl.audit.finished_run import FinishedRun
-from asyncfl.audit.neighbours.audit_run import audit_neighbours, describe_replaced, save_run
+from asyncfl.audit.neighbours.audit_run import audit_neighbours, save_run
 from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.evaluation import TwinAudit
 from asyncfl.experiments.run_tables import read_run
@@ -78,11 +78,6 @@ def test_an_audit_replaces_an_earlier_one_completely(tiny: dict[str, Any], tmp_p
     assert {"disproved-0.txt", "disproved-1.txt"} <= both.files.keys()
     weaker = {"clients": (3,), "twins": 5, "neighbours": ("exchanged",)}
     finished = FinishedRun.load(folder)
-    assert describe_replaced(finished.run, (1,)) == [
-        "seed 1: the results of an earlier audit are replaced, of client "
-        f"{', '.join(map(str, sorted(both.audit.query('seed == 1')['client'].unique())))}, with its examples "
-        "disproved-1.npz, disproved-1.txt"
-    ]
     save_run(finished, audit_neighbours(finished, TwinAudit(**{**AUDIT, **weaker}), (1,)))
     one = Run.load(folder)
     assert one.ledger.query("seed == 1 and status == 'disproved'").empty
@@ -92,7 +87,6 @@ def test_an_audit_replaces_an_earlier_one_completely(tiny: dict[str, Any], tmp_p
     audited_on_disk(folder, **weaker)
     alone = audited_on_disk(execute(scenario, tmp_path / "alone"), **weaker)
     assert files(folder) == files(alone)
-    assert describe_replaced(FinishedRun.load(execute(scenario, tmp_path / "never")).run, (0, 1)) == []
 
 
 def test_an_audit_changes_no_other_file_of_the_run(tiny: dict[str, Any], tmp_path: Path) -> None:
@@ -242,3 +236,9 @@ def test_noise_of_training_that_the_scheme_does_not_account_for_is_refused(
         with pytest.raises(ScenarioError, match=f"run/scenario.yaml: {refused}"):
             audited_on_disk(folder)
         assert files(folder) == before
+
+
+def test_personal_layers_are_refused(tiny: dict[str, Any]) -> None:
+    tiny["model"] = {"kind": "mlp", "hidden": [5], "personal": ["3.*"]}
+    with pytest.raises(ScenarioError, match=r"model\.personal: must be empty where twins are trained"):
+        described(tiny, evaluation={"audit": AUDIT})

@@ -32,7 +32,7 @@ def test_twins_trained_in_chunks_equal_those_trained_together(noise: dict[str, A
 
     def made(row: int) -> list[TwinUpload]:
         norms = np.array([9.0, 0.25])
-        return list(training.TwinTraining(path).uploads(assignment, Contribution(0, 10), norms, row, worlds))
+        return list(training.twin_uploads(path, assignment, Contribution(0, 10), norms, row, worlds))
 
     number: list[int] = []
     train = path.learner.train
