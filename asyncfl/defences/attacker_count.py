@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -41,30 +41,22 @@ class AttackerCount(Described):
         return math.floor(self.poisoned * n + 0.5 + 1e-9)
 
     def attackers(self, n: int) -> int:
-        """Return f for n rows. Raises ValueError if the rule cannot be computed with `byzantine`."""
+        """Return f for n rows, at most what can be computed."""
         if self.byzantine == "auto":
             return min(self._expected(n), self.most(n, self.by_theory))
-        for fault in self.count_faults(n):
-            raise ValueError(fault.message)
-        return self.byzantine
+        return min(self.byzantine, self.most(n, self.computable))
 
     def count_faults(self, n: int) -> Iterator[Fault]:
         """Yield a fault if the rule cannot be computed with `byzantine` from n rows."""
-        most = self.most(n, self.computable)
-        if self.byzantine != "auto" and self.byzantine > most:
-            yield Fault(
-                "",
-                f"byzantine must be at most {most} with {n} updates in a buffer, got {self.byzantine}; "
-                "lower it, write auto, or let the buffer hold more",
-            )
+        if self.byzantine != "auto" and self.byzantine > (most := self.most(n, self.computable)):
+            got = f"must be at most {most} with {n} updates in a buffer, got {self.byzantine}"
+            yield Fault("byzantine", f"{got}; lower it, write auto, or let the buffer hold more")
 
-    def lower_to(self, n: int) -> tuple[Self, tuple[str, ...]]:
-        """Return this with `byzantine` lowered to what is computable from n rows, and a note if it was lowered."""
-        most = self.most(n, self.computable)
-        if self.byzantine == "auto" or self.byzantine <= most:
-            return self, ()
-        note = f"{type(self).__name__}: byzantine {self.byzantine} lowered to {most} for a buffer of {n}"
-        return self.model_copy(update={"byzantine": most}), (note,)
+    def count_lowered(self, n: int) -> tuple[str, ...]:
+        """Return a note if `byzantine` is lowered because the rule cannot be computed with it from n rows."""
+        if self.byzantine == "auto" or self.byzantine <= (most := self.most(n, self.computable)):
+            return ()
+        return (f"{type(self).__name__}: byzantine {self.byzantine} lowered to {most} for a buffer of {n}",)
 
     def count_notes(self, n: int) -> list[str]:
         """Return a note if f with n rows is beyond the theory, or the theory limited `auto`."""

@@ -51,12 +51,12 @@ class Basgd(Rule):
         masses = composition.sum(axis=1)
         composition /= masses[:, None]
         means = composition.astype(np.float32) @ buffer.deltas
-        rule, notes = self.rule.fit_to(len(groups))
-        notes = tuple(f"basgd, means of groups: {note}" for note in notes)
-        return Aggregate(rule.aggregate(means, masses), rule.weigh(means, masses) @ composition, notes), state
+        rule, weighed = self.rule, self.rule.weigh(means, masses)
+        notes = tuple(f"basgd, means of groups: {note}" for note in rule.lowered(len(groups)))
+        return Aggregate(rule.aggregate(means, masses), weighed @ composition, notes), state
 
     def faults(self, collected: int) -> Iterator[Fault]:
-        yield from (Fault("", f"rule: {fault}") for fault in self.rule.faults(min(self.buffers, collected)))
+        yield from (fault.under("rule") for fault in self.rule.faults(min(self.buffers, collected)))
 
     def notes(self, collected: int) -> list[str]:
         return [f"rule: {note}" for note in self.rule.notes(min(self.buffers, collected))]

@@ -60,12 +60,13 @@ class CentredClipping(RobustRule):
     ) -> tuple[Aggregate, CentredClippingState]:
         """See `Rule.step`. A buffer whose weights are all 0 leaves the centre unchanged."""
         shuffle = copy.deepcopy(state.shuffle)
-        rule, notes = self.fit_to(int(np.count_nonzero(weights)))
-        found = rule.pre_aggregate(buffer.deltas, weights, shuffle)
+        found = self.pre_aggregate(buffer.deltas, weights, shuffle)
         if found is None:
             return Aggregate(np.zeros_like(state.centre), weights.copy()), CentredClippingState(state.centre, shuffle)
         mixed, shares, composition = found
         centre, used = self.move_centre(state.centre, mixed, shares)
         mass = float(weights.sum())
-        aggregate = Aggregate(centre * np.float32(mass), mass * (used @ composition), notes)
+        aggregate = Aggregate(
+            centre * np.float32(mass), mass * (used @ composition), self.lowered(int(np.count_nonzero(weights)))
+        )
         return aggregate, CentredClippingState(centre, shuffle)

@@ -4,7 +4,7 @@ Means vary less than single updates. This helps robust rules where clients' data
 """
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -43,9 +43,9 @@ class PreAggregation(Component):
         """Yield why this cannot be applied to `collected` updates. Field names are relative to the pre-aggregation."""
         yield from ()
 
-    def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
-        """Return this pre-aggregation adapted to `collected` updates, and notes on settings that were lowered."""
-        return self, ()
+    def lowered(self, collected: int) -> tuple[str, ...]:
+        """Return notes on settings that are lowered for as few as `collected` updates."""
+        return ()
 
     def poisoned_share(self, share: float) -> float:
         """Return the largest share of mixed rows that contain poison, if `share` of the updates is poisoned."""
@@ -97,8 +97,8 @@ class NearestNeighbourMixing(PreAggregation, AttackerCount):
     def faults(self, collected: int) -> Iterator[Fault]:
         return self.count_faults(collected)
 
-    def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
-        return self.lower_to(collected)
+    def lowered(self, collected: int) -> tuple[str, ...]:
+        return self.count_lowered(collected)
 
     def mix(self, updates: Vector, shares: Floats, random: np.random.Generator | None) -> Floats:
         n = len(updates)

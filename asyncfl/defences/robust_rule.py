@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -42,11 +42,9 @@ class RobustRule(Rule):
         return random if self.pre else None
 
     def step(self, state: Any, buffer: Buffer, weights: Floats) -> tuple[Aggregate, Any]:
-        """Return the aggregate of `buffer` and the next state, see `Rule.step`. An explicit `byzantine` is lowered,
-        with a note, if the rule cannot be computed with it from so few updates."""
         following = copy.deepcopy(state)
-        rule, notes = self.fit_to(int(np.count_nonzero(weights)))
-        return replace(rule._solved(buffer.deltas, weights, following), notes=notes), following
+        made = self._solved(buffer.deltas, weights, following)
+        return replace(made, notes=self.lowered(int(np.count_nonzero(weights)))), following
 
     def pre_aggregate(
         self, updates: Vector, weights: Floats, random: np.random.Generator | None
@@ -78,17 +76,12 @@ class RobustRule(Rule):
         weighed = weights.copy() if used is None else mass * (used @ composition)
         return Aggregate(np.asarray(centre * updates.dtype.type(mass)), weighed)
 
-    def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
-        """Return the rule with each pre-aggregation adapted to the number of rows that reach it, and notes, see
-        `Rule.fit_to`. Rules with settings that depend on the number of rows extend this."""
+    def lowered(self, collected: int) -> tuple[str, ...]:
         notes: tuple[str, ...] = ()
-        rows, pres = collected, []
         for pre in self.pre:
-            fitted, lowered = pre.fit_to(rows)
-            pres.append(fitted)
-            notes += lowered
-            rows = pre.rows(rows)
-        return (self.model_copy(update={"pre": tuple(pres)}) if notes else self), notes
+            notes += pre.lowered(collected)
+            collected = pre.rows(collected)
+        return notes
 
     def rows(self, collected: int) -> int:
         """Return the number of rows after pre-aggregation of `collected` updates."""
@@ -98,7 +91,7 @@ class RobustRule(Rule):
 
     def faults(self, collected: int) -> Iterator[Fault]:
         for pre in self.pre:
-            yield from (Fault("", f"pre: {fault}") for fault in pre.faults(collected))
+            yield from (fault.under("pre") for fault in pre.faults(collected))
             collected = pre.rows(collected)
 
 
@@ -113,10 +106,8 @@ class CountingRule(RobustRule, AttackerCount):
             share = pre.poisoned_share(share)
         return share
 
-    def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
-        rule, notes = super().fit_to(collected)
-        lowered, more = rule.lower_to(rule.rows(collected))
-        return lowered, notes + more
+    def lowered(self, collected: int) -> tuple[str, ...]:
+        return super().lowered(collected) + self.count_lowered(self.rows(collected))
 
     def faults(self, collected: int) -> Iterator[Fault]:
         yield from super().faults(collected)

@@ -11,7 +11,7 @@ clients instead, because an attacker may claim any number of samples. An update 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -97,9 +97,9 @@ class Rule(Component):
         """Whether the rule requires the server's own samples (`DefenceContext.root_gradient`)."""
         return False
 
-    def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
-        """Return the rule adapted to `collected` updates, and notes on settings that were lowered."""
-        return self, ()
+    def lowered(self, collected: int) -> tuple[str, ...]:
+        """Return notes on settings that are lowered for as few as `collected` updates."""
+        return ()
 
     def faults(self, collected: int) -> Iterator[Fault]:
         """Yield why the rule cannot work with `collected` updates. Field names are relative to the rule."""

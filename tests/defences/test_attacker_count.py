@@ -52,10 +52,8 @@ def test_byzantine_beyond_the_theory_is_noted():
 @pytest.mark.parametrize(("rule", "most"), [(Krum, 7), (MultiKrum, 7), (Bulyan, 2), (TrimmedMean, 4)])
 def test_byzantine_that_cannot_be_computed_is_refused(rule, most):
     assert list(rule(byzantine=most).faults(10)) == []
-    fault = f"byzantine must be at most {most} with 10 updates in a buffer, got {most + 1}"
+    fault = f"byzantine: must be at most {most} with 10 updates in a buffer, got {most + 1}"
     assert str(next(rule(byzantine=most + 1).faults(10))).startswith(fault)
-    with pytest.raises(ValueError, match="must be at most"):
-        rule(byzantine=most + 1).aggregate(np.ones((10, 2)), np.ones(10))
 
 
 def test_short_buffer_lowers_byzantine_with_a_note(buffer_of):

@@ -95,7 +95,7 @@ def test_fallback_rule_is_refused_without_an_abstaining_detector() -> None:
     assert faults(fallback=median)["fallback"].startswith("must be null without a detector, got median")
     assert "with detector spectral" in faults(fallback=median, detector={"kind": "spectral"})["fallback"]
     short = faults(fallback={"kind": "krum", "byzantine": 3}, detector={"kind": "evidence"})
-    assert list(short) == ["fallback"]
+    assert list(short) == ["fallback.byzantine"]
     trusting = faults(fallback={"kind": "fltrust"}, detector={"kind": "evidence"})
     assert trusting == {"root_samples": "must be >= 1 for fallback fltrust, got 0; 100 is usual"}
 
