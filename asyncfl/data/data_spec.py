@@ -17,7 +17,6 @@ from asyncfl.data.catalog import CATALOG, DatasetName, find
 from asyncfl.data.concept import Concept, Relabelled, Restyled
 from asyncfl.data.federated import FederatedData, Source, concatenate, offsets_from_sizes
 from asyncfl.data.image_file import ImageFile
-from asyncfl.data.label_skew import Dirichlet, InnerDirichlet, Pathological, Shards
 from asyncfl.data.named_sets import (
     AnyName,
     array_source,
@@ -28,7 +27,7 @@ from asyncfl.data.named_sets import (
 )
 from asyncfl.data.own import Dataset, HuggingFace, ImageFolder, NpyFolder, NpzFile, ScikitLearn, TableFile
 from asyncfl.data.own.dataset import ArraySource, MappedRows
-from asyncfl.data.partition import ByColumn, Iid, Partition, Quantity
+from asyncfl.data.partition import ByColumn, Dirichlet, Iid, InnerDirichlet, Partition, Pathological, Quantity, Shards
 from asyncfl.data.sample_source import COMMON_SIDE, Array, Floats, Ints, SampleSource, Split, to_common_shape
 
 if TYPE_CHECKING:

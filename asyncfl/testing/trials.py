@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from asyncfl import threats
 from asyncfl.base.messages import Bools, Floats, Ints, Vector
 from asyncfl.base.streams import Streams
-from asyncfl.data.label_skew import Dirichlet, Shards
-from asyncfl.data.partition import Iid, Partition, Quantity
+from asyncfl.data.partition import Dirichlet, Iid, Partition, Quantity, Shards
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, Strikes
 from asyncfl.server import Buffered, DefencePlan
 from asyncfl.server.aggregation import DefenceState

@@ -5,14 +5,12 @@ computed from the updates of others; `AttackView` holds what it may use. `backdo
 backdoor.
 """
 
-from asyncfl.threats.adaptive import Adaptive
 from asyncfl.threats.alie import Alie, alie_z
 from asyncfl.threats.attack import Attack, AttackView, Knowledge, Rehearsal
 from asyncfl.threats.backdoor import Backdoor, backdoor_test_set
-from asyncfl.threats.combined import Combined
-from asyncfl.threats.evaluator_bait import EvaluatorBait
+from asyncfl.threats.composite import Adaptive, Combined
 from asyncfl.threats.flooding import Flooding
-from asyncfl.threats.free_rider import FreeRider
+from asyncfl.threats.free_rider import EvaluatorBait, FreeRider
 from asyncfl.threats.gaussian import Gaussian
 from asyncfl.threats.informed import Informed
 from asyncfl.threats.ipm import Ipm

@@ -5,19 +5,16 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field
 
 from asyncfl.base.errors import Fault
 from asyncfl.base.messages import Ints, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView
 from asyncfl.threats.label_flip import no_such_class, without_classes
-from asyncfl.threats.scaling import Factor, Scaling, word_or_number
+from asyncfl.threats.scaling import Factor, Scaling
 
-Brightness = Annotated[
-    Annotated[Literal["brightest"], Tag("word")] | Annotated[float, Field(allow_inf_nan=False), Tag("number")],
-    Discriminator(word_or_number),
-]
+Brightness = Literal["brightest"] | Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Backdoor(Attack):
@@ -40,7 +37,9 @@ class Backdoor(Attack):
     """Pixels between the trigger and the two edges of its corner."""
     corner: Literal["top_left", "top_right", "bottom_left", "bottom_right"] = "bottom_right"
     """Corner of the image that holds the trigger."""
-    value: Annotated[Brightness, MeasuredIn("scaled pixel")] = "brightest"
+    value: Annotated[
+        Literal["brightest"] | Annotated[float, Field(allow_inf_nan=False)], MeasuredIn("scaled pixel")
+    ] = "brightest"
     """Value of the trigger's pixels in the scaling of the data; `brightest`: the largest value among the
     images given."""
     factor: Annotated[Factor, MeasuredIn("factor")] = 1.0

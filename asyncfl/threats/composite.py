@@ -1,21 +1,33 @@
-"""The list of simple attacks, and the shared parts of attacks that consist of other attacks."""
+"""Attacks that consist of other attacks: several by the same attackers, and one that is disguised.
+
+A detector without data can measure the length of an update and its projection on the other updates. `Adaptive` hides an
+attack from both. Let m be the mean of the known updates and R their median length. The upload of the inner attack is
+split into its part along m and the rest. The part along m is raised to at least `alignment` |m|; the rest is shortened
+until the whole is no longer than `length` R. If the inner attack trains on poisoned data, the attackers' own updates do
+not represent honest ones; then set `knowledge: buffer`.
+"""
 
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
+from asyncfl.base.component import choice, kind_of
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Floats, Ints
+from asyncfl.base.messages import Floats, Ints, Vector
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.alie import Alie
-from asyncfl.threats.attack import Attack, Knowledge
+from asyncfl.threats.attack import Attack, AttackView, Knowledge
 from asyncfl.threats.backdoor import Backdoor
-from asyncfl.threats.evaluator_bait import EvaluatorBait
 from asyncfl.threats.flooding import Flooding
-from asyncfl.threats.free_rider import FreeRider
+from asyncfl.threats.free_rider import EvaluatorBait, FreeRider
 from asyncfl.threats.gaussian import Gaussian
+from asyncfl.threats.informed import for_attackers, mean_and_deviation
 from asyncfl.threats.ipm import Ipm
 from asyncfl.threats.label_flip import LabelFlip
 from asyncfl.threats.lying_evaluator import LyingEvaluator
@@ -30,13 +42,7 @@ POISONING = (SignFlip, LabelFlip, Gaussian, Alie, Ipm, MinMax, MinSum, Tailored,
 OTHER_ATTACKS = (NonFinite, WrongLength, FreeRider, LyingEvaluator, Flooding, EvaluatorBait)
 BASIC_ATTACKS: tuple[type[Attack], ...] = POISONING + OTHER_ATTACKS
 """All attacks that are not composed of other attacks. A new attack is a new file and a line here."""
-
 _BY_WIDTH: tuple[Knowledge, ...] = ("own", "colluders", "buffer")
-
-
-def widest_knowledge(*knowledge: Knowledge) -> Knowledge:
-    """Return the widest of several kinds of knowledge: `buffer` before `colluders` before `own`."""
-    return max(knowledge, key=_BY_WIDTH.index)
 
 
 class Composite(Attack):
@@ -47,11 +53,10 @@ class Composite(Attack):
     @abstractmethod
     def parts(self) -> dict[str, Attack]:
         """The parts by the name of their field."""
-        raise NotImplementedError
 
     @property
     def sees(self) -> Knowledge:
-        return widest_knowledge(*(part.sees for part in self.parts.values()))
+        return max((part.sees for part in self.parts.values()), key=_BY_WIDTH.index)
 
     def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
         for name, part in self.parts.items():
@@ -95,3 +100,104 @@ class Composite(Attack):
     @property
     def target(self) -> int | None:
         return None if self._backdoor is None else self._backdoor.target
+
+
+AnySimpleAttack: Any = choice(Attack, *BASIC_ATTACKS)
+
+
+class Adaptive(Composite):
+    """Uploads the update nearest to another attack's upload that looks honest by length and alignment. Source: ours."""
+
+    kind: Literal["adaptive"] = "adaptive"
+    attack: AnySimpleAttack
+    """The attack to disguise."""
+    knowledge: Knowledge = "buffer"
+    """Updates that mean and median length are computed from."""
+    alignment: Annotated[float, Field(ge=0, le=1), MeasuredIn("share")] = 0.35
+    """Smallest projection on the mean of the known updates, as a share of its length, 0..1."""
+    length: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("median lengths")] = 1.0
+    """Largest length, in median lengths of the known updates, > 0."""
+
+    @property
+    def parts(self) -> dict[str, Attack]:
+        return {"attack": self.attack}
+
+    def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
+        yield from super().faults(classes, shape)
+        if self.attack.rehearses:
+            got = f"got {kind_of(self.attack)}, which does; take it by itself, or another one"
+            yield Fault("attack", f"must not rehearse its uploads, which are disguised after that, {got}")
+
+    @property
+    def sees(self) -> Knowledge:
+        return max(self.knowledge, self.attack.sees, key=_BY_WIDTH.index)
+
+    def craft(self, view: AttackView) -> Vector:
+        given = self.attack.craft(view)
+        crafted = view.honest if given is None else given
+        references = for_attackers(self.knowledge, view, _reference)
+
+        def upload(row: int) -> NDArray[np.floating]:
+            reference = references[row]
+            return crafted[row] if reference is None else self._disguised(crafted[row], *reference)
+
+        return view.uploads(upload)
+
+    def _disguised(self, update: Vector, mean: Floats, length: float) -> Floats:
+        """Return `update` (n_parameters,) with its part along `mean` raised to the minimum, and the rest shortened so
+        that the whole is at most `self.length` times `length`, the median length of the known updates."""
+        poison, longest, size = update.astype(np.float64), self.length * length, float(np.linalg.norm(mean))
+        along = float(poison @ mean) / size if size > 0 else 0.0
+        rest = poison - along / size * mean if size > 0 else poison
+        along = min(max(along, self.alignment * size), longest)
+        room, across = math.sqrt(longest**2 - along**2), float(np.linalg.norm(rest))
+        if across > room:
+            rest = rest * (room / across)
+        return rest + along / size * mean if size > 0 else rest
+
+
+def _reference(known: Vector) -> tuple[Floats, float]:
+    """Return the mean (n_parameters,) and the median length of `known` (n, n_parameters)."""
+    lengths = [np.linalg.norm(row.astype(np.float64)) for row in known]
+    return mean_and_deviation(known)[0], float(np.median(lengths))
+
+
+AnyPart: Any = choice(Attack, *BASIC_ATTACKS, Adaptive)
+
+
+class Combined(Composite):
+    """Attacks applied one after the other, such as label flip, flooding and lying. Source: ours."""
+
+    kind: Literal["combined"] = "combined"
+    attacks: tuple[AnyPart, ...]
+    """The attacks in order; each receives the data, updates and scores that the previous one returned."""
+
+    @model_validator(mode="after")
+    def _check_parts(self) -> Self:
+        if not self.attacks:
+            raise ValueError("attacks must name at least one attack")
+        if sum(part.target is not None for part in self.attacks) > 1:
+            raise ValueError("at most one of the attacks may be a backdoor: its success is measured for one target")
+        return self
+
+    @property
+    def parts(self) -> dict[str, Attack]:
+        return {f"attacks.{number}": part for number, part in enumerate(self.attacks)}
+
+    def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
+        yield from super().faults(classes, shape)
+        for number, part in enumerate(self.attacks):
+            after = [kind_of(later) for later in self.attacks[number + 1 :] if later.changes_uploads]
+            if part.rehearses and after:
+                got = f"got {kind_of(part)} before, which rehearses uploads; put it last"
+                yield Fault(f"attacks.{number}", f"must come after {', '.join(after)}, {got}")
+
+    def craft(self, view: AttackView) -> Vector:
+        """Return the uploads after all attacks, applied in order to the honest updates. Colluders see each other's
+        updates as the previous attack returned them; knowledge `buffer` does not change."""
+        for part in self.attacks:
+            crafted = part.craft(view)
+            if crafted is not None and crafted is not view.honest:
+                crafted.flags.writeable = False
+                view = replace(view, honest=crafted)
+        return view.honest

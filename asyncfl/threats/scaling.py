@@ -1,25 +1,15 @@
 """Scaling, or model replacement: a multiple of the honest update."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field
 
 from asyncfl.base.messages import Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView
 
-
-def word_or_number(value: Any) -> str:
-    """Return "word" for a string and "number" otherwise: the tag by which a field that takes both is validated, so that
-    an error message names only that form."""
-    return "word" if isinstance(value, str) else "number"
-
-
-Factor = Annotated[
-    Annotated[Literal["replacement"], Tag("word")] | Annotated[float, Field(gt=0, allow_inf_nan=False), Tag("number")],
-    Discriminator(word_or_number),
-]
+Factor = Literal["replacement"] | Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Scaling(Attack):

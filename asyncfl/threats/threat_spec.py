@@ -12,10 +12,8 @@ from asyncfl.base.errors import Fault
 from asyncfl.base.messages import Floats, Ints
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
-from asyncfl.threats.adaptive import Adaptive
 from asyncfl.threats.attack import Attack
-from asyncfl.threats.combined import Combined
-from asyncfl.threats.composite import BASIC_ATTACKS
+from asyncfl.threats.composite import BASIC_ATTACKS, Adaptive, Combined
 from asyncfl.threats.lying_evaluator import LyingEvaluator
 
 AnyAttack: Any = choice(Attack, *BASIC_ATTACKS, Adaptive, Combined)

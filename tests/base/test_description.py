@@ -10,7 +10,7 @@ from asyncfl.base.description import differing_fields, faults_of, fields_of, ove
 from asyncfl.base.errors import Fault
 from asyncfl.learning import Training
 from asyncfl.privacy import AnyScheme
-from asyncfl.threats.combined import Combined
+from asyncfl.threats.composite import Combined
 from asyncfl.threats.label_flip import LabelFlip
 from asyncfl.world.devices import UniformDevice
 

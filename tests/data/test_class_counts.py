@@ -5,8 +5,7 @@ from asyncfl.base.errors import DataError
 from asyncfl.base.streams import Streams
 from asyncfl.data import DataSpec
 from asyncfl.data.class_counts import ClassCounts, count_classes
-from asyncfl.data.label_skew import Dirichlet, Pathological
-from asyncfl.data.partition import ByColumn, Quantity
+from asyncfl.data.partition import ByColumn, Dirichlet, Pathological, Quantity
 
 
 @pytest.fixture

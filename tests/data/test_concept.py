@@ -9,7 +9,7 @@ from asyncfl.base.errors import DataError
 from asyncfl.base.streams import Streams
 from asyncfl.data import DataSpec
 from asyncfl.data.concept import Relabelled, Restyled
-from asyncfl.data.label_skew import Dirichlet
+from asyncfl.data.partition import Dirichlet
 
 
 def small(**fields):

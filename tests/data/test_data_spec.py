@@ -9,8 +9,7 @@ from asyncfl.base.streams import Streams
 from asyncfl.data import CATALOG, DataSpec
 from asyncfl.data.class_counts import count_classes
 from asyncfl.data.concept import Relabelled
-from asyncfl.data.label_skew import Dirichlet
-from asyncfl.data.partition import Partition, Quantity
+from asyncfl.data.partition import Dirichlet, Partition, Quantity
 from asyncfl.scenario import Scenario
 
 DOMAINS = ("mnist", "street_digits", "usps", "synth_digits", "mnist_m")

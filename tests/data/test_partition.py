@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asyncfl.base.errors import DataError
-from asyncfl.data.label_skew import Dirichlet, InnerDirichlet, Pathological, Shards
-from asyncfl.data.partition import ByColumn, Iid, Quantity
+from asyncfl.data.partition import ByColumn, Dirichlet, Iid, InnerDirichlet, Pathological, Quantity, Shards
 
 LABELS = np.repeat(np.arange(10), 2000)
 WRITERS = np.array(["ann", "bob", "ann", "cat", "bob", "ann", "dan"])

@@ -6,8 +6,8 @@ before, even if attackers see other updates of the buffer or choose their own. G
 client (`gains`). They are judged once the honest side of the direction is certified (`side_test`, which states the
 assumptions).
 
-If the server has its own samples, the common descent direction of all their classes (`descent`) is tried first, because
-it holds for honest clients with any mixture of labels.
+If the server has its own samples, the common descent of all their classes (`common_descent`) is tried first, because it
+holds for honest clients with any mixture of labels.
 
 Certificates of lengths, and of similarity to earlier buffers, hold for any client data
 (`asyncfl.defences.certificates`) and strike at once. They are not checked for compressed updates, which a remark says.
@@ -30,8 +30,7 @@ from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.certificates import UNCHECKED_REMARK, check_certificates
 from asyncfl.defences.client_means import ClientMeans, empty_means
 from asyncfl.defences.detector import Detector, Verdict
-from asyncfl.defences.evidence.descent import common_descent
-from asyncfl.defences.evidence.directions import GUESSES, add_buffer, guess_directions, leave_one_out
+from asyncfl.defences.evidence.directions import GUESSES, add_buffer, common_descent, guess_directions, leave_one_out
 from asyncfl.defences.evidence.gains import GainHistory, empty_history
 from asyncfl.defences.evidence.side_test import SideResult, SideTest, combine_sides
 

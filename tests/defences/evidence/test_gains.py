@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from asyncfl.defences.evidence.bounds import deviation_bound, is_below_bound
 from asyncfl.defences.evidence.gains import MAX_VARIANCE_RATIO, PRIOR_UPDATES, GainHistory, estimate_variances
-from asyncfl.defences.evidence.side_test import SideTest
+from asyncfl.defences.evidence.side_test import SideTest, deviation_bound, is_below_bound
 
 
 def history_of(gained, noise=0.0):
