@@ -135,10 +135,12 @@ def saved_as(stem: str | Path) -> list[Path]:
 def save(figure: Canvas, stem: str | Path) -> list[Path]:
     """Write `stem`.svg, .png and .pdf atomically, without dates and versions in them, and return their paths."""
     import matplotlib.pyplot as plt
+    from matplotlib.backend_bases import get_registered_canvas_class
 
     # The solver behind the layout goes through sets in an order of its own, so that its answers differ in their last
     # digits from call to call, and with them the names of clipping paths in an SVG: they are rounded and kept.
-    figure.draw_without_rendering()
+    if (layout := figure.get_layout_engine()) is not None:
+        layout.execute(figure)
     figure.set_layout_engine("none")
     for axes in figure.axes:
         left, bottom, width, height = (round(float(side), 6) for side in axes.get_position().bounds)
@@ -146,8 +148,11 @@ def save(figure: Canvas, stem: str | Path) -> list[Path]:
     # Publishers want TrueType fonts, which take a third of a figure's time: only figures without title and caption,
     # which go into a paper, get them.
     fonts = 3 if any(text.get_text() for text in figure.texts) else 42
+    # `savefig` would draw each file twice, to lay the figure out again.
     for target, (ending, metadata) in zip(saved_as(stem), METADATA.items(), strict=True):
+        canvas: Any = get_registered_canvas_class(ending)(figure)
+        figure.set_dpi(plt.rcParams["savefig.dpi"])  # those of vectors set another
         with atomic_file(target) as part, plt.rc_context({"pdf.fonttype": fonts}):
-            figure.savefig(part, format=ending, metadata=metadata)
+            getattr(canvas, f"print_{ending}")(part, metadata=metadata)
     plt.close(figure)
     return saved_as(stem)
