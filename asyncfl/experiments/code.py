@@ -55,7 +55,7 @@ def code_digest(scenario: BaseModel, root: str = ROOT) -> str:
     used = {type(part) for part in components_in(scenario)}
     used_modules = frozenset(cls.__module__ for cls in used if cls.__module__.startswith("asyncfl."))
     own = [f"{module}\n{digest}\n" for module, digest in own_sources(scenario).items()]
-    return _digest(_reached(frozenset([root]) | used_modules, used_modules), own)
+    return _digest(_reached(frozenset([root]) | used_modules, used_modules), "".join(own))
 
 
 def combined(codes: Iterable[str]) -> str:
@@ -83,9 +83,10 @@ def step_digest(step: str) -> str:
     return combined([digest, hashlib.sha256(repr(texts).encode()).hexdigest()[:16]])
 
 
-def _digest(modules: Iterable[str], more: Iterable[str] = ()) -> str:
+@cache
+def _digest(modules: frozenset[str], own: str = "") -> str:
     texts = [f"{name}\n{_source(name).text}\n" for name in sorted(modules)]
-    return hashlib.sha256("".join([*texts, *more]).encode()).hexdigest()[:16]
+    return hashlib.sha256("".join([*texts, own]).encode()).hexdigest()[:16]
 
 
 @cache

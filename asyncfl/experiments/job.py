@@ -12,8 +12,7 @@ from pathlib import Path
 
 from asyncfl.base.errors import AsyncflError
 from asyncfl.base.files.own_folder import write_json
-from asyncfl.experiments.code import code_digest
-from asyncfl.federation.storage import COMPLETE, Run, RunFolder
+from asyncfl.federation.storage import COMPLETE, RunFolder
 
 CODES = "code.json"
 """File of a run folder with digests of the code that it was computed with."""
@@ -49,22 +48,19 @@ class Codes:
     """Digest of the code of all runs of its job; the name of the run's cache."""
 
 
-def publish(cache: Path, folder: Path) -> None:
-    """Copy the whole run `cache/run` to `folder`, in place of the run that is there, with the digests of its code.
-    Raises OutputError, RunError, ScenarioError.
+def publish(cache: Path, run: RunFolder, code: str) -> None:
+    """Copy the whole run `cache/run` to its folder, in place of the run that is there, with the digests of its code.
+    Raises OutputError, ScenarioError.
 
     The run stays in the cache as well: what Snakemake removes with a killed job is not computed again.
     """
-    made = Run.load(cache / "run")
-    codes = Codes(code_digest(made.scenario), cache.name)
 
     def write(into: Path) -> None:
         shutil.copytree(cache / "run", into, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*"))
-        write_json(asdict(codes), into / CODES)
+        write_json(asdict(Codes(code, cache.name)), into / CODES)
 
-    own = RunFolder(folder, made.scenario)
-    with own.working(force=True) as area:
-        own.replace(area, write, COMPLETE)
+    with run.working(force=True) as area:
+        run.replace(area, write, COMPLETE)
 
 
 def read_codes(folder: Path) -> Codes | None:

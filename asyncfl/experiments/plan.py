@@ -46,6 +46,8 @@ class WorkflowJob:
     """Digest of the code that the runs depend on, of all of them together."""
     cost_s: float = 0.0
     """Estimated seconds of the runs."""
+    codes: tuple[str, ...] = ()
+    """Digest of the code of each run."""
 
     @property
     def name(self) -> str:
@@ -88,6 +90,11 @@ class Plan:
     def origins(self) -> dict[str, str]:
         """Digest of each run that a job computes -> an experiment that asks for it."""
         return {digest: job.experiment for job in self.jobs for digest in job.digests}
+
+    @property
+    def codes(self) -> dict[str, str]:
+        """Digest of each run that a job computes -> digest of its code."""
+        return {digest: code for job in self.jobs for digest, code in zip(job.digests, job.codes, strict=True)}
 
     @property
     def with_looks(self) -> dict[str, PlannedExperiment]:
@@ -216,7 +223,8 @@ def _jobs(selected: Mapping[str, PlannedExperiment], runs: Path) -> list[Workflo
             made = read_codes(runs / digest) if is_whole else None
             kept = is_whole and (made is None or made.own == code)
             # Where the code differs from what Snakemake remembers of these files, it computes them again.
-            job = WorkflowJob(name, (digest,), made.job if kept and made else code, cell.scenario.estimated_cost())
+            known = made.job if kept and made else code
+            job = WorkflowJob(name, (digest,), known, cell.scenario.estimated_cost(), (code,))
             (jobs if kept or alone else waiting).append(job)
         jobs += _filled(waiting)
     return jobs
@@ -238,6 +246,7 @@ def _filled(runs: list[WorkflowJob]) -> list[WorkflowJob]:
             tuple(run.digests[0] for run in of),
             combined([run.code for run in of]),
             sum(run.cost_s for run in of),
+            tuple(run.code for run in of),
         )
         for of in full
     ]

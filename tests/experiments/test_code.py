@@ -35,6 +35,7 @@ def edited(monkeypatch):
                 of_module = source_edited(module)
                 changed.setattr(code, "_source", lambda name: of_module if name == module else source(name))
                 changed.setattr(code, "_reached", code._reached.__wrapped__)
+            changed.setattr(code, "_digest", code._digest.__wrapped__)
             return code_digest(Scenario.read(description))
 
     return digest_with

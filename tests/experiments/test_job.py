@@ -2,7 +2,6 @@ import pytest
 
 from asyncfl.api import execute
 from asyncfl.base.errors import OutputError, RunError
-from asyncfl.experiments.code import code_digest
 from asyncfl.experiments.job import Codes, logged, publish, read_codes
 from asyncfl.federation.storage import Run, RunFolder
 
@@ -39,28 +38,28 @@ def test_a_published_run_is_complete_and_names_its_code(scenario, computed, tmp_
     folder = tmp_path / "runs" / "abc"
     assert read_codes(computed / "run") is None
     folder.mkdir(parents=True)  # as Snakemake does before a job
-    publish(computed, folder)
-    assert read_codes(folder) == Codes(code_digest(scenario), "of_the_job")
+    publish(computed, RunFolder(folder, scenario), "of_the_run")
+    assert read_codes(folder) == Codes("of_the_run", "of_the_job")
     assert RunFolder(folder, scenario).is_whole()
     assert Run.load(folder).rounds.equals(Run.load(computed / "run").rounds)
 
 
 def test_a_run_is_published_in_place_of_what_is_left_of_an_older_one(scenario, computed, tmp_path):
     folder = tmp_path / "runs" / "abc"
-    publish(computed, folder)
+    publish(computed, RunFolder(folder, scenario), "of_the_run")
     for path in folder.glob("*.parquet"):
         path.unlink()  # as Snakemake does with a job that failed
     (folder / "thesis.tex").write_text("precious")
-    publish(computed, folder)
+    publish(computed, RunFolder(folder, scenario), "of_the_run")
     assert RunFolder(folder, scenario).is_whole()
     assert (folder / "thesis.tex").read_text() == "precious"
 
 
-def test_a_folder_of_the_user_in_place_of_a_run_is_left_alone(computed, tmp_path):
+def test_a_folder_of_the_user_in_place_of_a_run_is_left_alone(scenario, computed, tmp_path):
     folder = tmp_path / "runs" / "abc"
     folder.mkdir(parents=True)
     (folder / "thesis.tex").write_text("precious")
     with pytest.raises(OutputError, match=r"not made by this program and is not empty \(it holds thesis\.tex\)"):
-        publish(computed, folder)
+        publish(computed, RunFolder(folder, scenario), "of_the_run")
     assert [path.name for path in folder.iterdir()] == ["thesis.tex"]
     assert Run.load(computed / "run")

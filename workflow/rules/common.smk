@@ -21,6 +21,7 @@ min_version("9.0")
 
 
 ROOT = Path(workflow.basedir)
+AT_ONCE = 10**6  # priority of what runs are there for, before that of any run
 
 
 configfile: ROOT.joinpath("workflow", "config", "config.yaml").as_posix()
@@ -78,5 +79,6 @@ config.update(
     results=RESULTS,
     only=",".join(ONLY),
     origins=PLAN.origins,
+    codes=PLAN.codes,
     growing=sorted(PLAN.growing),
 )

@@ -23,6 +23,7 @@ for name, planned in PLAN.selected.items():
                 attacks,
             log:
                 f"{RESULTS}/logs/{PLAN.scale}/{name}/attacks.log",
+            priority: AT_ONCE
             conda:
                 "../envs/asyncfl.yaml"
             threads: 1
@@ -50,6 +51,7 @@ for name, planned in PLAN.selected.items():
             ],
         log:
             f"{RESULTS}/logs/{PLAN.scale}/{name}/analysis.log",
+        priority: AT_ONCE
         conda:
             "../envs/asyncfl.yaml"
         threads: 1

@@ -58,6 +58,7 @@ for number in range(1, LOOKS):
             looks_file(number),
         log:
             f"{RESULTS}/logs/{PLAN.scale}/look_{number}.log",
+        priority: AT_ONCE
         conda:
             "../envs/asyncfl.yaml"
         threads: 1

@@ -13,6 +13,8 @@ for job in PLAN.jobs:
             ],
         log:
             f"{RESULTS}/logs/{job.name}.log",
+        # long ones first, so that none is left alone at the end
+        priority: round(job.cost_s)
         conda:
             "../envs/asyncfl.yaml"
         threads: 1

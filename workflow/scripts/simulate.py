@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 
 from asyncfl.api import execute
-from asyncfl.experiments.code import code_digest
 from asyncfl.experiments.job import logged, publish
 from asyncfl.experiments.plan import scenarios
 from asyncfl.federation.storage import RunFolder
@@ -13,26 +12,24 @@ from asyncfl.simulation import SimulatedRuns
 with logged(snakemake.log[0]):
     folders = dict.fromkeys(Path(output).parent for output in snakemake.output)
     config = snakemake.config
-    wanted = {folder.name: config["origins"][folder.name] for folder in folders}
+    codes, wanted = config["codes"], {folder.name: config["origins"][folder.name] for folder in folders}
     found = scenarios(config["experiments"], config["scale"], wanted)
     caches = {folder: folder.parents[1] / ".cache" / folder.name / snakemake.params.code for folder in folders}
-    for folder in folders:
-        RunFolder(folder, found[folder.name]).check(force=True)
+    runs = {folder: RunFolder(folder, found[folder.name]) for folder in folders}
+    for run in runs.values():
+        run.check(force=True)
     # Snakemake deletes what a failed job wrote: runs wait in the cache until all of the job are whole.
     prior = SimulatedRuns()
     for folder, cache in caches.items():
         scenario = found[folder.name]
         # Seeds that are added later must not repeat these.
-        seed_cache = (
-            folder.parents[1] / ".cache" / "seeds" / code_digest(scenario.settled())
-            if folder.name in config["growing"]
-            else None
-        )
+        seed_cache = folder.parents[1] / ".cache" / "seeds" / codes[folder.name]
         seeds = ", ".join(map(str, scenario.seeds))
         print(f"{folder.name}: seeds {seeds}, {scenario.protocol.rounds} versions", flush=True)
-        execute(scenario, cache / "run", prior=prior, seed_cache=seed_cache)
+        kept = seed_cache if folder.name in config["growing"] else None
+        execute(scenario, cache / "run", prior=prior, seed_cache=kept)
     for folder, cache in caches.items():
-        publish(cache, folder)
+        publish(cache, runs[folder], codes[folder.name])
     print(f"{len(caches)} runs are whole")
     for cache in caches.values():
         shutil.rmtree(cache.parent, ignore_errors=True)
