@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NoReturn
 
 import numpy as np
 
@@ -37,17 +36,13 @@ from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 
 
-def no_path(attackers: object) -> NoReturn:
-    """There is none."""
-    raise AssertionError("a stored update takes no training")
-
-
 class Stored(LocalTraining):
     """Answers each task at once, with an update that was there before: none, so that the model stays finite."""
 
     def __init__(self) -> None:
         """Nothing is trained."""
-        super().__init__(no_path, None)
+        self.threats = self.personal = None
+        self._left = {}
 
     def train(self, assignment: Assignment, attacks: bool, deadline_s: float | None = None) -> TrainedUpdate:
         """The model as it was sent."""
@@ -156,7 +151,7 @@ def soak(scenario: Scenario, every_s: float, out: Path | None) -> None:
 
     def look(host: Host) -> None:
         nonlocal before
-        now, trained = time.perf_counter(), host.context.trained
+        now, trained = time.perf_counter(), host.trained
         rate = (trained - before[1]) / (now - before[0])
         before = now, trained
         events = len(host.event_log.recorder)

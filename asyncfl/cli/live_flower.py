@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from asyncfl.base.component import own_files
 from asyncfl.base.errors import ScenarioError
+from asyncfl.base.files.yaml_text import read_text
 from asyncfl.cli.live_server import print_log, print_version, run_seeds
 from asyncfl.cli.options import Assignments, ScenarioFile, limit_threads, option
 from asyncfl.cli.output import console, print_text
 from asyncfl.cli.run import data_line, read_scenario
+from asyncfl.scenario import Scenario
 
 if TYPE_CHECKING:
     from asyncfl.federation.seed_run import SeedRun
-    from asyncfl.scenario import Scenario
 
 
 def flower(
@@ -36,9 +37,15 @@ def flower(
     Example: asyncfl live flower scenario.yaml --out app
     """
     description = read_scenario(scenario, set_ or [])
-    check(description)
+    from asyncfl.federation.prepare import privacy_context, resolve
+    from asyncfl.live.faults import live_faults
     from asyncfl.live.flower.app_folder import write_app
+    from asyncfl.simulation import SimulatedRuns
 
+    resolved = resolve(description, description.seeds[0], SimulatedRuns())
+    sizes = description.data.client_sizes(resolved.streams)
+    if faults := list(live_faults(resolved.scenario, privacy_context(resolved, sizes))):
+        raise ScenarioError(faults)
     if description.model.initial is not None:
         # The server may be started in another working directory.
         place = Path(description.model.initial).expanduser().resolve()
@@ -55,19 +62,6 @@ def flower(
     console.print(f"  flwr run {shlex.quote(str(out))} NAME --stream")
 
 
-def check(scenario: Scenario) -> None:
-    """Raise ScenarioError for settings that a federation of real clients cannot carry out."""
-    from asyncfl.federation.prepare import privacy_context, resolve
-    from asyncfl.live.faults import flower_faults, live_faults
-    from asyncfl.simulation import SimulatedRuns
-
-    resolved = resolve(scenario, scenario.seeds[0], SimulatedRuns())
-    sizes = scenario.data.client_sizes(resolved.streams)
-    faults = [*live_faults(resolved.scenario, privacy_context(resolved, sizes)), *flower_faults(scenario)]
-    if faults:
-        raise ScenarioError(faults)
-
-
 def serve(grid: Any, config: Mapping[str, Any]) -> None:
     """Run all seeds of the scenario one after another, and write the run. The app's ServerApp calls this.
 
@@ -79,18 +73,17 @@ def serve(grid: Any, config: Mapping[str, Any]) -> None:
     print_log(quiet=False)
     from asyncfl.federation.prepare import resolve
     from asyncfl.federation.storage import LIVE, RunFolder
-    from asyncfl.live.flower.client_app import scenario_of
     from asyncfl.live.flower.nodes import GRID_ENDED, run_on_grid
-    from asyncfl.live.flower.records import GridTransport, Shapes
+    from asyncfl.live.flower.records import GridTransport
     from asyncfl.live.interrupts import Interrupts
     from asyncfl.simulation import SimulatedRuns
 
-    scenario = scenario_of(str(config["scenario"]))
+    scenario = Scenario.read(read_text(str(config["scenario"]), "the scenario of the app"))
     folder = Path(str(config["results"])) / time.strftime("%Y%m%d-%H%M%S")
     RunFolder(folder, scenario, LIVE).check_new()
     print_text(f"data: {data_line(scenario.data)}")
     print_text(f"waiting for {scenario.data.clients} SuperNodes with partition-id=0..{scenario.data.clients - 1}")
-    transport = GridTransport(grid, Shapes.flat(scenario.n_parameters), float(config["timeout-s"]))
+    transport = GridTransport(grid, float(config["timeout-s"]))
 
     def run_seed(seed: int) -> SeedRun:
         resolved = resolve(scenario, seed, SimulatedRuns())

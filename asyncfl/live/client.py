@@ -17,7 +17,7 @@ from functools import partial
 from asyncfl.base.messages import Download, Vector
 from asyncfl.live import vocabulary
 from asyncfl.live.clock import LiveClock
-from asyncfl.live.task_runner import Activity, ClientSetup, TaskRunner
+from asyncfl.live.task_runner import Activity, ClientSetup, RepeatedError, TaskRunner
 from asyncfl.live.transport import Connect, Connection, EndedError
 from asyncfl.live.wire import Decoder, WireError, client_decoder, encode
 from asyncfl.trace import Kind
@@ -70,9 +70,6 @@ class LiveClient:
         """Whether it has told the server that it is prepared."""
         self._clock = LiveClock()
         self._activities: dict[int, Activity] = {}
-        self._given_up: list[int] = []
-        self._turns = dict.fromkeys(("task", "request"), -1)
-        """What the server asks for -> the last of them, by its count: each has noise of its own."""
         self._presence: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
 
@@ -126,8 +123,7 @@ class LiveClient:
 
     async def _converse(self, connection: Connection) -> None:
         at = tuple(number for number in self._activities if number >= 0)
-        given_up, self._given_up = tuple(self._given_up), []
-        hello = vocabulary.Hello(self.name, self.token, self.n_parameters, self.samples, at, given_up, self._instance)
+        hello = vocabulary.Hello(self.name, self.token, self.n_parameters, self.samples, at, self._instance)
         await connection.send(encode(hello))
         while self.over is None:
             message, models = self._decoder.decode(await connection.receive())
@@ -219,7 +215,6 @@ class LiveClient:
                 size, attempt = one.sending.broken_off(now_s - one.sent_s)
             if one.number >= 0:
                 one.note(now_s, Kind.WENT_OFFLINE, size, attempt)
-                self._given_up.append(one.number)
             elif one.sending is not None:
                 one.note(now_s, vocabulary.SENT, size, detail=one.sending.way)
             if connection is not None:
@@ -232,27 +227,17 @@ class LiveClient:
     # --- what it is at ---------------------------------------------------------------------------------------------
 
     def _start(self, given: vocabulary.Task | vocabulary.Judge, models: Vector) -> None:
-        """Begin a task or a request. It is over for a client that did it before: noise drawn twice could be subtracted.
-
-        Raises WireError where the client was not let in, or the models are not what the message comes with.
-        """
-        what, number = ("task", given.task) if isinstance(given, vocabulary.Task) else ("request", -1)
-        runner = self._runner
-        if runner is None or self._setup is None:
+        """Begin a task or a request. A repeated one ends the client. Raises WireError for one that cannot be."""
+        if self._runner is None or self._setup is None:
             raise WireError("it gives work to a client that it has not let in")
-        (rows, columns), wanted = models.shape, self._decoder.limits.columns
-        if columns != wanted or (what == "task" and rows != 1):
-            models_of = "one model" if what == "task" else "models"
-            raise WireError(f"a {what} comes with {models_of} of {wanted} parameters, got {rows} of {columns}")
-        last, self._turns[what] = self._turns[what], given.turn
-        if given.turn <= last:
-            self.over = repeated(what, given.turn, last)
+        number = given.task if isinstance(given, vocabulary.Task) else -1
+        activity = Activity(number, self._clock.now, self._setup.observer)
+        try:
+            work = self._runner.begin(given, models, activity)
+        except RepeatedError as error:
+            self.over = str(error)
             return
-        activity = self._activities[number] = Activity(number, self._clock.now, self._setup.observer)
-        if isinstance(given, vocabulary.Task):
-            work = runner.task(given, models[0], activity)
-        else:
-            work = runner.judge(given, models, activity)
+        self._activities[number] = activity
         activity.running = asyncio.ensure_future(work)
         activity.running.add_done_callback(partial(self._done, activity))
 
@@ -270,11 +255,3 @@ class LiveClient:
         activity = self._activities.pop(number, None)
         if activity is not None:
             activity.stop()
-
-
-def repeated(what: str, turn: int, last: int) -> str:
-    """Return why a client refuses a task or request whose turn is not new."""
-    return (
-        f"the server gave {what} {turn} again after {what} {last}, by its count of this client's: both would have the "
-        "same noise, which could be subtracted"
-    )

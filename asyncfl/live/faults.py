@@ -58,13 +58,6 @@ def live_faults(scenario: Scenario, context: PrivacyContext, shape: bool = False
         yield Fault("evaluation.audit", text)
 
 
-def flower_faults(scenario: Scenario) -> Iterator[Fault]:
-    """Yield settings that are impossible over a grid of Flower."""
-    for name in ("compression", "download_compression"):
-        if not getattr(scenario, name).off:
-            yield Fault(name, "must be none: models travel over Flower's grid as arrays of float32")
-
-
 def serving_faults(scenario: Scenario, *, shape: bool) -> Iterator[Fault]:
     """Yield settings that are impossible if clients bring their own samples."""
     data = scenario.data

@@ -11,22 +11,20 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from asyncfl.base.errors import AsyncflError, MessageError
 from asyncfl.base.messages import Action, Download, Vector
-from asyncfl.federation.action_executor import Watcher, Work
-from asyncfl.federation.prepare import Federation
-from asyncfl.live.clock import LiveClock, Terms
+from asyncfl.federation.action_executor import Work
 from asyncfl.live.live_federation import LiveFederation, RefusedError
 from asyncfl.live.remote_client import Handling, RemoteClient
 from asyncfl.live.transport import Connection, EndedError
 from asyncfl.live.vocabulary import FromClient, Hello, Message, Over, Ping, Pong, Refused
 from asyncfl.live.wire import Decoder, WireError, encode, server_decoder
-from asyncfl.server import Server
 
 log = logging.getLogger("asyncfl.live")
 
@@ -46,30 +44,24 @@ class Host(LiveFederation):
 
     def __init__(
         self,
-        federation: Federation,
-        server: Server,
+        *given: Any,
         executor: Executor,
-        terms: Terms,
-        tokens: Mapping[str, str],
-        *,
-        fewest_samples: int = 1,
-        watcher: Watcher | None = None,
         keep_up: Callable[[], Awaitable[None]] | None = None,
+        **options: Any,
     ) -> None:
-        """`executor`: where updates are collected and aggregated. `keep_up`: waits until evaluations have caught up."""
-        clock = LiveClock(terms.speedup)
-        super().__init__(federation, server, clock, terms, tokens, fewest_samples=fewest_samples, watcher=watcher)
-        self._executor = executor
-        self._keep_up = keep_up
+        """`given`, `options`: of `LiveFederation`. `executor`: where updates are collected and aggregated. `keep_up`:
+        waits until evaluations have caught up."""
+        super().__init__(*given, **options)
+        self._executor, self._keep_up = executor, keep_up
         self._ending: str | None = None
-        scenario = federation.resolved.scenario
-        decoder = server_decoder(federation.learner.n_parameters, scenario.compression)
-        self.sessions = Sessions(self, decoder, terms.heartbeat_s, scenario.data.clients)
+        scenario = self.federation.resolved.scenario
+        self.decoder = server_decoder(self.federation.learner.n_parameters, scenario.compression)
+        self.sessions = Sessions(self, self.decoder, self.welcome.heartbeat_s, scenario.data.clients)
         self.serve = self.sessions.serve
         self._messages: asyncio.Queue[Handling] = asyncio.Queue(MESSAGES_WAITING)
         self._timers: list[asyncio.TimerHandle] = []
         self._something = asyncio.Event()
-        self.context.wake = self._something.set
+        self.wake = self._something.set
         self.over = asyncio.Event()
         """Set when the run is over, and all clients have been told."""
 
@@ -109,12 +101,12 @@ class Host(LiveFederation):
     def end(self, reason: str) -> None:
         """Have the run stop as soon as the current actions are carried out."""
         self._ending = reason
-        self.context.handle_later(self.stopping(reason))
+        self.handle_later(self.stopping(reason))
 
     async def _next(self) -> Handling:
         while True:
-            if self.context.later:
-                return self.context.later.popleft()
+            if self.later:
+                return self.later.popleft()
             with suppress(asyncio.QueueEmpty):
                 return self._messages.get_nowait()
             self._something.clear()
@@ -130,9 +122,9 @@ class Host(LiveFederation):
                 work = steps.send(answers)
             except StopIteration:
                 break
-        alarms, self.context.alarms = self.context.alarms, []
+        alarms, self.alarms = self.alarms, []
         for time_s, alarm in alarms:
-            self._timers.append(self.clock.at(time_s, partial(self.context.handle_later, alarm)))
+            self._timers.append(self.clock.at(time_s, partial(self.handle_later, alarm)))
         self._timers = [timer for timer in self._timers if timer.when() > loop.time()] if alarms else self._timers
 
     async def _hear_the_rest(self) -> None:

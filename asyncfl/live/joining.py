@@ -70,7 +70,7 @@ class Joining:
             start, _ = started(scenario, data, resolved.streams)
             assert isinstance(start, SharedPartLearner)
             personal = PersonalLayers(start)
-        training = LocalTraining.of(scenario, data, context, streams, personal)
+        training = LocalTraining(scenario, data, context, streams, personal)
         noise = "no noise" if scenario.privacy.off else f"noise of {scenario.privacy.kind}"
         drawn = "the seed that the server knows" if welcome.shape else "a secret of this machine"
         stay = f" and {len(personal.learner.initial)} that stay here" if personal is not None else ""

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 
 from asyncfl.base import messages
 from asyncfl.base.errors import AsyncflError
-from asyncfl.federation.action_executor import ActionExecutor, Steps, Watcher
+from asyncfl.federation.action_executor import Steps, Watcher
 from asyncfl.federation.prepare import Federation
 from asyncfl.live.clock import LiveClock, Terms
 from asyncfl.live.remote_client import ClientLink, Handling, RemoteClient, RunContext
-from asyncfl.live.reports import LiveEventLog
 from asyncfl.live.vocabulary import Begin, Hello, Noted, Over, Welcome
 from asyncfl.server import Server
 from asyncfl.server.tasks import TaskRecord
@@ -81,15 +80,13 @@ class ClientRegistry:
         return sorted(client.number for client in self.by_number.values() if client.processes > 1)
 
 
-class LiveFederation(ActionExecutor):
+class LiveFederation(RunContext):
     """Executes a server's actions with clients of a live run. Whoever drives it (`host`):
 
     - hands it connections (`connect`) and their ends and messages (`RemoteClient.disconnect`, `RemoteClient.receive`);
-    - carries out each handling (`carry_out`): of messages, and before these all in `context.later`;
-    - takes what is in `context.alarms`, and hands it to `context.handle_later` when its time has come.
+    - carries out each handling (`carry_out`): of messages, and before these all in `later`;
+    - takes what is in `alarms`, and hands it to `handle_later` when its time has come.
     """
-
-    event_log: LiveEventLog
 
     def __init__(
         self,
@@ -103,23 +100,12 @@ class LiveFederation(ActionExecutor):
         watcher: Watcher | None = None,
     ) -> None:
         """`tokens`: see `ClientRegistry`."""
-        self.context = context = RunContext(federation, server, clock, terms)
-        super().__init__(server, context.event_log, watcher=watcher)
-        self.federation, self.clock = federation, clock
-        self.traffic = context.traffic
+        super().__init__(federation, server, clock, terms, watcher)
         clients = federation.resolved.scenario.data.clients
-        self.clients = ClientRegistry(context, tokens, clients, federation.learner.n_parameters, fewest_samples)
-        self._welcome = _welcome_of(federation, terms)
+        self.clients = ClientRegistry(self, tokens, clients, federation.learner.n_parameters, fewest_samples)
+        self.welcome = _welcome_of(federation, terms)
+        """Welcome of every client, without its own number, time and tasks."""
         self._starts: list[TaskRecord | messages.RequestScores] = []
-
-    @property
-    def stopped(self) -> str | None:
-        """Reason why the run ended; None while it runs."""
-        return self.context.stopped
-
-    @stopped.setter
-    def stopped(self, reason: str | None) -> None:
-        self.context.stopped = reason
 
     @property
     def in_flight(self) -> int:
@@ -136,7 +122,7 @@ class LiveFederation(ActionExecutor):
     def connect(self, hello: Hello, link: ClientLink) -> RemoteClient:
         """Let a client in on a connection. Raises RefusedError."""
         client = self.clients.admit(hello)
-        client.connect(hello, link, self._welcome)
+        client.connect(hello, link, self.welcome)
         return client
 
     def stopping(self, reason: str) -> Handling:
@@ -145,7 +131,7 @@ class LiveFederation(ActionExecutor):
 
     def beginning(self) -> Handling:
         """Begin the run with the clients that are prepared. The first tasks come with `starting`."""
-        self.context.later.clear()
+        self.later.clear()
         for client in self.clients.prepared:
             client.say(Begin())
             if not self.server.plan.all_present:
@@ -185,32 +171,32 @@ class LiveFederation(ActionExecutor):
             self.event_log.record(Kind.WENT_OFFLINE, client=action.client)
         if client is None or not client.begin(task):
             return messages.ClientGone(self.clock.now, action.client, action.task, None)
-        if self.context.attackers is not None:
-            self.context.attackers.begin(task.number, task.client, task.turn)
+        if self.attackers is not None:
+            self.attackers.begin(task.number, task.client, task.turn)
         self._starts.append(task)
         return None
 
     def _begun(self) -> None:
-        if self.context.attackers is not None:
-            self.context.attackers.draw()
+        if self.attackers is not None:
+            self.attackers.draw()
 
     def _request_scores(self, action: messages.RequestScores) -> None:
         self._starts.append(action)
 
     def _set_timer(self, action: messages.SetTimer) -> None:
-        self.context.alarms.append((self.clock.now + action.delay_s, self._fired(action.timer)))
+        self.alarms.append((self.clock.now + action.delay_s, self._fired(action.timer)))
 
     def _fired(self, timer: str) -> Handling:
         self.event_log.record(Kind.TIMER_FIRED, detail=timer)
-        yield self.context.tell(messages.TimerFired, timer)
+        yield self.tell(messages.TimerFired, timer)
 
     def _updates(self, action: messages.Collect) -> messages.Collected:
         for task in (tasks := self.tasks.collect(action.tasks)):
             self.clients.by_number[task.client].collected(task)
-        return self.context.updates.collect(tasks, self.clock.now)
+        return self.updates.collect(tasks, self.clock.now)
 
     def _forget(self, task: TaskRecord) -> None:
-        self.context.updates.forget(task)
+        self.updates.forget(task)
 
 
 def _welcome_of(federation: Federation, terms: Terms) -> Welcome:

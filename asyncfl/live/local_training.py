@@ -22,7 +22,6 @@ from asyncfl.learning.personal_layers import PersonalLayers
 from asyncfl.live.vocabulary import Judge
 from asyncfl.privacy import PrivacyContext
 from asyncfl.scenario import Scenario
-from asyncfl.threats import Threats
 
 
 @dataclass(frozen=True)
@@ -53,54 +52,47 @@ class LocalTraining:
 
     def __init__(
         self,
-        make_path: Callable[[Attackers | None], TaskPath],
-        threats: Threats | None,
-        personal: PersonalLayers | None = None,
-    ) -> None:
-        """`make_path`: makes a path for tasks with these attackers. `personal`: None where all layers are shared."""
-        self.threats, self.personal = threats, personal
-        self._left: dict[int, Vector | None] = {}
-        self._make_path = make_path
-        self._own, self._making = threading.local(), threading.Lock()
-
-    @classmethod
-    def of(
-        cls,
         scenario: Scenario,
         data: FederatedData,
         context: PrivacyContext,
         streams: Streams,
         personal: PersonalLayers | None,
-    ) -> LocalTraining:
-        """Return the training of a scenario's clients. `streams`: source of their randomness."""
-
-        def make_path(attackers: Attackers | None) -> TaskPath:
-            learner: Learner = learner_of(scenario, data)
-            if personal is not None:
-                learner = personal.learner.with_learner(learner)
-            return TaskPath(
-                data, learner, scenario.training, scenario.privacy, context, streams, attackers, scenario.compression
-            )
-
-        return cls(make_path, scenario.threats, personal)
+    ) -> None:
+        """`streams`: source of the clients' randomness. `personal`: None where all layers are shared."""
+        self._scenario, self._data, self._context, self._streams = scenario, data, context, streams
+        self.threats, self.personal = scenario.threats, personal
+        self._left: dict[int, Vector] = {}
+        self._own, self._making = threading.local(), threading.Lock()
 
     def _path(self) -> TaskPath:
         path: TaskPath | None = getattr(self._own, "path", None)
         if path is None:
-            with self._making:
-                path = self._own.path = self._make_path(None)
+            scenario, data, streams = self._scenario, self._data, self._streams
+            attackers = None
             if self.threats is not None:
-                path.attackers = Attackers(self.threats, path.data.clients, path.data.classes, path.streams)
+                attackers = Attackers(self.threats, data.clients, data.classes, streams)
                 # The server says with each task whether its client attacks.
-                path.attackers.drawn = set()
+                attackers.drawn = set()
+            with self._making:
+                learner: Learner = learner_of(scenario, data)
+                if self.personal is not None:
+                    learner = self.personal.learner.with_learner(learner)
+                path = self._own.path = TaskPath(
+                    *(data, learner, scenario.training, scenario.privacy, self._context, streams, attackers),
+                    scenario.compression,
+                )
         return path
 
-    def keep(self, client: int, done: TrainedUpdate) -> None:
-        """Store the client's own layers, and what compression left over, after training."""
-        if done.left_over is not None:
-            self._left[client] = done.left_over
-        if self.personal is not None and done.personal is not None:
-            self.personal.put(client, done.personal)
+    def keep(self, client: int, personal: Vector | None, left_over: Vector | None) -> None:
+        """Store the client's own layers, and what compression left over, after training. None: unchanged."""
+        if left_over is not None:
+            self._left[client] = left_over
+        if self.personal is not None and personal is not None:
+            self.personal.put(client, personal)
+
+    def left_over(self, client: int) -> Vector | None:
+        """Return what compression left over (n_parameters,) for the client's next update; None: nothing."""
+        return self._left.get(client)
 
     def train(self, assignment: Assignment, attacks: bool, deadline_s: float | None = None) -> TrainedUpdate:
         """Carry out a task; `keep` stores its personal layers afterwards.

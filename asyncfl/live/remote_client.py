@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from asyncfl.base import messages
 from asyncfl.base.errors import MessageError
-from asyncfl.federation.action_executor import Traffic
+from asyncfl.federation.action_executor import ActionExecutor, Watcher
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation
 from asyncfl.live import vocabulary
@@ -93,23 +93,24 @@ class ClientLink(Protocol):
         ...
 
 
-class RunContext:
+class RunContext(ActionExecutor):
     """The server and the records that all clients of a run share."""
 
-    def __init__(self, federation: Federation, server: Server, clock: LiveClock, terms: Terms) -> None:
+    event_log: LiveEventLog
+
+    def __init__(
+        self, federation: Federation, server: Server, clock: LiveClock, terms: Terms, watcher: Watcher | None = None
+    ) -> None:
+        super().__init__(server, LiveEventLog(Recorder(federation.resolved.seed), clock), watcher=watcher)
         scenario = federation.resolved.scenario
-        self.server, self.clock, self.shape = server, clock, terms.shape
-        self.tasks, self.attackers = server.tasks, federation.attackers
+        self.federation, self.clock, self.shape = federation, clock, terms.shape
+        self.attackers = federation.attackers
         self.every_task = federation.path.every_task
         self.serial = scenario.protocol.scoring == "serial"
         self.failure_detection = scenario.world.failure_detection
         self.load = Workload.of(scenario, server.samples)
-        self.traffic = Traffic()
-        self.event_log = LiveEventLog(Recorder(federation.resolved.seed), clock)
         self.updates = ReceivedUpdates(federation, server, self.load, shape=terms.shape)
         self.reports = Reports(self.event_log, server.tasks, self.traffic, scenario, terms)
-        self.stopped: str | None = None
-        """Reason why the run ended; None while it runs."""
         self.trained = 0
         """Updates that have arrived."""
         self.spent: dict[int, float] = {}

@@ -21,7 +21,7 @@ from asyncfl.federation.round_recorder import RoundRecorder, Row
 from asyncfl.federation.seed_run import SeedRun, conclude, seed_run
 from asyncfl.learning.personal_layers import PersonalLayers
 from asyncfl.live.client import LiveClient
-from asyncfl.live.clock import Terms
+from asyncfl.live.clock import LiveClock, Terms
 from asyncfl.live.faults import live_faults, personal_faults, serving_faults
 from asyncfl.live.host import Host
 from asyncfl.live.joining import without_samples
@@ -160,13 +160,10 @@ async def run_live(
         watcher = Evaluations(rounds, lambda: host.in_flight, progress, lambda reason: host.end(reason))
         watcher.personal = None if apart else federation.path.personal
         host = Host(
-            federation,
-            server,
-            executor,
-            terms,
-            tokens,
+            *(federation, server, LiveClock(terms.speedup), terms, tokens),
             fewest_samples=fewest,
             watcher=watcher,
+            executor=executor,
             keep_up=watcher.keep_up,
         )
         evaluating = asyncio.ensure_future(watcher.run())
@@ -187,9 +184,9 @@ async def run_live(
             with suppress(asyncio.CancelledError):
                 await together
         await watcher.run(forever=False)
-    spent = None if federation.path.scheme.stop_at is None else host.context.spent
+    spent = None if federation.path.scheme.stop_at is None else host.spent
     events = host.event_log.table()
-    run = seed_run(host, rounds, stopped, events, host.context.trained, server.samples, spent, federation.attackers)
+    run = seed_run(host, rounds, stopped, events, host.trained, server.samples, spent, federation.attackers)
     conclude(run, federation, server, recording)
     run.notes.extend(_notes(terms, host, strangers=strangers, apart=apart))
     if strangers:
@@ -204,7 +201,7 @@ async def run_live(
 def _notes(terms: Terms, host: Host, *, strangers: bool, apart: bool) -> Iterator[str]:
     """Yield the notes that a reader of the run's numbers needs."""
     scenario = host.federation.resolved.scenario
-    tap, ahead = scenario.world.tap, len(host.context.reports.ahead)
+    tap, ahead = scenario.world.tap, len(host.reports.ahead)
     renewed = ", ".join(map(str, host.clients.renewed))
     again = f"live: clients {renewed} came back as other processes"
     time_is = "on virtual" if terms.virtual else "in real"
@@ -246,7 +243,7 @@ def _notes(terms: Terms, host: Host, *, strangers: bool, apart: bool) -> Iterato
 def training_of(federation: Federation, streams: Streams) -> LocalTraining:
     """Return the training of clients in the process of their server. `streams`: source of their randomness."""
     path = federation.path
-    return LocalTraining.of(federation.resolved.scenario, federation.data, path.context, streams, path.personal)
+    return LocalTraining(federation.resolved.scenario, federation.data, path.context, streams, path.personal)
 
 
 def local_clients(

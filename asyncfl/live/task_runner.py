@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from asyncfl.base.errors import AsyncflError
 from asyncfl.base.messages import Fate, Vector
 from asyncfl.client import Assignment
 from asyncfl.federation.phases import (
@@ -26,7 +27,7 @@ from asyncfl.learning.job import NoEpochError
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.local_training import LocalTraining, TrainedUpdate
 from asyncfl.live.vocabulary import SENT, FromServer, Gone, Judge, Noted, Report, Scores, Spent, Task, Update
-from asyncfl.live.wire import Decoder, client_decoder
+from asyncfl.live.wire import Decoder, WireError, client_decoder
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.scenario import Scenario
 from asyncfl.trace import Kind
@@ -35,6 +36,12 @@ from asyncfl.world import Transfer, WorldState
 
 Observer: TypeAlias = Callable[[int, Noted], None]
 """Called with an event of a client, and its task (-1: a request for scores)."""
+Charge: TypeAlias = tuple[str, int, int | None]
+"""What a client was charged for: `upload`, its turn and its epochs (None: all), or `scores`, the models and None."""
+
+
+class RepeatedError(AsyncflError):
+    """A task or request that the client was given before: noise drawn twice could be subtracted."""
 
 
 @dataclass(frozen=True)
@@ -146,19 +153,46 @@ class TaskRunner:
         clock: LiveClock,
         say: Callable[..., Awaitable[None]],
         tell: Callable[[str], None],
+        charges: Iterable[Charge] = (),
     ) -> None:
         """`say`: sends the server a message and the models that come with it, now or as soon as there is a connection
-        again. `tell`: called with a sentence for each update."""
+        again. `tell`: called with a sentence for each update. `charges`: of an earlier process of the client."""
         self._setup, self._clock, self._say, self._tell = setup, clock, say, tell
         budgets = setup.budgets
         self._spent = budgets is not None and not budgets.affords(setup.number, 0)
         """Whether the client's budget affords no upload."""
+        self.charges: list[Charge] = []
+        """Uploads and scores that its budget was charged for, in order."""
+        self.turns = {"task": -1, "request": -1}
+        """What the server asks for -> the last of them, by its count: each has noise of its own."""
+        for one in charges:
+            self._charge(*one)
 
     @property
     def why_spent(self) -> str | None:
         """Why the client's budget affords no upload; None: it does."""
         budgets = self._setup.budgets
         return budgets.describe_spending(self._setup.number) if self._spent and budgets is not None else None
+
+    def begin(self, given: Task | Judge, models: Vector, activity: Activity) -> Coroutine[Any, Any, None]:
+        """Return the work of a task or request, which has not begun. `models`: (rows, columns) that came with it.
+
+        Raises WireError where these are not what such a message comes with, and RepeatedError.
+        """
+        what, (rows, columns) = "task" if isinstance(given, Task) else "request", models.shape
+        wanted = self._setup.scenario.n_parameters
+        if columns != wanted or (what == "task" and rows != 1):
+            models_of = "one model" if what == "task" else "models"
+            raise WireError(f"a {what} comes with {models_of} of {wanted} parameters, got {rows} of {columns}")
+        last, self.turns[what] = self.turns[what], given.turn
+        if given.turn <= last:
+            raise RepeatedError(
+                f"the server gave {what} {given.turn} again after {what} {last}, by its count of this client's: both "
+                "would have the same noise, which could be subtracted"
+            )
+        if isinstance(given, Task):
+            return self.task(given, models[0], activity)
+        return self.judge(given, models, activity)
 
     async def task(self, task: Task, model: Vector, activity: Activity) -> None:
         """Train the model (n_parameters,) and send the update, or report why there is none."""
@@ -212,13 +246,18 @@ class TaskRunner:
         if phase.begins is Kind.UPLOAD_STARTED or (phase.begins is Kind.TRAINING_STARTED and self._setup.world):
             # The server itself records the start of the download.
             activity.note(clock.now, phase.begins, -1 if sending is None else sending.transfer.payload_bytes)
-        if phase.begins is Kind.UPLOAD_STARTED:
-            await self._charge(activity, assignment)
+        if phase.begins is Kind.UPLOAD_STARTED and not self._spent:
+            # It is spent whether or not the upload arrives, because somebody may hear it.
+            self._charge("upload", assignment.turn, assignment.epochs)
+            if self.why_spent is not None:
+                activity.note(clock.now, Kind.BUDGET_SPENT, detail=self.why_spent)
+                await self._say(Spent(self.why_spent))
         await self._wait(activity, sending, phase.duration_s, "" if sending is None else sending.way)
         if phase.ends is Kind.TRAINED and training is not None:
             await asyncio.wait([training])
             if not training.cancelled() and training.exception() is None:
-                self._setup.training.keep(assignment.client, training.result())
+                done = training.result()
+                self._setup.training.keep(assignment.client, done.personal, done.left_over)
             phase = self._setup.measured(phase, training)
         if sending is None:
             activity.note(clock.now, phase.ends, detail=phase.detail)
@@ -241,21 +280,23 @@ class TaskRunner:
         await clock.until(end_s if end_s <= until_s else math.inf)
         activity.sending = None
 
-    async def _charge(self, activity: Activity, assignment: Assignment) -> None:
-        """Charge an upload that begins: it is spent whether or not it arrives, because somebody may hear it."""
-        budgets, number = self._setup.budgets, self._setup.number
-        if budgets is None or self._spent:
-            return
-        budgets.charge_upload(number, assignment.epochs)
-        if not budgets.affords(number, assignment.turn + 1):
-            self._spent = True
-            activity.note(self._clock.now, Kind.BUDGET_SPENT, detail=budgets.describe_spending(number))
-            await self._say(Spent(budgets.describe_spending(number)))
+    def _charge(self, what: str, number: int, epochs: int | None = None) -> bool:
+        """Charge an upload, or scores. Returns False where the budget forbids the scores. See `Charge`."""
+        budgets, client = self._setup.budgets, self._setup.number
+        if budgets is None:
+            return True
+        if what == "upload":
+            budgets.charge_upload(client, epochs)
+            self._spent = not budgets.affords(client, number + 1)
+        elif not budgets.charge_scores(client, number):
+            return False
+        self.charges.append((what, number, epochs))
+        return True
 
     async def judge(self, request: Judge, models: Vector, activity: Activity) -> None:
         """Score the models (n_models, n_parameters), and send the scores."""
         setup = self._setup
-        if self._spent or (setup.budgets is not None and not setup.budgets.charge_scores(setup.number, len(models))):
+        if self._spent or not self._charge("scores", len(models)):
             await self._say(Scores(request.request, None, activity.report(self._clock.now)))
             return
         answered, scoring, loop = True, None, asyncio.get_running_loop()

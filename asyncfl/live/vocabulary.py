@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from asyncfl.base.disclosure import BUDGETS, LOSSES, SCORES, Leak, Public, Released
 
-VERSION = 2
+VERSION = 3
 """Of all that is said here, and of the frames that carry it. Two halves of different versions do not understand each
 other, and say so."""
 
@@ -66,8 +66,6 @@ class Hello(Message, frozen=True):
     samples: Annotated[Count, Public("neighbouring data sets replace samples or updates, and keep their number")]
     tasks: Annotated[Tasks, Public("availability decides it")] = ()
     """Tasks that it is still at."""
-    given_up: Annotated[Tasks, Public("availability decides it")] = ()
-    """Tasks that it was at, and is no more: it was away."""
     instance: Annotated[Word, Public("drawn at random")] = ""
     """Random name of this process, so that one that is back is told from a second that uses the same name."""
 

@@ -12,11 +12,10 @@ import pytest
 import yaml
 
 from asyncfl import api, simulate
+from asyncfl.base.files.yaml_text import read_text
 from asyncfl.cli import live_flower, live_server
 from asyncfl.federation.storage import Run
 from asyncfl.live import keys, virtual_loop
-from asyncfl.live.flower.client_app import scenario_of
-from asyncfl.live.flower.records import Shapes
 from asyncfl.scenario import Scenario
 from tests.live.flower.grid import FakeGrid, our_app
 
@@ -148,7 +147,7 @@ def test_the_server_of_a_flower_app_runs_all_seeds_while_the_grid_lasts(
     live_flower.serve("grid", config)
     out = capsys.readouterr().out
     assert "waiting for 5 SuperNodes with partition-id=0..4" in out
-    assert transports == [("grid", Shapes.flat(scenario.n_parameters), 90.0)]
+    assert transports == [("grid", 90.0)]
     assert "version 1  " in out
     (folder,) = (tmp_path / "out").iterdir()
     assert list(Run.load(folder).summary["seeds"]) == seeds
@@ -166,7 +165,7 @@ def test_the_app_holds_the_scenario_and_the_command_says_what_to_type(file: Path
     assert flower["components"] == {"serverapp": "server_app:app", "clientapp": "client_app:app"}
     assert flower["config"]["timeout-s"] == 90.0
     assert Path(flower["config"]["results"]).is_absolute()
-    assert scenario_of(flower["config"]["scenario"]) == Scenario.load(file).settled()
+    assert Scenario.read(read_text(flower["config"]["scenario"])) == Scenario.load(file).settled()
     for name in ("server_app.py", "client_app.py"):
         compile((app / name).read_text(), name, "exec")
 
@@ -194,11 +193,8 @@ def test_a_folder_of_the_user_is_left_alone_even_with_force(file: Path, tmp_path
 
 
 def test_settings_that_real_clients_cannot_carry_out_are_refused(file: Path, tmp_path: Path, refused: Any) -> None:
-    for field in ("compression", "download_compression"):
-        compressed = f"{field}={{kind: quantised, bits: 8}}"
-        assert f"asyncfl: {field}: must be none" in refused(
-            "live", "flower", file, "--out", tmp_path / "app", "--set", compressed
-        )
+    said = refused("live", "flower", file, "--out", tmp_path / "app", "--set", "evaluation.audit={}")
+    assert "asyncfl: evaluation.audit: must be null" in said
     assert not (tmp_path / "app").exists()
 
 

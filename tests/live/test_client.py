@@ -32,6 +32,7 @@ def craft_of(**changes: Any) -> Any:
         "number": 4,
         "world": SimpleNamespace(online=lambda client, now_s: True, next_change=lambda client, now_s: math.inf),
         "budgets": None,
+        "scenario": SimpleNamespace(n_parameters=3),
         "observer": None,
         "decoder": client_decoder(3),
         "phases": lambda said: [(phase, True)],
@@ -147,7 +148,7 @@ def test_a_reconnecting_client_names_its_open_tasks_and_drops_those_the_server_g
 
     server = Server(craft_of(), first, second)
     assert server.run() == "all done"
-    assert [(hello.tasks, hello.given_up) for hello in server.hellos] == [((), ()), ((6, 8, 9), ())]
+    assert [hello.tasks for hello in server.hellos] == [(), (6, 8, 9)]
     assert server.hellos[0].instance == server.hellos[1].instance
 
 

@@ -8,7 +8,6 @@ from asyncfl.base.errors import ScenarioError
 from asyncfl.live.clock import Terms
 from asyncfl.scenario import Scenario
 from tests.live.conftest import SMALL, hold_seed
-from tests.live.flower.test_run_on_grid import over_flower
 
 DEADLINE = {"training.epochs": 3, "training.deadline_s": 5.0, "protocol.partial_work": "normalised"}
 EXPONENTIAL = {"kind": "exponential", "mean": 10}
@@ -71,9 +70,3 @@ def test_what_needs_knowledge_of_other_clients_is_refused(
     faults = [str(fault) for fault in caught.value.faults]
     assert len(faults) == len(told)
     assert all(fault.startswith(start) for fault, start in zip(faults, told, strict=True)), faults
-
-
-@pytest.mark.parametrize("field", ["compression", "download_compression"])
-def test_models_travel_over_flower_as_arrays(field: str) -> None:
-    with pytest.raises(ScenarioError, match=f"{field}: must be none: models travel over Flower's grid as arrays"):
-        over_flower({field: {"kind": "quantised"}})

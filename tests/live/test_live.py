@@ -87,7 +87,7 @@ MALFORMED = [
     encode(Hello("0", "token 0", 77, 20)),
     encode(Hello("0", "token 0", 0, 0)),
     encode(Gone(0, "lost_up", ())),
-    encode(Hello("0", "token 0", 0, 20)).replace(b"AF\x02", b"AF\x03", 1),
+    encode(Hello("0", "token 0", 0, 20)).replace(b"AF\x03", b"AF\x04", 1),
 ]
 
 
@@ -107,7 +107,7 @@ def test_a_malformed_frame_ends_its_own_connection_with_the_reason_and_no_other(
     reasons = " ".join(one.reason for one in told if isinstance(one, Refused))
     assert "has no such token" in reasons
     assert "both sides need the same scenario" in reasons
-    assert "version must be 2, got 3; both sides need the same asyncfl" in reasons
+    assert "version must be 3, got 4; both sides need the same asyncfl" in reasons
     whole(run)
 
 

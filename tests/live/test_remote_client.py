@@ -98,10 +98,10 @@ class Table:
                 work = steps.send(work())
         except StopIteration:
             pass
-        self.alarms += self.live.context.alarms
-        self.live.context.alarms.clear()
-        if self.live.context.later and self.clock.has_begun:
-            self.do(self.live.context.later.popleft())
+        self.alarms += self.live.alarms
+        self.live.alarms.clear()
+        if self.live.later and self.clock.has_begun:
+            self.do(self.live.later.popleft())
 
     def connect(self, name: str, instance: str = "one", tasks: tuple[int, ...] = (), samples: int = 20) -> RemoteClient:
         link = Link()
@@ -168,7 +168,7 @@ def test_a_client_is_welcomed_then_begins_then_is_given_a_task() -> None:
     report = (Noted(0.5, "training_started"), Noted(1.0, "trained"), Noted(2.0, "uploaded", 8, 1, "up"))
     table.hear("0", Update(client.task.number, 0.5, 0.0, None, report), model=True)
     assert (Kind.TRAINED, 0) in table.events()
-    assert table.live.context.trained == 1
+    assert table.live.trained == 1
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ class Client:
         training = SimpleNamespace(
             train=lambda assignment, *_: self.calls.append(("train", assignment.task)) or DONE,
             score=lambda *_: np.array([0.5, 0.75]),
-            keep=lambda client, done: None,
+            keep=lambda client, personal, left_over: None,
             own_layers=lambda client: None,
         )
         self.setup: Any = SimpleNamespace(
@@ -123,11 +123,11 @@ def test_scores_are_withheld_when_an_upload_spends_the_budget_meanwhile() -> Non
 
     async def main() -> None:
         runner = client.runner()
-        uploads = runner._charge(Activity(8, 100.0), Assignment(8, 2, 3, MODEL, 5))
-        await asyncio.gather(runner.judge(Judge(5, 1), MODEL, Activity(7, 100.0)), uploads)
+        task, request = (Activity(number, 100.0) for number in (8, -1))
+        await asyncio.gather(runner.judge(Judge(5, 1), MODEL, request), runner.task(Task(8, 5, 3), MODEL, task))
 
     virtual_loop.run(main)
-    assert [type(message) for _, message in client.messages] == [Spent, Scores]
+    assert [type(message) for _, message in client.messages] == [Spent, Scores, Update]
     assert client.messages[1][1].scores is None
 
 
@@ -151,10 +151,10 @@ def test_a_residual_comes_from_the_training_that_was_kept() -> None:
     compressor = training._path().compressor
     assert compressor is not None
     assert compressor.left_of(1) is None
-    training.keep(1, kept)
+    training.keep(1, None, kept.left_over)
     again = training.train(assignment(federation, 2), False)
     other, _ = training_and_federation({"compression": {"kind": "top_k", "share": 0.1}})
-    other.keep(1, other.train(assignment(federation, 1), False))
+    other.keep(1, None, other.train(assignment(federation, 1), False).left_over)
     np.testing.assert_array_equal(again.left_over, other.train(assignment(federation, 2), False).left_over)
 
 
@@ -168,7 +168,7 @@ def test_scores_use_the_personal_layers_at_their_beginning() -> None:
     own = training._path().personal
     assert own is not None
     np.testing.assert_array_equal(own.of(1), own.learner.initial)
-    training.keep(1, done)
+    training.keep(1, done.personal, None)
     training.personal.put(1, -began)  # type: ignore[union-attr]
     assert (training.score(1, Judge(0, 0), models) != before).any()
     np.testing.assert_array_equal(training.score(1, Judge(0, 0), models, began), before)

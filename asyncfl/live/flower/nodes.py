@@ -3,11 +3,11 @@
 Flower starts a process for each message, which ends with its reply. So a node's side of the conversation is here:
 
     from the server   to the node      from the node                          to the server
-    Task              train            a model                                Update
+    Task              train            frames, or a model                     Update, Gone
                                        an error of the app                    Gone, dropped_out
                                        no answer before the message expires   Gone, lost_up
                                        the node is not connected              (the connection ends)
-    Judge             query.scores     scores                                 Scores
+    Judge             query.scores     frames, or scores                      Scores
                                        any error                              Scores, none
 
 A grid does not notify: every `POLL_S` seconds waiting messages are sent and replies fetched, and every `NODES_S`
@@ -19,53 +19,46 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeVar
 
-import numpy as np
+from msgspec.structs import replace as replaced
 
-from asyncfl.base.errors import AsyncflError, MessageError, ScenarioError, shortened
+from asyncfl.base.errors import AsyncflError, MessageError, shortened
 from asyncfl.base.messages import Download, Fate, Vector
 from asyncfl.base.streams import unknown_seed
 from asyncfl.federation.prepare import Federation, ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.live import vocabulary
 from asyncfl.live.clock import Terms
-from asyncfl.live.faults import flower_faults
-from asyncfl.live.flower.records import (
-    EXAMPLES,
-    LOSS,
-    QUERY,
-    READY,
-    SCORES,
-    SECONDS,
-    TRAIN,
-    Failure,
-    FlowerError,
-    FlowerMessage,
-    GridTransport,
-    Reply,
-    Value,
-)
+from asyncfl.live.flower.records import QUERY, SCORES, TRAIN, Failure, FlowerError, FlowerMessage, GridTransport, Reply
 from asyncfl.live.host import Host
 from asyncfl.live.interrupts import INTERRUPTED, Interrupts
 from asyncfl.live.live_federation import RefusedError
 from asyncfl.live.remote_client import RemoteClient
 from asyncfl.live.run import Progress, Round, run_live
-from asyncfl.live.vocabulary import Noted
-from asyncfl.live.wire import WireError, encode, server_decoder
+from asyncfl.live.vocabulary import (
+    FromClient,
+    Gone,
+    Hello,
+    Judge,
+    Message,
+    Noted,
+    Ready,
+    Scores,
+    Task,
+    Update,
+    Welcome,
+)
+from asyncfl.live.wire import Decoder, WireError, encode
 from asyncfl.trace import Kind
 
 log = logging.getLogger("asyncfl.live")
 
 T = TypeVar("T")
-
-Answer: TypeAlias = tuple[vocabulary.Message, Vector | None]
-"""A message to the server, and the model (1, length) that comes with it."""
 
 POLL_S, NODES_S = 0.2, 2.0
 GRID_ENDED = "Flower's grid answers no more"
@@ -76,17 +69,58 @@ class GridError(AsyncflError):
     """The grid cannot be reached, or has ended the run."""
 
 
-@dataclass(frozen=True)
-class GridSettings:
-    """Settings of the exchange with a grid."""
+class Dialect(Protocol):
+    """The messages of one kind of ClientApp."""
 
-    ours: bool = True
-    """Whether the nodes run asyncfl's ClientApp, which gets the scenario, clips and adds noise itself; otherwise the
-    user's own, which answers `train` at least."""
-    asks: Mapping[str, Value] | None = None
-    """Configuration of the query for a node's number of samples; None: each node counts as one sample."""
-    clip: Callable[[Vector, Vector], Vector] | None = None
-    """Clips the model of the user's own ClientApp, given the model that it was sent; None: nothing is clipped."""
+    @property
+    def query(self) -> Mapping[str, Any] | None:
+        """Configuration of the query that a node introduces itself by; None: it need not."""
+        ...
+
+    def introduced(self, reply: Reply) -> tuple[Hello, Ready]:
+        """Return the introduction of a node, without token; its name is empty where it may be any client.
+
+        `reply`: to the query, empty where there is none. Raises FlowerError, or WireError.
+        """
+        ...
+
+    def message_to(self, node: int, message: Task | Judge, models: Vector | Download) -> FlowerMessage:
+        """Return the message to a node for a task or request."""
+        ...
+
+    def frames(self, sent: FlowerMessage, reply: Reply, took_s: float) -> list[bytes]:
+        """Return the reply to a task or request as frames of the live wire. `took_s`: seconds that it took."""
+        ...
+
+
+@dataclass(frozen=True)
+class FrameDialect:
+    """asyncfl's own ClientApp, which exchanges frames of the live wire."""
+
+    welcome: Welcome
+    decoder: Decoder[FromClient]
+
+    @property
+    def query(self) -> Mapping[str, Any]:
+        """See `Dialect`."""
+        return {"welcome": encode(self.welcome)}
+
+    def introduced(self, reply: Reply) -> tuple[Hello, Ready]:
+        """See `Dialect`."""
+        match [self.decoder.decode(frame)[0] for frame in self.frames(None, reply)]:
+            case [Hello() as hello, Ready() as ready]:
+                return hello, ready
+        raise FlowerError("its ClientApp must be asyncfl's, of the version of the server")
+
+    def message_to(self, node: int, message: Task | Judge, models: Vector | Download) -> FlowerMessage:
+        """See `Dialect`."""
+        kind, of = (TRAIN, message.task) if isinstance(message, Task) else (SCORES, message.request)
+        return FlowerMessage(node, kind, {**self.query, "frame": encode(message, models)}, of=of)
+
+    def frames(self, sent: FlowerMessage | None, reply: Reply, took_s: float = 0.0) -> list[bytes]:
+        """See `Dialect`."""
+        frames = reply.config.get("frames")
+        return [one for one in frames if isinstance(one, bytes)] if isinstance(frames, list) else []
 
 
 @dataclass(eq=False)
@@ -95,25 +129,19 @@ class Node:
 
     number: int
     """Flower's identifier of the node."""
-    settings: GridSettings = field(default_factory=GridSettings)
-    samples: int | None = None
-    """Training samples; None: not reported yet."""
-    wants: str = ""
-    """Name of the client that it asks to be; empty: any."""
+    dialect: Dialect
+    hello: Hello | None = None
+    """Its introduction; None: there is none yet."""
+    ready: Ready | None = None
+    """What it says when it is admitted for the first time."""
     name: str = ""
     """Name of the client that it is; empty: of none yet."""
     waits: bool = False
     """Whether the log says that it must wait for a free name."""
     client: RemoteClient | None = None
     """The client while the node is connected."""
-    is_prepared: bool = False
-    """Whether it was asked to prepare itself."""
-    config: Mapping[str, Value] = field(default_factory=dict)
-    """Configuration sent with each message: the client's process starts anew for each."""
     messages: list[FlowerMessage] = field(default_factory=list)
     """Messages without an answer, sent or to be sent."""
-    bases: dict[int, Vector] = field(default_factory=dict)
-    """Task -> model that was sent, where the server clips."""
 
     @property
     def peer(self) -> str:
@@ -125,121 +153,27 @@ class Node:
         """Tasks whose update has not arrived, in ascending order."""
         return tuple(sorted(one.of for one in self.messages if one.kind == TRAIN))
 
-    def queue(self, kind: str, config: Mapping[str, Value], models: Vector | None = None, of: int = -1) -> None:
-        """Queue a message for the node."""
-        self.messages.append(FlowerMessage(self.number, kind, {**config, **self.config}, models, of))
-
-    def write(self, message: vocabulary.Message, models: Vector | Download | None = None) -> None:
+    def write(self, message: Message, models: Vector | Download | None = None) -> None:
         """See `ClientLink`."""
         match message:
-            case vocabulary.Welcome():
-                if self.settings.ours:
-                    self.config = {"client": message.client, "welcome": encode(message)}
-                for task in message.gone:
-                    self._forget(task)
-            case vocabulary.Task():
-                assert isinstance(models, Download)
-                model = np.array(models.model[None], dtype=np.float32)
-                if self.settings.clip is not None:
-                    self.bases[message.task] = model[0]
-                config: dict[str, Value] = {"server-round": message.version}
-                if self.settings.ours:
-                    config |= {"task": message.task, "turn": message.turn, "attacks": message.attacks}
-                self.queue(TRAIN, config, model, message.task)
-            case vocabulary.Judge():
-                judge: dict[str, Value] = {"turn": message.turn, "attacks": message.attacks}
-                judge |= {"last-version": message.last_version, "last-turn": message.last_turn}
-                models = np.array(models, dtype=np.float32)
-                self.queue(SCORES, judge if self.settings.ours else {}, models, message.request)
-
-    def _forget(self, task: int) -> None:
-        """Ignore the answer to a task."""
-        self.bases.pop(task, None)
-        self.messages = [one for one in self.messages if (one.kind, one.of) != (TRAIN, task)]
+            case Welcome():
+                self.messages = [one for one in self.messages if one.kind != TRAIN or one.of not in message.gone]
+            case Task() | Judge():
+                assert models is not None
+                self.messages.append(self.dialect.message_to(self.number, message, models))
 
     def end(self, reason: str) -> None:
         """See `ClientLink`."""
         self.client = None
 
-    # --- answers ---------------------------------------------------------------------------------------------------
-
-    def messages_of(self, sent: FlowerMessage, reply: Reply, now_s: float) -> Iterator[Answer]:
-        """Translate a reply to the client's messages. `now_s`: time of the event loop."""
-        if reply.failure is not None and not reply.is_lost:
-            log.warning("%s: its ClientApp failed (%s)", self.peer, shortened(" ".join(reply.reason.split()), 300))
-        if sent.kind == SCORES:
-            scores = reply.metrics.get("scores") if reply.failure is None else None
-            told = None if scores is None else tuple(map(float, scores if isinstance(scores, list) else [scores]))
-            yield vocabulary.Scores(sent.of, told, ()), None
-            return
-        base, took_s = self.bases.pop(sent.of, None), max(0.0, now_s - sent.sent_s)
-        # Metrics of another ClientApp may have these names and mean something else.
-        ours, model = reply if self.settings.ours else Reply(), reply.model
-        spent, stopped, done = reply.text("spent"), ours.text("stopped"), ours.whole_number("epochs")
-        ended: tuple[Fate, Kind, str] | None = None
-        if reply.is_lost:
-            ended = Fate.LOST_UP, Kind.LOST, "up"
-        elif reply.failure is not None:
-            ended = Fate.DROPPED_OUT, Kind.DROPPED_OUT, "app"
-        elif model is None and (spent or stopped):
-            ended = Fate.DROPPED_OUT, Kind.DROPPED_OUT, stopped or "budget"
-        elif "epochs" in ours.metrics and not done:
-            told_epochs = shortened(ours.metrics["epochs"], 100)
-            log.warning("%s: its epochs must be a whole number >= 1, got %s", self.peer, told_epochs)
-            ended = Fate.DROPPED_OUT, Kind.DROPPED_OUT, "app"
-        if spent:
-            yield vocabulary.Spent(spent), None
-        if ended is not None:
-            fate, kind, detail = ended
-            yield vocabulary.Gone(sent.of, fate.value, (Noted(took_s, kind, detail=detail),)), None
-            return
-        if model is None:
-            log.warning("%s: its reply holds no model", self.peer)
-            # The server rejects a model of the wrong length.
-            model = np.zeros(sent.bytes_down // 4 + 1, dtype=np.float32)
-        elif self.settings.clip is not None and base is not None and len(model) == len(base):
-            model = self.settings.clip(base, model)
-        added_std, epsilon = ours.number("added-std") or 0.0, ours.number("epsilon")
-        report = report_of(reply, sent, model.nbytes, took_s, stopped)
-        yield vocabulary.Update(sent.of, reply.number(LOSS), added_std, epsilon, report, done), model[None]
-
-
-def report_of(reply: Reply, sent: FlowerMessage, bytes_up: int, took_s: float, stopped: str = "") -> vocabulary.Report:
-    """Return the events of a task at a client, from the metrics of its reply.
-
-    `took_s`: seconds from the message to its answer; `stopped`: epochs after which the client stopped, as text. Without
-    a metric for the seconds of training, training is assumed to have taken all of them.
-    """
-    began_s = max(0.0, reply.number("began-s") or 0.0)
-    seconds = reply.number(SECONDS)
-    ended_s = max(began_s, took_s) if seconds is None else began_s + max(0.0, seconds)
-    spent = reply.text("spent")
-    return (
-        Noted(0.0, Kind.DOWNLOADED, sent.bytes_down, 1, "down"),
-        Noted(began_s, Kind.TRAINING_STARTED),
-        Noted(ended_s, Kind.TRAINED, detail=stopped),
-        Noted(ended_s, Kind.UPLOAD_STARTED, bytes_up),
-        *((Noted(ended_s, Kind.BUDGET_SPENT, detail=spent),) if spent else ()),
-        Noted(ended_s, Kind.UPLOADED, bytes_up, 1, "up"),
-    )
-
 
 class NodeManager:
     """Connects the nodes of a grid with the server of one live federation."""
 
-    def __init__(
-        self,
-        host: Host,
-        grid: GridTransport,
-        tokens: Mapping[str, str],
-        n_parameters: int,
-        settings: GridSettings,
-    ) -> None:
+    def __init__(self, host: Host, grid: GridTransport, tokens: Mapping[str, str], dialect: Dialect) -> None:
         """`tokens`: name -> token of every client."""
-        self._host, self._grid, self._tokens = host, grid, tokens
-        self._n_parameters, self._settings = n_parameters, settings
+        self._host, self._grid, self._tokens, self._dialect = host, grid, tokens, dialect
         self._nodes: dict[int, Node] = {}
-        self._decoder = server_decoder(n_parameters)
 
     async def run(self) -> None:
         """Exchange messages until the run is over. Raises FlowerError where an app cannot take part."""
@@ -279,11 +213,13 @@ class NodeManager:
             elif number in connected and node.client is None and node.name:
                 await self._connect(node)
         for number in sorted(connected):
-            if number not in self._nodes:
-                self._nodes[number] = Node(number, self._settings, 1 if self._settings.asks is None else None)
-        for node in self._nodes.values():
-            if node.samples is None and not node.messages:
-                node.queue(QUERY, self._settings.asks or {})
+            node = self._nodes.setdefault(number, Node(number, self._dialect))
+            if node.hello is not None or node.messages:
+                continue
+            if self._dialect.query is None:
+                node.hello, node.ready = self._dialect.introduced(Reply())
+            else:
+                node.messages.append(FlowerMessage(number, QUERY, self._dialect.query))
         await self._admit()
 
     def _disconnect(self, node: Node, why: object) -> None:
@@ -295,19 +231,20 @@ class NodeManager:
     async def _admit(self) -> None:
         """Give names to the nodes that have introduced themselves."""
         for node in list(self._nodes.values()):
-            if node.name or node.samples is None:
+            if node.name or node.hello is None:
                 continue
-            name = self._name_for(node.wants)
+            name = self._name_for(node.hello.name)
             if name is None:
                 if not node.waits:
-                    who = f"client {node.wants} is" if node.wants else f"all {len(self._tokens)} clients are"
-                    log.warning("node %d: %s there already, it waits", node.number, who)
+                    wanted = node.hello.name
+                    who = f"client {wanted} is" if wanted else f"all {len(self._tokens)} clients are"
+                    log.warning("%s: %s there already, it waits", node.peer, who)
                 node.waits = True
                 continue
             # A node that had the name before was another process of the same client, and has ended.
             self._nodes = {number: other for number, other in self._nodes.items() if other.name != name}
             node.name = name
-            log.info("node %d is client %s, %d samples", node.number, name, node.samples)
+            log.info("%s is client %s, %d samples", node.peer, name, node.hello.samples)
             await self._connect(node)
 
     def _name_for(self, wants: str) -> str | None:
@@ -320,26 +257,32 @@ class NodeManager:
         return next((name for names in (known, there) for name in self._tokens if name not in names), None)
 
     async def _connect(self, node: Node) -> None:
-        hello = vocabulary.Hello(node.name, self._tokens[node.name], self._n_parameters, node.samples or 0, node.tasks)
+        assert node.hello is not None
+        hello = replaced(node.hello, name=node.name, token=self._tokens[node.name], tasks=node.tasks)
         try:
             node.client = self._host.connect(hello, node)
         except RefusedError as error:
             log.warning("%s: %s", node.peer, error)
             return
-        if not node.is_prepared:
-            node.is_prepared = True
-            if self._settings.ours:
-                node.queue(READY, {})
-            else:
-                await self._say(node, vocabulary.Ready(True, None))
+        if node.ready is not None:
+            ready, node.ready = node.ready, None
+            await self._hear(node, [encode(ready)])
 
-    async def _say(self, node: Node, message: vocabulary.Message, model: Vector | None = None) -> None:
-        """Pass a message to the server on behalf of a node. One that cannot be true ends the node's connection."""
-        if node.client is not None:
+    async def _hear(self, node: Node, frames: list[bytes]) -> bool:
+        """Pass messages to the server on behalf of a node; return whether one of them ends a task or a request.
+
+        One that cannot be true ends the node's connection.
+        """
+        ended = False
+        for frame in frames:
             try:
-                await self._host.hear(node.client, *self._decoder.decode(encode(message, model)))
+                message, models = self._host.decoder.decode(frame)
+                ended |= isinstance(message, Update | Gone | Scores)
+                if node.client is not None:
+                    await self._host.hear(node.client, message, models)
             except (WireError, MessageError) as error:
                 self._disconnect(node, error)
+        return ended
 
     # --- messages --------------------------------------------------------------------------------------------------
 
@@ -350,9 +293,8 @@ class NodeManager:
         names = await self._call(partial(self._grid.send, [message for _, message in new]))
         now_s = asyncio.get_running_loop().time()
         for (node, message), name in zip(new, names, strict=True):
-            message.name, message.sent_s = name, now_s
-            if message.models is not None:
-                message.bytes_down, message.models = message.models.nbytes, None
+            # The configuration may hold a model.
+            message.name, message.sent_s, message.config = name, now_s, {}
             if name is None:
                 await self._answered(node, message, Reply("", Failure.EXPIRED, "it was not taken"))
 
@@ -375,32 +317,36 @@ class NodeManager:
     async def _answered(self, node: Node, message: FlowerMessage, reply: Reply) -> None:
         node.messages.remove(message)
         reason = shortened(" ".join(reply.reason.split()), 500)
-        if message.kind in (TRAIN, SCORES):
-            for told, model in node.messages_of(message, reply, asyncio.get_running_loop().time()):
-                await self._say(node, told, model)
-        elif reply.is_lost:
-            if message.kind == READY:
-                # Ask again; a query is repeated when nodes are looked for.
-                node.queue(READY, {})
-        elif reply.failure is not None:
-            what = "take part" if message.kind == READY else "say who it is"
-            raise FlowerError(f"node {node.number} cannot {what}: {reason}")
-        elif message.kind == READY:
-            await self._say(node, vocabulary.Ready(True, reply.text("spent") or None))
-        else:
-            samples = reply.whole_number(EXAMPLES)
-            if not samples:
-                got = shortened(reply.metrics.get(EXAMPLES), 100)
-                raise FlowerError(
-                    f"node {node.number} must answer a query with metric {EXAMPLES}, a whole number >= 1, got {got}"
-                )
-            node.samples, node.wants = samples, reply.text("name")
+        if message.kind == QUERY:
+            # One that was lost is repeated when nodes are looked for.
+            if not reply.is_lost:
+                node.hello, node.ready = self._introduced(node, reply, reason)
+            return
+        took_s = max(0.0, asyncio.get_running_loop().time() - message.sent_s)
+        if reply.failure is None and await self._hear(node, self._dialect.frames(message, reply, took_s)):
+            return
+        if not reply.is_lost:
+            log.warning("%s: its ClientApp failed (%s)", node.peer, shortened(reason or "its reply holds nothing", 300))
+        fate, event = (Fate.LOST_UP, Noted(took_s, Kind.LOST, detail="up"))
+        if not reply.is_lost:
+            fate, event = Fate.DROPPED_OUT, Noted(took_s, Kind.DROPPED_OUT, detail="app")
+        ended = Scores(message.of, None, ()) if message.kind == SCORES else Gone(message.of, fate.value, (event,))
+        await self._hear(node, [encode(ended)])
+
+    def _introduced(self, node: Node, reply: Reply, reason: str) -> tuple[Hello, Ready]:
+        """Return the introduction of a node. Raises FlowerError."""
+        if reply.failure is not None:
+            raise FlowerError(f"{node.peer} cannot take part: {reason}")
+        try:
+            return self._dialect.introduced(reply)
+        except (FlowerError, WireError) as error:
+            raise FlowerError(f"{node.peer} cannot take part: {error}") from None
 
 
 async def serve_nodes(
     resolved: ResolvedSeed,
     grid: GridTransport,
-    settings: GridSettings,
+    dialect: Callable[[Host], Dialect],
     interrupts: Interrupts | None = None,
     **options: Any,
 ) -> SeedRun:
@@ -412,7 +358,7 @@ async def serve_nodes(
             with ExitStack() as stack:
                 requested = interrupts or stack.enter_context(Interrupts())
                 stack.enter_context(requested.ending(partial(host.end, INTERRUPTED)))
-                await NodeManager(host, grid, tokens, federation.learner.n_parameters, settings).run()
+                await NodeManager(host, grid, tokens, dialect(host)).run()
 
         return serve
 
@@ -432,10 +378,10 @@ async def run_on_grid(
     far. `interrupts`: of several seeds; None: of this one alone. Raises ScenarioError for settings that no live
     federation can carry out, FlowerError where a node's app cannot take part.
     """
-    scenario = resolved.scenario
-    if faults := list(flower_faults(scenario)):
-        raise ScenarioError(faults)
-    settings = GridSettings(asks={"scenario": scenario.to_yaml(), "seed": resolved.seed})
-    run = await serve_nodes(resolved, grid, settings, interrupts, here=False, progress=progress)
+
+    def dialect(host: Host) -> Dialect:
+        return FrameDialect(host.welcome, host.decoder)
+
+    run = await serve_nodes(resolved, grid, dialect, interrupts, here=False, progress=progress)
     run.notes.append("live: over Flower, where a client is started for each message")
     return run

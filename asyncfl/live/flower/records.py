@@ -1,11 +1,12 @@
 """Messages between the server and the nodes of a Flower grid, and their conversion to Flower's records and back.
 
 The server sends each message to one node. A node answers it once, with a reply; Flower answers with an error instead
-where the node fails. Models are rows of float32. Flower is imported when it is needed.
+where the node fails. asyncfl's own ClientApp is sent frames of the live wire, and replies with frames; a user's
+ClientApp is sent models, rows of float32. Flower is imported when it is needed.
 
-models            ArrayRecord "arrays" for training; "model-0", "model-1", ... for scoring
 config            ConfigRecord "config"
-reply             ArrayRecord "arrays" or the only one, MetricRecord "metrics" or the only one, ConfigRecord "config",
+models            ArrayRecord "arrays" for training; "model-0", "model-1", ... for scoring
+reply             ConfigRecord "config", MetricRecord "metrics" or the only one, ArrayRecord "arrays" or the only one,
                   each optional
 """
 
@@ -22,16 +23,14 @@ from asyncfl.base.errors import AsyncflError
 from asyncfl.base.messages import Vector
 
 if TYPE_CHECKING:
-    from flwr.app import ArrayRecord, Message, RecordDict
+    from flwr.app import ArrayRecord, Message
     from flwr.serverapp import Grid
 
-QUERY, READY, SCORES, TRAIN = "query", "query.ready", "query.scores", "train"
-"""Flower's message types: introduce yourself | prepare | score these models | train this model."""
+QUERY, SCORES, TRAIN = "query", "query.scores", "train"
+"""Flower's message types: introduce yourself | score these models | train this model."""
+ARRAYS, METRICS, CONFIG = "arrays", "metrics", "config"
 
-EXAMPLES, LOSS, SECONDS = "num-examples", "train_loss", "train-s"
-"""Metrics that any ClientApp may report: training samples, mean loss of the last epoch, seconds of training."""
-
-Value: TypeAlias = str | int | float | bool | bytes
+Value: TypeAlias = str | int | float | bool | bytes | list[bytes]
 Metric: TypeAlias = int | float | list[int] | list[float]
 
 
@@ -64,7 +63,6 @@ class FlowerMessage:
     """Number of the task, or of the request for scores; -1 for none."""
     name: str | None = None
     """Identifier that the grid gave it; None: it has not been sent."""
-    bytes_down: int = 0
     sent_s: float = 0.0
     """Time of the event loop."""
 
@@ -89,23 +87,6 @@ class Reply:
         """Whether Flower lost the message or its answer; other failures are the app's."""
         return self.failure in list(Failure)
 
-    def text(self, name: str) -> str:
-        """Return a text of the configuration, at most 1000 characters; empty where there is none."""
-        return str(self.config.get(name, ""))[:1000]
-
-    def number(self, name: str) -> float | None:
-        """Return a metric that is a number; None where it is missing or no number."""
-        value = self.metrics.get(name)
-        return float(value) if isinstance(value, int | float) else None
-
-    def whole_number(self, name: str) -> int | None:
-        """Return a metric that is a whole number, 0..2**53; None where it is missing or no such number."""
-        value = self.number(name)
-        return int(value) if value is not None and 0 <= value <= 2**53 and value.is_integer() else None
-
-
-ARRAYS, METRICS, CONFIG = "arrays", "metrics", "config"
-
 
 def flower() -> Any:
     """Import and return `flwr.app`. Raises FlowerError where Flower is missing."""
@@ -129,16 +110,6 @@ class Shapes:
     def of(cls, record: ArrayRecord) -> Shapes:
         """Return the layout of a record."""
         return cls(tuple((name, tuple(one.shape), one.dtype) for name, one in record.items()))
-
-    @classmethod
-    def flat(cls, n_parameters: int) -> Shapes:
-        """Return the layout for asyncfl's ClientApp: one array of all parameters."""
-        return cls((("parameters", (n_parameters,), "float32"),))
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of parameters."""
-        return sum(int(np.prod(shape)) for _, shape, _ in self.parts)
 
     def record(self, model: Vector) -> ArrayRecord:
         """Convert a flat model to a record. Values of integer arrays are rounded."""
@@ -169,9 +140,10 @@ class Shapes:
 class GridTransport:
     """Transport of messages over a Flower grid. Its methods may block."""
 
-    def __init__(self, grid: Grid, shapes: Shapes, timeout_s: float) -> None:
-        """`timeout_s`: seconds after which a message without an answer expires."""
-        self.grid, self.shapes, self.timeout_s = grid, shapes, timeout_s
+    def __init__(self, grid: Grid, timeout_s: float, shapes: Shapes | None = None) -> None:
+        """`timeout_s`: seconds after which a message without an answer expires. `shapes`: layout of models; None: only
+        frames are sent."""
+        self.grid, self.timeout_s, self.shapes = grid, timeout_s, shapes
 
     def nodes(self) -> Collection[int]:
         """Return the connected nodes."""
@@ -179,73 +151,37 @@ class GridTransport:
 
     def send(self, messages: Iterable[FlowerMessage]) -> list[str | None]:
         """Send messages, and return the identifier of each; None: it was not accepted."""
-        built = [to_flower(message, self.shapes, self.timeout_s) for message in messages]
+        built = [self._to_flower(message) for message in messages]
         names = list(self.grid.push_messages(built))
         # A message that is too large makes Flower refuse the whole batch.
         return [str(name) if name else None for name in names] or [None] * len(built)
 
     def fetch(self, names: Collection[str]) -> list[Reply]:
         """Return the replies to these messages that have arrived; each reply is returned once."""
-        return [from_flower(message, self.shapes) for message in self.grid.pull_messages(names)]
+        return [self._from_flower(message) for message in self.grid.pull_messages(names)]
 
+    def _to_flower(self, message: FlowerMessage) -> Message:
+        flwr = flower()
+        content = flwr.RecordDict({CONFIG: flwr.ConfigRecord(dict(message.config))})
+        for number, model in enumerate(() if message.models is None else message.models):
+            assert self.shapes is not None
+            content[f"model-{number}" if message.kind == SCORES else ARRAYS] = self.shapes.record(model)
+        built: Message = flwr.Message(content, dst_node_id=message.node, message_type=message.kind, ttl=self.timeout_s)
+        return built
 
-def to_flower(message: FlowerMessage, shapes: Shapes, timeout_s: float) -> Message:
-    """Convert a message to Flower's."""
-    flwr = flower()
-    content = flwr.RecordDict()
-    if message.models is not None:
-        for number, model in enumerate(message.models):
-            content[f"model-{number}" if message.kind == SCORES else ARRAYS] = shapes.record(model)
-    content[CONFIG] = flwr.ConfigRecord(dict(message.config))
-    built: Message = flwr.Message(content, dst_node_id=message.node, message_type=message.kind, ttl=timeout_s)
-    return built
-
-
-def models_of(content: RecordDict, shapes: Shapes) -> Vector:
-    """Return the models in a message, (n_models, n_parameters). Raises FlowerError."""
-    # By number: model-10 comes after model-9.
-    ordered = sorted(content.array_records.items(), key=lambda named: (len(named[0]), named[0]))
-    found = [model for _, record in ordered if (model := shapes.vector(record)) is not None]
-    if not found or {len(model) for model in found} != {shapes.n_parameters} or len(found) != len(ordered):
-        raise FlowerError(f"a message must hold models of {shapes.n_parameters} parameters, as one array 'parameters'")
-    return np.stack(found)
-
-
-def from_flower(message: Message, shapes: Shapes) -> Reply:
-    """Convert Flower's reply or error."""
-    identifier = message.metadata.reply_to_message_id
-    if message.has_error():
-        return Reply(identifier, int(message.error.code), message.error.reason or "")
-    content = message.content
-    arrays = _chosen(content.array_records, ARRAYS)
-    metrics = _chosen(content.metric_records, METRICS)
-    config = content.config_records.get(CONFIG, {})
-    return Reply(
-        identifier,
-        model=None if arrays is None else shapes.vector(arrays),
-        metrics={} if metrics is None else dict(metrics),
-        config=dict(config),
-    )
+    def _from_flower(self, message: Message) -> Reply:
+        identifier = message.metadata.reply_to_message_id
+        if message.has_error():
+            return Reply(identifier, int(message.error.code), message.error.reason or "")
+        arrays = _chosen(message.content.array_records, ARRAYS)
+        return Reply(
+            identifier,
+            model=None if arrays is None or self.shapes is None else self.shapes.vector(arrays),
+            metrics=dict(_chosen(message.content.metric_records, METRICS) or {}),
+            config=dict(message.content.config_records.get(CONFIG, {})),
+        )
 
 
 def _chosen(records: Mapping[str, Any], name: str) -> Any:
     """Return the record of that name, or the only one; None: neither."""
-    if name in records:
-        return records[name]
-    return next(iter(records.values())) if len(records) == 1 else None
-
-
-def answer(
-    message: Message,
-    metrics: Mapping[str, Any],
-    config: Mapping[str, Any] | None = None,
-    model: Vector | None = None,
-) -> Message:
-    """Build a client's reply to a message. `model`: (length,), as one array."""
-    flwr = flower()
-    records = {METRICS: flwr.MetricRecord(dict(metrics)), CONFIG: flwr.ConfigRecord(dict(config or {}))}
-    content = flwr.RecordDict(records)
-    if model is not None:
-        content[ARRAYS] = Shapes.flat(len(model)).record(model)
-    reply: Message = flwr.Message(content, reply_to=message)
-    return reply
+    return records.get(name, next(iter(records.values())) if len(records) == 1 else None)

@@ -1,13 +1,14 @@
 """A grid of Flower that is none: messages go to apps in this process, and come back when a test says so."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from asyncfl.live.flower.client_app import FlowerClient, introduce
-from asyncfl.live.flower.records import QUERY, READY, SCORES, TRAIN, FlowerMessage, Reply
+from asyncfl.live.flower.client_app import FlowerClient
+from asyncfl.live.flower.records import TRAIN, FlowerMessage, Reply
 
 App = Callable[[FlowerMessage], Reply | None]
 """What a node makes of a message; None: it never answers."""
@@ -34,10 +35,10 @@ class FakeGrid:
         name = f"message {len(self.sent)}"
         self.sent.append(replace(message))
         self.hook(message)
-        answered = self.apps[message.node](message)
-        if answered is not None:
-            model = None if answered.model is None else np.array(answered.model)
-            self.waiting[name] = replace(answered, message=name, model=model)
+        replied = self.apps[message.node](message)
+        if replied is not None:
+            model = None if replied.model is None else np.array(replied.model)
+            self.waiting[name] = replace(replied, message=name, model=model)
         return name
 
     def fetch(self, names: Collection[str]) -> list[Reply]:
@@ -53,12 +54,12 @@ def our_app(client: int) -> App:
     kept: dict[str, str] = {}
 
     def app(message: FlowerMessage) -> Reply:
-        if message.kind == QUERY:
-            return introduce(message.config, {"partition-id": client})
-        at = FlowerClient(message.config, kept)
-        if message.kind == READY:
-            return at.ready()
-        models: Any = message.models
-        return at.score(message.config, models) if message.kind == SCORES else at.train(message.config, models[0])
+        with ThreadPoolExecutor(1) as process:  # it has a loop of its own
+            return process.submit(answered, message.config, client, kept).result()
 
     return app
+
+
+def answered(config: Mapping[str, Any], client: int, kept: dict[str, str]) -> Reply:
+    """What the node of a client replies."""
+    return Reply(config={"frames": FlowerClient(config, {"partition-id": client}, kept).answer(config.get("frame"))})

@@ -4,27 +4,18 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from asyncfl.base.messages import Fate
-from asyncfl.live.flower.nodes import GridSettings, Node, NodeManager, report_of
-from asyncfl.live.flower.records import (
-    EXAMPLES,
-    QUERY,
-    READY,
-    SCORES,
-    SECONDS,
-    TRAIN,
-    Failure,
-    FlowerError,
-    FlowerMessage,
-    Reply,
-)
-from asyncfl.live.vocabulary import FromClient, Gone, Hello, Noted, Ready, Scores, Spent, Update, Welcome
+from asyncfl.base.messages import Download
+from asyncfl.live.flower.nodes import FrameDialect, Node, NodeManager
+from asyncfl.live.flower.own import EXAMPLES, SECONDS, ArrayDialect
+from asyncfl.live.flower.records import QUERY, SCORES, TRAIN, Failure, FlowerError, FlowerMessage, Reply
+from asyncfl.live.vocabulary import FromClient, Gone, Hello, Judge, Noted, Ready, Scores, Task, Update, Welcome
 from asyncfl.live.wire import encode, server_decoder
 from asyncfl.trace import Kind
 from tests.live import virtual_loop
@@ -60,15 +51,12 @@ class Grid:
     def fetch(self, names: Collection[str]) -> list[Reply]:
         self.asked.append(("fetch", round(self.loop.time(), 6)))
         replies = ((name, self.answer(self.messages[int(name)])) for name in names)
-        return [
-            Reply(name, one.failure, one.reason, one.model, one.metrics, one.config)
-            for name, one in replies
-            if one is not None
-        ]
+        return [replace(one, message=name) for name, one in replies if one is not None]
 
 
-def introduced(samples: Any = 20, **config: Any) -> Reply:
-    return Reply("", metrics={EXAMPLES: samples}, config=config)
+def introduced(name: str = "ann", samples: int = 20) -> Reply:
+    """The reply of our app to a query."""
+    return Reply(config={"frames": [encode(Hello(name, "-", 3, samples)), encode(Ready(True, "spent"))]})
 
 
 class Host:
@@ -76,6 +64,7 @@ class Host:
 
     def __init__(self, until_s: float, says: Callable[[Node], Any] | None) -> None:
         self.heard: list[FromClient] = []
+        self.decoder = server_decoder(3)
         self._until_s, self._says = until_s, says
 
     @property
@@ -93,14 +82,19 @@ class Host:
         self.heard.append(message)
 
 
-def carried(grid: Grid, until_s: float, says: Callable[[Node], Any] | None = None) -> list[FromClient]:
+TO_OURS, TO_ANOTHER = FrameDialect(WELCOME, server_decoder(3)), ArrayDialect(3, {}, None)
+
+
+def carried(
+    grid: Grid, until_s: float, says: Callable[[Node], Any] | None = None, dialect: Any = TO_OURS
+) -> list[FromClient]:
     """What is said in the nodes' place until then. `says`: what the server says to each that introduces itself."""
     host: Any = Host(until_s, says)
     transport: Any = grid
 
     async def main() -> None:
         grid.loop = asyncio.get_running_loop()
-        await NodeManager(host, transport, TOKENS, 3, GridSettings(asks={})).run()
+        await NodeManager(host, transport, TOKENS, dialect).run()
 
     virtual_loop.run(main)
     heard: list[FromClient] = host.heard
@@ -109,140 +103,111 @@ def carried(grid: Grid, until_s: float, says: Callable[[Node], Any] | None = Non
 
 @pytest.mark.parametrize("failure", list(Failure))
 def test_a_node_that_did_not_get_the_query_is_asked_again(failure: Failure) -> None:
-    grid = Grid(lambda message: introduced() if grid.loop.time() > 3 else Reply("", failure))
-    assert carried(grid, 4.7)[:1] == [Hello("ann", "a-token", 3, 20)]
-    assert [message.kind for message in grid.messages] == [QUERY, QUERY, QUERY, READY]
-    assert [at_s for what, at_s in grid.asked if what == "send"] == pytest.approx([0.0, 2.0, 4.0, 4.2], abs=0.21)
+    grid = Grid(lambda message: introduced("bob") if grid.loop.time() > 3 else Reply("", failure))
+    assert carried(grid, 4.7) == [Hello("bob", "b-token", 3, 20), Ready(True, "spent")]
+    assert [message.kind for message in grid.messages] == [QUERY] * 3
+    assert [at_s for what, at_s in grid.asked if what == "send"] == pytest.approx([0.0, 2.0, 4.0], abs=0.21)
 
 
-@pytest.mark.parametrize("samples", [0, 1.5, [3]])
-def test_an_invalid_number_of_samples_ends_the_run(samples: Any) -> None:
-    with pytest.raises(FlowerError) as caught:
-        carried(Grid(lambda message: introduced(samples)), 4.0)
-    assert str(caught.value) == (
-        f"node 7 must answer a query with metric num-examples, a whole number >= 1, got {samples}"
-    )
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(),
+        Reply(config={"frames": "text"}),
+        Reply(config={"frames": [encode(Ready(True, None))]}),
+        Reply(config={"frames": [encode(Hello("bob", "-", 3, 20))]}),
+    ],
+)
+def test_an_app_that_does_not_introduce_itself_ends_the_run(reply: Reply) -> None:
+    with pytest.raises(FlowerError, match="node 7 cannot take part: its ClientApp must be asyncfl's, of the version"):
+        carried(Grid(lambda message: reply), 4.0)
+    with pytest.raises(FlowerError, match="node 7 cannot take part: a frame has at least"):
+        carried(Grid(lambda message: Reply(config={"frames": [b"AF"]})), 4.0)
 
 
-@pytest.mark.parametrize(("kind", "what"), [(QUERY, "say who it is"), (READY, "take part")])
-def test_an_app_that_cannot_begin_ends_the_run_with_its_reason(kind: str, what: str) -> None:
+def test_an_app_that_cannot_begin_ends_the_run_with_its_reason() -> None:
     said = "no   such\nmodule: " + "m" * 500
-    grid = Grid(lambda message: Reply("", 2, said) if message.kind == kind else introduced())
     with pytest.raises(FlowerError) as caught:
-        carried(grid, 4.0)
+        carried(Grid(lambda message: Reply("", 2, said)), 4.0)
     whole = "no such module: " + "m" * 500
-    assert str(caught.value) == f"node 7 cannot {what}: {whole[:487]}...{'m' * 10}"
+    assert str(caught.value) == f"node 7 cannot take part: {whole[:487]}...{'m' * 10}"
 
 
-@pytest.mark.parametrize("failure", list(Failure))
-def test_a_lost_request_to_prepare_is_repeated(failure: Failure) -> None:
-    def answer(message: FlowerMessage) -> Reply | None:
-        if message.kind == QUERY:
-            return introduced()
-        return Reply("", failure) if grid.loop.time() < 0.5 else Reply("", config={"spent": "s" * 1001})
+MODELS = Download(np.zeros(3, np.float32))
+LOST = Gone(5, "lost_up", (Noted(0.0, Kind.LOST, detail="up"),))
 
-    grid = Grid(answer)
-    heard = carried(grid, 3.0)
-    assert heard[-1] == Ready(True, "s" * 1000)
-    if failure == Failure.AWAY:
-        # The connection ended; at the next look it has another, and the message is still on its way.
-        assert heard == [Hello("ann", "a-token", 3, 20)] * 2 + heard[-1:]
-        assert [message.kind for message in grid.messages] == [QUERY, READY]
-    else:
-        assert heard[:-1] == [Hello("ann", "a-token", 3, 20)]
-        assert {message.kind for message in grid.messages[1:]} == {READY}
-        assert len(grid.messages) == 4
+
+def work(node: Node) -> None:
+    """Give a node a task and a request."""
+    node.write(Task(5, 0, 0), MODELS)
+    node.write(Judge(6, 0), np.zeros((2, 3), np.float32))
 
 
 def test_a_message_refused_by_the_grid_counts_as_lost() -> None:
-    def says(node: Node) -> None:
-        node.queue(TRAIN, {}, np.zeros((1, 3), np.float32), 5)
-        node.queue(SCORES, {}, np.zeros((2, 3), np.float32), 6)
-
-    grid = Grid(lambda message: introduced() if message.kind == QUERY else Reply(""))
+    grid = Grid(lambda message: introduced())
     grid.untaken = (TRAIN, SCORES)
-    assert carried(grid, 0.7, says) == [
-        Hello("ann", "a-token", 3, 20),
-        Gone(5, "lost_up", (Noted(0.0, Kind.LOST, detail="up"),)),
-        Scores(6, None, ()),
-        Ready(True, None),
-    ]
+    heard = carried(grid, 0.7, work)
+    assert heard == [Hello("ann", "a-token", 3, 20), Ready(True, "spent"), LOST, Scores(6, None, ())]
+
+
+@pytest.mark.parametrize("reply", [Reply("", 2, "no reason"), Reply(), Reply(config={"frames": []})])
+def test_an_app_that_fails_or_replies_nothing_ends_its_task_and_its_request(
+    reply: Reply, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard = carried(Grid(lambda message: introduced() if message.kind == QUERY else reply), 0.9, work)
+    gone, scores = heard[2:]
+    assert isinstance(gone, Gone)
+    assert (gone.task, gone.fate, gone.report[0].detail, scores) == (5, "dropped_out", "app", Scores(6, None, ()))
+    assert "node 7: its ClientApp failed" in caplog.text
+
+
+def test_a_reply_that_cannot_be_read_ends_the_connection_and_the_node_is_back_without_its_task() -> None:
+    heard = carried(
+        Grid(lambda message: introduced() if message.kind == QUERY else Reply(config={"frames": [b"no frame"]})),
+        *(2.7, lambda node: node.write(Task(5, 0, 0), MODELS) if not node.messages else None),
+    )
+    assert heard == [Hello("ann", "a-token", 3, 20), Ready(True, "spent"), Hello("ann", "a-token", 3, 20)]
 
 
 def test_a_surplus_node_waits_until_a_client_is_away(caplog: pytest.LogCaptureFixture) -> None:
-    grid = Grid(lambda message: introduced(message.node) if message.kind == QUERY else None)
+    grid = Grid(lambda message: Reply(metrics={EXAMPLES: message.node}) if message.kind == QUERY else None)
     grid.there = {0.0: {7, 8, 9}, 4.5: {8, 9}, 9.0: {7, 8}}
     with caplog.at_level(logging.INFO, "asyncfl.live"):
-        heard = carried(grid, 12.5)
-    assert [(one.name, one.samples) for one in heard if isinstance(one, Hello)] == [
-        ("ann", 7),
-        ("bob", 8),
-        ("ann", 9),
-        ("ann", 7),
-    ]
+        heard = carried(grid, 12.5, dialect=TO_ANOTHER)
+    hellos = [(one.name, one.samples) for one in heard if isinstance(one, Hello)]
+    assert hellos == [("ann", 7), ("bob", 8), ("ann", 9), ("ann", 7)]
     assert "node 9: all 2 clients are there already, it waits" in caplog.text
     assert [message.node for message in grid.messages if message.kind == QUERY] == [7, 8, 9, 7]
 
 
 def test_a_node_that_names_its_client_waits_for_that_place_alone(caplog: pytest.LogCaptureFixture) -> None:
-    grid = Grid(lambda message: introduced(name="bob") if message.kind == QUERY else None)
+    grid = Grid(lambda message: introduced("bob"))
     grid.there = {0.0: {7, 8}}
     heard = carried(grid, 4.5)
-    assert heard == [Hello("bob", "b-token", 3, 20)]
+    assert heard == [Hello("bob", "b-token", 3, 20), Ready(True, "spent")]
     assert "node 8: client bob is there already, it waits" in caplog.text
 
 
-# --- replies as messages of clients ---
+# --- a user's ClientApp ---
 
 
-SENT = FlowerMessage(1, "train", {}, of=3, bytes_down=80, sent_s=10.0)
-
-
-def answered(reply: Reply, *, ours: bool = True) -> list[FromClient]:
-    """What the server hears, 2.5 s after the task was sent."""
-    node = Node(1, GridSettings(ours=ours))
-    decoder = server_decoder(20)
-    return [decoder.decode(encode(*one))[0] for one in node.messages_of(SENT, reply, 12.5)]
-
-
-@pytest.mark.parametrize("value", [math.nan, 1e30, 0.0, 1.5])
-def test_impossible_epochs_end_a_task_and_not_the_run(value: float) -> None:
-    [gone] = answered(Reply("a", model=np.zeros(3, np.float32), metrics={"epochs": value}))
-    assert isinstance(gone, Gone)
-    assert gone.fate == Fate.DROPPED_OUT
+@pytest.mark.parametrize("samples", [0, 1.5, [3], None])
+def test_an_invalid_number_of_samples_is_refused(samples: Any) -> None:
+    with pytest.raises(FlowerError, match=r"it must answer a query with metric num-examples, a whole number >= 1, got"):
+        TO_ANOTHER.introduced(Reply(metrics={EXAMPLES: samples}))
 
 
 @pytest.mark.parametrize(
-    ("told", "began_s", "ended_s"),
-    [
-        ({"began-s": 0.5, SECONDS: 1.0}, 0.5, 1.5),
-        ({"began-s": 5.0}, 5.0, 5.0),
-        ({"began-s": -1.0, SECONDS: -1.0}, 0.0, 0.0),
-    ],
+    ("told", "trained_s"), [({SECONDS: 1.0}, 1.0), ({}, 2.5), ({SECONDS: -1.0}, 0.0), ({SECONDS: math.nan}, 2.5)]
 )
-def test_impossible_times_of_an_app_are_clamped_to_the_time_that_passed(
-    told: dict[str, float], began_s: float, ended_s: float
+def test_claims_of_a_users_app_about_privacy_are_not_read_and_its_times_are_made_possible(
+    told: dict[str, float], trained_s: float
 ) -> None:
-    report = report_of(Reply("a", metrics=told, config={"spent": "all of it"}), SENT, 120, 4.0)
-    assert [one.after_s for one in report] == [0.0, began_s, *[ended_s] * 4]
-    assert report[4] == Noted(ended_s, Kind.BUDGET_SPENT, detail="all of it")
-
-
-@pytest.mark.parametrize(
-    ("config", "detail"), [({"spent": "all of it"}, "budget"), ({"stopped": "s" * 1001}, "s" * 1000)]
-)
-def test_an_app_that_is_spent_or_stopped_ends_its_task(config: dict[str, str], detail: str) -> None:
-    *spent, gone = answered(Reply("a", config=config))
-    assert gone == Gone(3, "dropped_out", (Noted(2.5, Kind.DROPPED_OUT, detail=detail),))
-    assert spent == ([Spent("all of it")] if "spent" in config else [])
-
-
-def test_privacy_claims_are_taken_from_our_app_only() -> None:
-    metrics = {"train_loss": 0.5, "added-std": 0.25, "epsilon": 3.0, "epochs": 2}
-    reply = Reply("a", model=np.zeros(3, np.float32), metrics=metrics)
-    [ours], [other] = (answered(reply, ours=one) for one in (True, False))
-    assert isinstance(ours, Update)
-    assert isinstance(other, Update)
-    assert (ours.loss, ours.added_std, ours.epsilon, ours.epochs) == (0.5, 0.25, 3.0, 2)
-    assert (other.loss, other.added_std, other.epsilon, other.epochs) == (0.5, 0.0, None, None)
-    assert [one.after_s for one in ours.report] == [0.0, 0.0, 2.5, 2.5, 2.5]
+    metrics = {"train_loss": 0.5, "added-std": 0.25, "epsilon": 3.0, "epochs": 2} | told
+    sent = TO_ANOTHER.message_to(7, Task(3, 0, 4), MODELS)
+    [frame] = TO_ANOTHER.frames(sent, Reply(model=np.zeros(3, np.float32), metrics=metrics), 2.5)
+    update, model = server_decoder(3).decode(frame)
+    assert isinstance(update, Update)
+    assert (update.loss, update.added_std, update.epsilon, update.epochs) == (0.5, 0.0, None, None)
+    assert [one.after_s for one in update.report] == [0.0, 0.0, *[trained_s] * 3]
+    assert model.shape == (1, 3)

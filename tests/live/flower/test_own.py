@@ -93,7 +93,7 @@ def test_the_server_clips_adds_noise_and_accounts_for_it(tmp_path: Any) -> None:
     assert all(row["clip_norm"] == 0.5 for row in run.rounds[1:])
     assert all(row["sigma_d"] > 0 for row in run.rounds[1:])
     scenario = scenario_of(3, D, protocol, privacy)
-    outcome = FlowerOutcome(model, scenario, run, Shapes.flat(D))
+    outcome = FlowerOutcome(model, scenario, run, Shapes((("all", (D,), "float32"),)))
     public = outcome.ledger[outcome.ledger["adversary"] == "public"]
     assert np.isfinite(public["exact_epsilon"]).all()
     gather(scenario, [run_of(scenario, run)]).save(tmp_path / "run")

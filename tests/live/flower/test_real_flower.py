@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -124,34 +125,39 @@ def test_a_client_app_of_ones_own_takes_our_server(flwr: Callable[..., str], tmp
 
 
 def test_messages_are_what_flowers_apps_expect(monkeypatch: pytest.MonkeyPatch) -> None:
-    from flwr.app import Error, Message
+    from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
     from flwr.supercore.task_identity import TaskIdentity
 
-    from asyncfl.live.flower.records import Shapes, answer, from_flower, models_of, to_flower
+    from asyncfl.live.flower.records import GridTransport, Shapes
 
     for name in ("_task_id", "_run_id", "_node_id"):
         # Messages are made in a process that Flower has started for a run.
         monkeypatch.setattr(TaskIdentity, name, 1)
-    shapes = Shapes.flat(3)
-    models = np.arange(6, dtype=np.float32).reshape(2, 3)
-    train = to_flower(FlowerMessage(7, TRAIN, {"server-round": 4}, models[:1]), shapes, 30.0)
+    shapes = Shapes((("weight", (3,), "float32"),))
+    sent, replies = list[Message](), list[Message]()
+    grid: Any = SimpleNamespace(
+        push_messages=lambda messages: sent.extend(messages) or ["m"] * len(messages), pull_messages=lambda _: replies
+    )
+    transport, models = GridTransport(grid, 30.0, shapes), np.arange(6, dtype=np.float32).reshape(2, 3)
+    transport.send([FlowerMessage(7, TRAIN, {"server-round": 4}, models[:1]), FlowerMessage(7, SCORES, {}, models)])
+    train, scores = sent
     assert (train.metadata.message_type, train.metadata.dst_node_id, train.metadata.ttl) == ("train", 7, 30.0)
     assert train.content["config"]["server-round"] == 4
-    assert models_of(train.content, shapes).tolist() == [[0, 1, 2]]
-    scores = to_flower(FlowerMessage(7, SCORES, {}, models), shapes, 30.0)
+    assert shapes.vector(train.content["arrays"]).tolist() == [0, 1, 2]  # type: ignore[union-attr]
     assert scores.metadata.message_type == "query.scores"
-    assert models_of(scores.content, shapes).tolist() == models.tolist()
+    assert shapes.vector(scores.content["model-1"]).tolist() == [3, 4, 5]  # type: ignore[union-attr]
     train.metadata.__dict__["_message_id"] = "m"
-    reply = from_flower(answer(train, {"train_loss": 0.5}, {"name": "1"}, models[1]), shapes)
+    content = RecordDict({"config": ConfigRecord({"frames": [b"a", b"b"]}), "metrics": MetricRecord({"loss": 0.5})})
+    content["arrays"] = ArrayRecord(shapes.record(models[1]))
+    replies += [Message(content, reply_to=train), Message(Error(code=3, reason="expired"), reply_to=train)]
+    reply, failed = transport.fetch(["m"])
     assert (reply.message, reply.failure, reply.metrics, reply.config) == (
-        "m",
-        None,
-        {"train_loss": 0.5},
-        {"name": "1"},
+        *("m", None),
+        {"loss": 0.5},
+        {"frames": [b"a", b"b"]},
     )
     assert reply.model is not None
     assert reply.model.tolist() == [3, 4, 5]
-    failed = from_flower(Message(Error(code=3, reason="expired"), reply_to=train), shapes)
     assert (failed.message, failed.failure, failed.reason) == ("m", 3, "expired")
 
 
@@ -166,7 +172,7 @@ def test_a_state_dict_goes_there_and_back() -> None:
     shapes = Shapes.of(record)
     flat = shapes.vector(record)
     assert flat is not None
-    assert len(flat) == shapes.n_parameters == 3 * 2 + 2 + 4 * 2 + 1
+    assert len(flat) == 3 * 2 + 2 + 4 * 2 + 1
     back = shapes.record(flat).to_torch_state_dict()
     assert list(back) == list(net.state_dict())
     for name, value in net.state_dict().items():

@@ -14,11 +14,12 @@ from asyncfl.base.errors import AsyncflError
 from asyncfl.federation.prepare import resolve
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.storage import Run
-from asyncfl.live.flower.client_app import FlowerClient, clients_scenario, introduce
+from asyncfl.live.flower.client_app import FlowerClient, clients_scenario
 from asyncfl.live.flower.nodes import run_on_grid
-from asyncfl.live.flower.records import QUERY, READY, SCORES, TRAIN, Failure, FlowerError, FlowerMessage, Reply
-from asyncfl.live.vocabulary import Begin
-from asyncfl.live.wire import encode
+from asyncfl.live.flower.records import QUERY, SCORES, TRAIN, Failure, FlowerError, FlowerMessage, Reply
+from asyncfl.live.task_runner import RepeatedError
+from asyncfl.live.vocabulary import Begin, Gone, Hello, Judge, Ready, Scores, Spent, Task, Update
+from asyncfl.live.wire import client_decoder, encode, server_decoder
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 from asyncfl.testing.recordings import replay_run
@@ -58,6 +59,19 @@ def first(app: App, reply: Reply | None, times: int = 1) -> App:
     return other
 
 
+def read(message: FlowerMessage, scenario: Scenario) -> Any:
+    """The task or request in a message."""
+    return client_decoder(scenario.n_parameters, scenario.download_compression).decode(message.config["frame"])[0]  # type: ignore[arg-type]
+
+
+def heard(reply: Reply | None, scenario: Scenario) -> list[Any]:
+    """The client's messages in a reply, and the length of the model of each; 0: none."""
+    assert reply is not None
+    decoder = server_decoder(scenario.n_parameters, scenario.compression)
+    decoded = [decoder.decode(frame) for frame in reply.config["frames"]]  # type: ignore[union-attr, arg-type]
+    return [(message, models.shape[1]) for message, models in decoded]
+
+
 def kinds(run: SeedRun) -> set[str]:
     return set(run.events["kind"].to_pylist())
 
@@ -72,9 +86,9 @@ def test_a_federation_over_a_grid_learns_is_saved_and_replays(tmp_path: Any) -> 
     assert run.stopped == "all versions published"
     assert run.rounds[-1]["test_accuracy"] > run.rounds[0]["test_accuracy"]
     assert run.fates["aggregated"] == 12
-    assert len(grid.messages(QUERY)) == len(grid.messages(READY)) == 3
+    assert len(grid.messages(QUERY)) == 3
     # Each update counts against the version that its client was sent.
-    versions = {message.config["task"]: message.config["server-round"] for message in grid.messages()}
+    versions = {task.task: task.version for task in (read(message, scenario) for message in grid.messages())}
     for upload in run.uploads:
         assert versions[upload.task] == upload.base_version
     result = gather(scenario, [run_of(scenario, run)])
@@ -140,21 +154,34 @@ def test_a_node_that_is_back_hands_in_its_update() -> None:
 def test_scores_are_a_query() -> None:
     constant = {"kind": "constant", "in_flight": 3}
     protocol = {"kind": "buffered", "rounds": 2, "buffer": 2, "dispatch": constant}
-    run, grid, _ = over_flower({"protocol": protocol, "defence": {"detector": {"kind": "safl"}}})
-    asked = grid.messages(SCORES)
-    assert asked
-    assert all(message.models is not None and len(message.models) > 2 for message in asked)
+    run, grid, scenario = over_flower({"protocol": protocol, "defence": {"detector": {"kind": "safl"}}})
+    assert all(isinstance(read(message, scenario), Judge) for message in grid.messages(SCORES))
     assert Kind.SCORED in kinds(run)
 
 
-def test_a_model_of_another_size_or_none_is_rejected() -> None:
+def test_a_model_of_another_size_is_rejected() -> None:
+    def other(message: FlowerMessage) -> Reply:
+        task = client_decoder(10**6).decode(message.config["frame"])[0]  # type: ignore[arg-type]
+        assert isinstance(task, Task)
+        return Reply(config={"frames": [encode(Update(task.task, None, 0.0, None, ()), np.zeros((1, 7), np.float32))]})
+
     def change(grid: FakeGrid) -> None:
-        grid.apps[100] = first(grid.apps[100], Reply("", None, "", np.zeros(7, dtype=np.float32)))
-        grid.apps[101] = first(grid.apps[101], Reply(""))
+        grid.apps[100] = only_for(TRAIN, other, 0)
 
     run, _, _ = over_flower({"protocol": {"kind": "fedasync", "rounds": 4, "in_flight": 3}}, change)
-    assert run.fates["rejected"] == 2
+    assert run.fates["rejected"] >= 2
     assert run.stopped == "all versions published"
+
+
+@pytest.mark.parametrize("compression", [{"kind": "quantised"}, {"kind": "top_k", "share": 0.1}])
+def test_updates_and_models_travel_packed(compression: dict[str, Any]) -> None:
+    down = {"kind": "quantised"}
+    run, grid, scenario = over_flower({"compression": compression, "download_compression": down})
+    whole, _, _ = over_flower({})
+    assert run.stopped == "all versions published"
+    assert run.rounds[-1]["bytes_up"] < whole.rounds[-1]["bytes_up"] / 2
+    last = grid.messages()[-1]
+    assert len(last.config["frame"]) < 4 * scenario.n_parameters / 2  # type: ignore[arg-type]
 
 
 def test_a_budget_is_kept_between_messages_and_a_spent_node_or_a_repeated_task_trains_nothing() -> None:
@@ -165,7 +192,7 @@ def test_a_budget_is_kept_between_messages_and_a_spent_node_or_a_repeated_task_t
     def change(grid: FakeGrid) -> None:
         asked.append(grid.apps[100])
 
-    run, grid, _ = over_flower(
+    run, grid, scenario = over_flower(
         {"protocol": {"kind": "fedasync", "rounds": 60, "in_flight": 3}, "privacy": spending}, change
     )
     assert run.spent is not None
@@ -173,28 +200,23 @@ def test_a_budget_is_kept_between_messages_and_a_spent_node_or_a_repeated_task_t
     assert "budget" in run.stopped
     assert Kind.BUDGET_SPENT in kinds(run)
     last = [message for message in grid.messages() if message.node == 100][-1]
-    answered = asked[0](replace(last, config={**last.config, "turn": 1000}))
-    assert isinstance(answered, Reply)
-    assert answered.model is None
-    assert "of 4 spent" in answered.config["spent"]
-
-    # The server of a grid whose app answers so ends the task, and hears why.
-    refusing = lambda message: Reply(config={"spent": "budget spent"})  # noqa: E731
-    run, _, _ = over_flower({"privacy": spending}, lambda grid: grid.apps.update({100: only_for(TRAIN, refusing, 0)}))
-    assert run.fates["dropped_out"] == 1
-    assert run.spent is not None
-    assert 0 in run.spent
-    assert run.fates["rejected"] == 0
+    further = encode(Task(1000, 1000, 0), np.zeros((1, scenario.n_parameters), np.float32))
+    [(spent, _), (gone, _)] = heard(asked[0](replace(last, config={**last.config, "frame": further})), scenario)
+    assert isinstance(spent, Spent)
+    assert "of 4 spent" in spent.detail
+    assert (type(gone), gone.fate) == (Gone, "dropped_out")
+    [_, (ready, _)] = heard(asked[0](grid.messages(QUERY)[0]), scenario)
+    assert ready == Ready(True, spent.detail)
 
     run, grid, _ = over_flower({}, change)
     last = [message for message in grid.messages() if message.node == 100][-1]
-    with pytest.raises(FlowerError, match="the server gave task 2 again after task 2"):
+    with pytest.raises(RepeatedError, match="the server gave task 2 again after task 2"):
         asked[1](last)
 
 
 def test_personal_layers_stay_at_their_node() -> None:
     description = {"model": {**SMALL["model"], "personal": ["3.*"]}, "protocol": {"kind": "sync", "rounds": 3}}
-    run, grid, _ = over_flower(description)
+    run, grid, scenario = over_flower(description)
     assert run.stopped == "all versions published"
     assert all(np.isnan(row["test_loss"]) for row in run.rounds)
     assert any("no version is judged" in note for note in run.notes)
@@ -204,15 +226,13 @@ def test_personal_layers_stay_at_their_node() -> None:
     kept: dict[str, str] = {}
     began, made = [], []
     for message in (first, second):
-        at = FlowerClient(message.config, kept)
-        own = at._trainer.personal
+        at = FlowerClient(message.config, {"partition-id": 1}, kept)
+        own = at.setup.training.personal
         assert own is not None
-        assert message.models is not None
         began.append(own.of(1).copy())
-        answer = at.train(message.config, message.models[0])
-        assert answer.model is not None
-        assert len(answer.model) == message.models.shape[1] == 28 * 28 * 4 + 4
-        made.append(kept["personal layers of seed 0"])
+        [(_, length)] = heard(Reply(config={"frames": at.answer(message.config["frame"])}), scenario)
+        assert length == 28 * 28 * 4 + 4
+        made.append(json.loads(kept["seed 0"])["personal"])
     np.testing.assert_array_equal(began[0], own.learner.initial)
     assert (began[1] != began[0]).any()
     assert made[0] != made[1]
@@ -259,18 +279,21 @@ def test_clients_do_not_need_files_that_only_the_server_reads() -> None:
 
 
 def test_a_node_must_say_which_client_it_is() -> None:
-    scenario = Scenario.read(THREE)
-    config = {"scenario": scenario.to_yaml(), "seed": 0}
-    assert introduce(config, {"partition-id": 2}).config == {"name": "2"}
+    _, grid, scenario = over_flower({"protocol": {"kind": "sync", "rounds": 1}})
+    [message, *_] = grid.messages(QUERY)
+    frames = FlowerClient(message.config, {"partition-id": 2}, {}).answer(None)
+    [(hello, _), (ready, _)] = heard(Reply(config={"frames": frames}), scenario)
+    assert hello == Hello("2", "-", scenario.n_parameters, 20)
+    assert ready == Ready(True, None)
     for wrong in ({}, {"partition-id": 3}, {"partition-id": "0"}):
         with pytest.raises(FlowerError, match=r"partition-id=N.*0\.\.2"):
-            introduce(config, wrong)
+            FlowerClient(message.config, wrong, {})
 
 
 @pytest.mark.parametrize("welcome", ["text", encode(Begin())])
 def test_a_message_without_a_welcome_is_refused(welcome: Any) -> None:
     with pytest.raises(FlowerError) as caught:
-        FlowerClient({"welcome": welcome}, {})
+        FlowerClient({"welcome": welcome}, {"partition-id": 0}, {})
     assert str(caught.value) == "a message must hold the server's welcome: both sides need the same version of asyncfl"
 
 
@@ -278,16 +301,16 @@ def test_scores_are_charged_to_the_budget_across_messages() -> None:
     privacy = {"kind": "dp_fedavg", "noise_multiplier": 4.0, "scores": {"epsilon": 0.5}, "stop_at": {"epsilon": 30.0}}
     detecting = {"defence": {"detector": {"kind": "safl"}}, "protocol": {"kind": "sync", "rounds": 1}}
     _, grid, scenario = over_flower({**detecting, "privacy": privacy})
-    message = grid.messages()[0]
-    config = {**message.config, "turn": 0, "attacks": False, "last-version": 0, "last-turn": 0}
-    models, kept = np.zeros((3, scenario.n_parameters), np.float32), dict[str, str]()
-    told = []
+    config, kept, told = grid.messages()[0].config, dict[str, str](), list[Any]()
+    models = np.zeros((3, scenario.n_parameters), np.float32)
     while len(told) < 50 and (not told or told[-1]):
-        told.append(dict(FlowerClient(config, kept).score(config, models).metrics).get("scores"))
+        at = FlowerClient(config, {"partition-id": 0}, kept)
+        [(scores, _)] = heard(Reply(config={"frames": at.answer(encode(Judge(5, len(told)), models))}), scenario)
+        assert isinstance(scores, Scores)
+        told.append(scores.scores)
     assert [len(one) for one in told[:-1]] == [3] * (len(told) - 1)
     assert 2 <= len(told) < 50
-    assert json.loads(kept["sent of seed 0"]) == [["scores", 3, None]] * (len(told) - 1)
-    federation = FlowerClient(config, {}).federation
-    budgets = federation.resolved.scenario.budget_tracker(federation.path.context, federation.data.sizes)
+    assert json.loads(kept["seed 0"])["charges"] == [["scores", 3, None]] * (len(told) - 1)
+    budgets = FlowerClient(config, {"partition-id": 0}, {}).setup.budgets
     assert budgets is not None
     assert [budgets.charge_scores(0, 3) for _ in told] == [one is not None for one in told]
