@@ -22,12 +22,12 @@ import numpy as np
 
 from asyncfl.client import Assignment
 from asyncfl.federation.phases import Workload
-from asyncfl.federation.prepare import Federation, resolve
+from asyncfl.federation.prepare import resolve
 from asyncfl.live.client import LiveClient
 from asyncfl.live.clock import Terms
 from asyncfl.live.host import Host
 from asyncfl.live.local_training import LocalTraining, TrainedUpdate
-from asyncfl.live.run import Round, run_live
+from asyncfl.live.run import run_live
 from asyncfl.live.sockets import listening, to
 from asyncfl.live.task_runner import ClientSetup
 from asyncfl.live.vocabulary import Update, Welcome
@@ -112,28 +112,25 @@ async def updates_per_s(scenario: Scenario, every_s: float, look: Look) -> tuple
     """
     used_s, seconds = math.nan, scenario.protocol.time_limit_s or math.nan
 
-    def around(federation: Federation) -> Round:
-        async def everybody(host: Host) -> None:
-            nonlocal used_s
-            async with listening(host.serve, "127.0.0.1", 0, 10_000_000) as port:
-                process = multiprocessing.get_context("spawn").Process(target=answer, args=(scenario, port))
-                process.start()
-                while not host.clock.has_begun:
-                    await asyncio.sleep(0.01)
-                began_s = time.process_time()
-                for look_number in range(1, math.ceil(seconds / every_s)):
-                    await asyncio.sleep(look_number * every_s - host.clock.now)
-                    if not process.is_alive():
-                        raise SystemExit(f"the clients' process ended before its time, with {process.exitcode}")
-                    look(host)
-                await host.over.wait()
-                used_s = time.process_time() - began_s
-                await asyncio.get_running_loop().run_in_executor(None, process.join)
-
-        return everybody
+    async def everybody(host: Host) -> None:
+        nonlocal used_s
+        async with listening(host.serve, "127.0.0.1", 0, 10_000_000) as port:
+            process = multiprocessing.get_context("spawn").Process(target=answer, args=(scenario, port))
+            process.start()
+            while not host.clock.has_begun:
+                await asyncio.sleep(0.01)
+            began_s = time.process_time()
+            for look_number in range(1, math.ceil(seconds / every_s)):
+                await asyncio.sleep(look_number * every_s - host.clock.now)
+                if not process.is_alive():
+                    raise SystemExit(f"the clients' process ended before its time, with {process.exitcode}")
+                look(host)
+            await host.over.wait()
+            used_s = time.process_time() - began_s
+            await asyncio.get_running_loop().run_in_executor(None, process.join)
 
     tokens = {str(client): "t" for client in range(scenario.data.clients)}
-    run = await run_live(resolve(scenario, 0, SimulatedRuns()), Terms(), tokens, around, secret=1)
+    run = await run_live(resolve(scenario, 0, SimulatedRuns()), Terms(), tokens, everybody, secret=1)
     if run.stopped != "time limit reached":
         raise SystemExit(f"it ended before its time: {run.stopped}")
     return run.trained / seconds, used_s / run.trained

@@ -23,7 +23,6 @@ from asyncfl.cli import (
     data,
     explain,
     export,
-    init,
     live,
     privacy,
     replay,
@@ -38,7 +37,7 @@ from asyncfl.cli.options import CommandGroup, option
 from asyncfl.cli.progress import stderr
 
 COMMANDS: dict[str, dict[str, Any]] = {
-    "Run": {"init": init.init, "run": run.run, "sweep": sweep.sweep, "timeline": timeline.timeline},
+    "Run": {"init": explain.init, "run": run.run, "sweep": sweep.sweep, "timeline": timeline.timeline},
     "Look": {"view": view.view, "trace": trace.app, "compare": compare.compare},
     "Measure": {
         "audit": audit.app,

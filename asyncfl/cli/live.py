@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from asyncfl.base.errors import Fault, ScenarioError
-from asyncfl.cli.live_flower import flower
-from asyncfl.cli.live_join import join
+from asyncfl.base.component import own_files
+from asyncfl.base.errors import AsyncflError, Fault, ScenarioError
+from asyncfl.base.own_classes import look_for_modules_in
 from asyncfl.cli.live_server import here, serve
-from asyncfl.cli.options import CommandGroup, argument, option
+from asyncfl.cli.options import Assignments, CommandGroup, ScenarioFile, argument, limit_threads, option
 from asyncfl.cli.output import console, print_text
+from asyncfl.cli.run import read_scenario
+
+if TYPE_CHECKING:
+    from asyncfl.live.client import LiveClient
+    from asyncfl.live.joining import Joining
+    from asyncfl.live.transport import Connect
 
 HELP = """Run a scenario as a real federation, in real time.
 
@@ -57,6 +66,118 @@ def keys(
         f"Give each client its own token and {folder / CERTIFICATE} over a channel that you trust. Keep all other "
         f"files in {folder} on the server."
     )
+
+
+MOST_BYTES = 2**30
+"""Size of the longest frame that a client reads."""
+
+
+class LiveError(AsyncflError):
+    """Failure of a client, such as a lost connection."""
+
+
+def join(
+    url: Annotated[str, argument("URL", "Address of the server: wss://host:port.")],
+    data: Annotated[Path, option("npz file with x_train and y_train. It stays on this machine.")],
+    token: Annotated[Path, option("File with the name and token of this client.")],
+    certificate: Annotated[Path | None, option("Server's certificate. Default: the machine's authorities.")] = None,
+    scenario: Annotated[Path | None, option("Join only this scenario. Default: the server's.")] = None,
+    patience: Annotated[float, option("Seconds to wait for a server that does not answer.", min=0, max=1e6)] = 60.0,
+    quiet: Annotated[bool, option("Print no line for each task.", "--quiet")] = False,
+) -> None:
+    """Join a federation as a client; the samples stay on this machine.
+
+    Example: asyncfl live join wss://fed.example.org:8765 --data ann.npz --token ann.token --certificate certificate.pem
+    """
+    if not re.fullmatch(r"wss://[^/\s?#@]+:\d{1,5}/?", url):
+        raise ScenarioError([Fault("", f"the server's address must be wss://host:port, got {url!r}")])
+    limit_threads()
+    from asyncfl.data.client_file import ClientFile
+    from asyncfl.live.client import LEFT
+    from asyncfl.live.joining import Joining, load_agreed
+    from asyncfl.live.keys import client_context, read_token
+    from asyncfl.live.sockets import to
+
+    (name, secret), tls = read_token(token), client_context(certificate)
+    if scenario is not None:
+        look_for_modules_in(scenario.parent)
+    joining = Joining(ClientFile(data), None if scenario is None else load_agreed(scenario))
+    print_text(f"{name}: {len(joining.own)} samples in {data}, which stay on this machine")
+    client = asyncio.run(_run_client(joining, name, secret, to(url, MOST_BYTES, tls), patience, quiet))
+    if not client.ended_well:
+        raise LiveError(str(client.over))
+    print_text(f"{name}: left" if client.over == LEFT else f"{name}: the run is over, {client.over}")
+
+
+async def _run_client(
+    joining: Joining, name: str, token: str, connect: Connect, patience_s: float, quiet: bool
+) -> LiveClient:
+    """Run the client until it has left or the run is over; return it."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from asyncfl.live.client import LiveClient
+    from asyncfl.live.interrupts import Interrupts
+
+    tell = None if quiet else print_text
+    with ThreadPoolExecutor(1, "training") as executor:
+        client = LiveClient(
+            *(name, token, connect, lambda welcome: joining.set_up(welcome, executor, print_text)),
+            samples=len(joining.own),
+            patience_s=patience_s,
+            tell=tell,
+        )
+        running = asyncio.ensure_future(client.run())
+        leaving: list[asyncio.Task[None]] = []
+
+        def leave() -> None:
+            leaving.append(asyncio.ensure_future(client.leave()))
+
+        with Interrupts() as interrupts, interrupts.ending(leave):
+            try:
+                await running
+            finally:
+                await asyncio.gather(*leaving)
+    return client
+
+
+def flower(
+    scenario: ScenarioFile,
+    out: Annotated[Path, option("Folder of the app: new, empty or an app of the same scenario.")],
+    set_: Assignments = None,
+    results: Annotated[Path, option("Folder for the app's runs, on the machine of the SuperLink.")] = Path(
+        "results/live"
+    ),
+    timeout_s: Annotated[float, option("Seconds to wait for the answer to a message.", min=1)] = 3600.0,
+    force: Annotated[bool, option("Replace the app of another scenario.", "--force")] = False,
+) -> None:
+    """Write a Flower app that runs the scenario's federation.
+
+    Example: asyncfl live flower scenario.yaml --out app
+    """
+    description = read_scenario(scenario, set_ or [])
+    from asyncfl.federation.prepare import privacy_context, resolve
+    from asyncfl.live.faults import live_faults
+    from asyncfl.live.flower.app_folder import write_app
+    from asyncfl.simulation import SimulatedRuns
+
+    resolved = resolve(description, description.seeds[0], SimulatedRuns())
+    sizes = description.data.client_sizes(resolved.streams)
+    if faults := list(live_faults(resolved.scenario, privacy_context(resolved, sizes))):
+        raise ScenarioError(faults)
+    if description.model.initial is not None:
+        # The server may be started in another working directory.
+        place = Path(description.model.initial).expanduser().resolve()
+        description = description.override({"model.initial": str(place)})
+    modules = own_files(description)
+    beside = {name: path for name, path in modules.items() if "." not in name}
+    write_app(out, description, results.resolve(), timeout_s, beside.values(), force=force)
+    console.print(f"{out} written")
+    if packages := sorted({name.partition(".")[0] for name in modules.keys() - beside.keys()}):
+        print_text(f"note: {', '.join(packages)} must be installed where the SuperLink and the SuperNodes run")
+    print_text(f"For each client N (0..{description.data.clients - 1}), where its SuperNode is to run:")
+    console.print("  flower-supernode --insecure --superlink HOST:8000 --node-config partition-id=N")
+    print_text("Then, NAME being the connection to the SuperLink in Flower's configuration:")
+    console.print(f"  flwr run {shlex.quote(str(out))} NAME --stream")
 
 
 app = typer.Typer(cls=LiveGroup, no_args_is_help=True, help=HELP)

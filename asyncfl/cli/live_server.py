@@ -1,19 +1,19 @@
-"""`asyncfl live here` and `asyncfl live serve`: servers of live federations, and what all of them print."""
+"""`asyncfl live here`, `asyncfl live serve`, and the server of a Flower app, with what all of them print."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import math
-import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from asyncfl.base.files.yaml_text import read_text
 from asyncfl.base.quantities import quantity
 from asyncfl.cli.options import Assignments, ScenarioFile, limit_threads, option
 from asyncfl.cli.output import console, print_text
@@ -21,13 +21,7 @@ from asyncfl.cli.run import data_line, print_summary, read_scenario
 from asyncfl.scenario import Scenario
 
 if TYPE_CHECKING:
-    from ssl import SSLContext
-
-    from asyncfl.federation.prepare import ResolvedSeed
     from asyncfl.federation.seed_run import SeedRun
-    from asyncfl.live.clock import Terms
-    from asyncfl.live.interrupts import Interrupts
-
 
 Out: TypeAlias = Annotated[Path | None, option("Folder to write: new or empty. Default: results/live/TIME.")]
 Shape: TypeAlias = Annotated[bool, option("Slow clients down as the scenario's world does.", "--shape")]
@@ -62,51 +56,12 @@ def here(
     description, folder = _prepare(scenario, set_, out)
     from asyncfl.live import virtual_loop
     from asyncfl.live.clock import Terms
-    from asyncfl.live.interrupts import Interrupts
+    from asyncfl.live.run import run_here
 
     print_text(f"data: {data_line(description.data)}")
-    print_log(quiet=True)
-    terms = Terms(shape=shape or virtual, speedup=speedup, virtual=virtual)
-    run = virtual_loop.run if virtual else asyncio.run
-    with Interrupts() as interrupts:
-        run_seeds(
-            *(description, description.seeds, folder),
-            lambda seed: run(_run_here(description, seed, terms, workers, quiet, interrupts)),
-            lambda _: bool(interrupts.came),
-        )
-
-
-async def _run_here(
-    scenario: Scenario, seed: int, terms: Terms, workers: int, quiet: bool, interrupts: Interrupts
-) -> SeedRun:
-    """Run one seed with in-memory connections. Ctrl-C ends it like its time limit."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    from asyncfl.base.streams import Streams, unknown_seed
-    from asyncfl.federation.prepare import Federation
-    from asyncfl.live.host import Host
-    from asyncfl.live.interrupts import INTERRUPTED
-    from asyncfl.live.run import Round, local_clients, run_live
-    from asyncfl.live.transport import Memory
-
-    tokens = {str(client): secrets.token_urlsafe() for client in range(scenario.data.clients)}
-
-    def connect(federation: Federation) -> Round:
-        streams = federation.resolved.streams if terms.shape else Streams(unknown_seed())
-
-        async def run_clients(host: Host) -> None:
-            memory = Memory(host.serve)
-            observe = host.observe if terms.virtual else None
-            with interrupts.ending(partial(host.end, INTERRUPTED)), ThreadPoolExecutor(workers, "training") as executor:
-                clients = local_clients(federation, terms, tokens, memory.connect, executor, streams, observe)
-                await asyncio.gather(*[client.run() for client in clients])
-            await memory.close()
-
-        return run_clients
-
-    progress = None if quiet else print_version
-    resolved = await _resolved(scenario, seed)
-    return await run_live(resolved, terms, tokens, connect, secret=unknown_seed(), progress=progress)
+    _print_log(quiet=True)
+    hold = partial(run_here, terms=Terms(shape=shape or virtual, speedup=speedup, virtual=virtual), workers=workers)
+    _run_seeds(description, description.seeds, folder, hold, quiet, virtual_loop.run if virtual else None)
 
 
 def serve(
@@ -129,59 +84,39 @@ def serve(
     """
     description, folder = _prepare(scenario, set_, out)
     from asyncfl.live.clock import Terms
-    from asyncfl.live.interrupts import Interrupts
     from asyncfl.live.keys import read_tokens, server_context
+    from asyncfl.live.run import run_served
 
-    tokens, place = read_tokens(keys), (host, port, server_context(keys))
+    tokens, address = read_tokens(keys), (host, port, server_context(keys))
     wanted = min(description.participants if at_least is None else at_least, description.data.clients)
     print_text(f"test data: {data_line(description.data)}")
-    print_log(quiet)
+    _print_log(quiet)
+
+    def listens(port: int) -> None:
+        print_text(f"listening at {host}:{port}; the run begins with {wanted} of {len(tokens)} clients")
+
     terms = Terms(shape=shape, speedup=speedup)
-    with Interrupts() as interrupts:
-        run_seeds(
-            *(description, description.seeds[:1], folder),
-            lambda seed: asyncio.run(_run_served(description, seed, terms, tokens, place, wanted, quiet, interrupts)),
-            lambda _: True,
-        )
+    hold = partial(run_served, terms=terms, tokens=tokens, address=address, listens=listens, at_least=wanted)
+    _run_seeds(description, description.seeds[:1], folder, hold, quiet)
 
 
-async def _run_served(
-    scenario: Scenario,
-    seed: int,
-    terms: Terms,
-    tokens: dict[str, str],
-    place: tuple[str, int, SSLContext],
-    wanted: int,
-    quiet: bool,
-    interrupts: Interrupts,
-) -> SeedRun:
-    """Run one seed with the clients that connect. Ctrl-C ends it like its time limit."""
-    from asyncfl.base.streams import unknown_seed
-    from asyncfl.federation.prepare import Federation
-    from asyncfl.live.host import Host
-    from asyncfl.live.interrupts import INTERRUPTED
-    from asyncfl.live.run import Round, run_live
-    from asyncfl.live.sockets import listening
-    from asyncfl.live.wire import server_decoder
+def serve_grid(grid: Any, config: Mapping[str, Any]) -> None:
+    """Run all seeds of the scenario one after another, and write the run. The server of a Flower app calls this.
 
-    address, port, tls = place
+    Args:
+        grid: Flower's `Grid`, through which the server exchanges messages with the SuperNodes.
+        config: Configuration of the app: `scenario`, `results`, `timeout-s`.
+    """
+    scenario = Scenario.read(read_text(str(config["scenario"]), "the scenario of the app"))
+    folder = _new_folder(scenario, Path(str(config["results"])))
+    _print_log(quiet=False)
+    from asyncfl.live.flower.nodes import GRID_ENDED, run_on_grid
+    from asyncfl.live.flower.records import GridTransport
 
-    def connect(federation: Federation) -> Round:
-        longest = server_decoder(federation.learner.n_parameters).limits.frame_bytes
-
-        async def listen(host: Host) -> None:
-            with interrupts.ending(partial(host.end, INTERRUPTED)):
-                async with listening(host.serve, address, port, longest, tls) as found:
-                    print_text(f"listening at {address}:{found}; the run begins with {wanted} of {len(tokens)} clients")
-                    await host.over.wait()
-
-        return listen
-
-    progress = None if quiet else print_version
-    resolved = await _resolved(scenario, seed)
-    return await run_live(
-        resolved, terms, tokens, connect, secret=unknown_seed(), at_least=wanted, known=False, progress=progress
-    )
+    print_text(f"data: {data_line(scenario.data)}")
+    print_text(f"waiting for {scenario.data.clients} SuperNodes with partition-id=0..{scenario.data.clients - 1}")
+    hold = partial(run_on_grid, grid=GridTransport(grid, float(config["timeout-s"])))
+    _run_seeds(scenario, scenario.seeds, folder, hold, ends=GRID_ENDED)
 
 
 # --- all live servers -------------------------------------------------------------------------------------------------
@@ -190,43 +125,50 @@ async def _run_served(
 def _prepare(file: Path, assignments: list[str] | None, out: Path | None) -> tuple[Scenario, Path]:
     """Read the scenario, and check the folder to write. Raises ScenarioError and OutputError."""
     scenario = read_scenario(file, assignments or [])
+    return scenario, _new_folder(scenario, Path("results/live"), out)
+
+
+def _new_folder(scenario: Scenario, above: Path, folder: Path | None = None) -> Path:
     limit_threads()
     from asyncfl.federation.storage import LIVE, RunFolder
 
-    folder = out or Path("results/live") / time.strftime("%Y%m%d-%H%M%S")
+    folder = folder or above / time.strftime("%Y%m%d-%H%M%S")
     RunFolder(folder, scenario, LIVE).check_new()
-    return scenario, folder
+    return folder
 
 
-def _resolved(scenario: Scenario, seed: int) -> asyncio.Future[ResolvedSeed]:
-    """Resolve a scenario in a thread, since reading data takes long."""
-    from asyncfl.federation.prepare import resolve
-    from asyncfl.simulation import SimulatedRuns
-
-    return asyncio.get_running_loop().run_in_executor(None, resolve, scenario, seed, SimulatedRuns())
-
-
-def run_seeds(
+def _run_seeds(
     scenario: Scenario,
     seeds: Sequence[int],
     folder: Path,
-    run_seed: Callable[[int], SeedRun],
-    is_over: Callable[[SeedRun], bool],
+    hold: Callable[..., Coroutine[Any, Any, SeedRun]],
+    quiet: bool = False,
+    run_loop: Callable[[Coroutine[Any, Any, SeedRun]], SeedRun] | None = None,
+    ends: str | None = None,
 ) -> None:
-    """Run seeds one after another until one `is_over`; write all finished ones after each, and print their results."""
-    from asyncfl.api import gather, run_of
-    from asyncfl.federation.storage import LIVE
+    """Run seeds one after another; write all finished ones after each, and print their results.
 
-    parts = []
-    for seed in seeds:
-        run = run_seed(seed)
-        parts.append(run_of(scenario, run))
-        result = gather(scenario, parts)
-        result.save(folder, holds=LIVE)
-        if is_over(run):
-            break
-    print_summary(result)
-    console.print(f"{folder} written")
+    Ctrl-C ends a seed like its time limit, and none begins after it, nor after one whose reason to stop begins with
+    `ends`. `hold`: runs a seed, as `run_live` does. `run_loop`: None for `asyncio.run`.
+    """
+    from asyncfl.api import gather, run_of
+    from asyncfl.federation.prepare import resolve
+    from asyncfl.federation.storage import LIVE
+    from asyncfl.live.interrupts import Interrupts
+    from asyncfl.simulation import SimulatedRuns
+
+    parts, progress = [], None if quiet else _print_version
+    with Interrupts() as interrupts:
+        for seed in seeds:
+            resolved = resolve(scenario, seed, SimulatedRuns())
+            run = (run_loop or asyncio.run)(hold(resolved, interrupts=interrupts, progress=progress))
+            parts.append(run_of(scenario, run))
+            result = gather(scenario, parts)
+            result.save(folder, holds=LIVE)
+            if interrupts.came or (ends is not None and run.stopped.startswith(ends)):
+                break
+        print_summary(result)
+        console.print(f"{folder} written")
 
 
 class _PrintHandler(logging.Handler):
@@ -236,7 +178,7 @@ class _PrintHandler(logging.Handler):
         print_text(record.getMessage())
 
 
-def print_log(quiet: bool) -> None:
+def _print_log(quiet: bool) -> None:
     """Print the log of a live server: warnings, and unless `quiet` each client that connects or disconnects."""
     log = logging.getLogger("asyncfl.live")
     log.handlers = [_PrintHandler()]
@@ -244,7 +186,7 @@ def print_log(quiet: bool) -> None:
     log.setLevel(logging.WARNING if quiet else logging.INFO)
 
 
-def print_version(row: dict[str, Any], in_flight: int) -> None:
+def _print_version(row: dict[str, Any], in_flight: int) -> None:
     """Print one line for a model version; `row` is of the table of rounds."""
     name, label = ("test_r2", "R²") if "test_r2" in row else ("test_accuracy", "accuracy")
     quality, staleness = row[name], row["staleness_mean"]

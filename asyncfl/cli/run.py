@@ -114,7 +114,7 @@ def read_scenario(path: Path, assignments: list[str], world: Path | None = None)
     changes: dict[str, Any] = {}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
-        if not equals:
+        if not (name.strip() and equals):
             raise ScenarioError([Fault("--set", f"must be field=value, got {assignment!r}")])
         changes[name] = read_text(value, f"--set {shortened(name)}")
     return scenario.override(changes) if changes else scenario

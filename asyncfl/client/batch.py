@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from asyncfl.base.answers import require
 from asyncfl.base.messages import Bools, Floats, Vector
 from asyncfl.learning import Job, Learner, Training
 from asyncfl.learning.job import Deadline
@@ -65,6 +66,7 @@ class RunFacts:
 
     def __post_init__(self) -> None:
         self.state = self.scheme.start(self.context)
+        require(isinstance(self.state, State), self.scheme, "start", "must return a State", self.state)
         self.clips_update = self.scheme.clip_target.payload == "update"
         """Whether the update is clipped; otherwise the model."""
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from asyncfl.base.errors import ScenarioError
 from asyncfl.base.messages import Judged, Publish
-from asyncfl.base.streams import Streams
+from asyncfl.base.streams import Streams, unknown_seed
 from asyncfl.federation.action_executor import Traffic
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation, ResolvedSeed, learner_of, prepare
@@ -24,10 +26,12 @@ from asyncfl.live.client import LiveClient
 from asyncfl.live.clock import LiveClock, Terms
 from asyncfl.live.faults import live_faults, personal_faults, serving_faults
 from asyncfl.live.host import Host
+from asyncfl.live.interrupts import INTERRUPTED, Interrupts
 from asyncfl.live.joining import without_samples
 from asyncfl.live.local_training import LocalTraining
+from asyncfl.live.sockets import listening
 from asyncfl.live.task_runner import ClientSetup
-from asyncfl.live.transport import Connect
+from asyncfl.live.transport import Connect, Memory
 from asyncfl.live.vocabulary import Noted, Welcome
 from asyncfl.server import Server
 from asyncfl.server.recording import RecordedServer, Recording
@@ -37,7 +41,7 @@ WAITING = 4
 
 Progress: TypeAlias = Callable[[Row, int], None]
 """Called with each row of the table of rounds when it is complete, and the tasks in flight when it began."""
-Round: TypeAlias = Callable[[Host], Awaitable[None]]
+Surroundings: TypeAlias = Callable[[Host], Awaitable[None]]
 """Connections and clients around a host. Ends when they have ended."""
 
 
@@ -98,9 +102,10 @@ async def run_live(
     resolved: ResolvedSeed,
     terms: Terms,
     tokens: dict[str, str],
-    around: Callable[[Federation], Round],
+    around: Surroundings,
     *,
-    secret: int,
+    secret: int | None = None,
+    interrupts: Interrupts | None = None,
     at_least: int | None = None,
     known: bool = True,
     here: bool = True,
@@ -115,7 +120,8 @@ async def run_live(
         terms: How the run relates to real time.
         tokens: Name -> token of the clients.
         around: Makes the connections, and the clients in this process.
-        secret: Seed of the server's noise; with `terms.shape` it is the scenario's.
+        secret: Seed of the server's noise, with `terms.shape` it is the scenario's; None: an unpredictable one.
+        interrupts: Signals that end the run like its time limit; None: they break it off.
         at_least: Clients to wait for before the run begins; None: all.
         known: Whether the clients' samples are those of the scenario; otherwise they bring their own, and come and go.
         here: Whether clients are in this process, so that their own layers are known.
@@ -139,7 +145,7 @@ async def run_live(
     if strangers:
         federation = without_samples(federation)
     if not terms.shape:
-        federation.path.streams = Streams(secret)
+        federation.path.streams = Streams(unknown_seed() if secret is None else secret)
     plan = replace(federation.plan, all_present=known)
     server: Server = Server(plan)
     recording = None
@@ -156,7 +162,7 @@ async def run_live(
         rounds.evaluator.learner = learner_of(scenario, federation.data)
     is_prepared = time.perf_counter()
     fewest = 1 if not strangers or scenario.privacy.off else federation.path.context.smallest_samples
-    with ThreadPoolExecutor(1, "aggregation") as executor:
+    with ThreadPoolExecutor(1, "aggregation") as executor, ExitStack() as stack:
         watcher = Evaluations(rounds, lambda: host.in_flight, progress, lambda reason: host.end(reason))
         watcher.personal = None if apart else federation.path.personal
         host = Host(
@@ -166,8 +172,10 @@ async def run_live(
             executor=executor,
             keep_up=watcher.keep_up,
         )
+        if interrupts is not None:
+            stack.enter_context(interrupts.ending(partial(host.end, INTERRUPTED)))
         evaluating = asyncio.ensure_future(watcher.run())
-        surroundings = asyncio.ensure_future(around(federation)(host))
+        surroundings = asyncio.ensure_future(around(host))
         running = asyncio.ensure_future(host.run(scenario.data.clients if at_least is None else at_least))
         try:
             await asyncio.wait([evaluating, surroundings, running], return_when=asyncio.FIRST_COMPLETED)
@@ -280,3 +288,43 @@ def local_clients(
         )
         for name, token in tokens.items()
     ]
+
+
+async def run_here(resolved: ResolvedSeed, terms: Terms, workers: int = 2, **options: Any) -> SeedRun:
+    """Run one seed with clients in this process, `workers` of which train at the same time.
+
+    `options`: of `run_live`, which says what is raised.
+    """
+    tokens = {str(client): secrets.token_urlsafe() for client in range(resolved.scenario.data.clients)}
+
+    async def clients(host: Host) -> None:
+        memory, observe = Memory(host.serve), host.observe if terms.virtual else None
+        streams = host.federation.resolved.streams if terms.shape else Streams(unknown_seed())
+        with ThreadPoolExecutor(workers, "training") as executor:
+            made = local_clients(host.federation, terms, tokens, memory.connect, executor, streams, observe)
+            await asyncio.gather(*[client.run() for client in made])
+        await memory.close()
+
+    return await run_live(resolved, terms, tokens, clients, **options)
+
+
+async def run_served(
+    resolved: ResolvedSeed,
+    terms: Terms,
+    tokens: dict[str, str],
+    address: tuple[str, int, ssl.SSLContext],
+    listens: Callable[[int], None],
+    **options: Any,
+) -> SeedRun:
+    """Run one seed with the clients that connect to `address`: host, port (0: any that is free) and TLS context.
+
+    `listens`: called with the port. `options`: of `run_live`, which says what is raised, besides PortError.
+    """
+
+    async def listen(host: Host) -> None:
+        name, port, tls = address
+        async with listening(host.serve, name, port, host.decoder.limits.frame_bytes, tls) as found:
+            listens(found)
+            await host.over.wait()
+
+    return await run_live(resolved, terms, tokens, listen, known=False, **options)

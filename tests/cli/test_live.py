@@ -13,9 +13,10 @@ import yaml
 
 from asyncfl import api, simulate
 from asyncfl.base.files.yaml_text import read_text
-from asyncfl.cli import live_flower, live_server
+from asyncfl.cli import live_server
 from asyncfl.federation.storage import Run
 from asyncfl.live import keys, virtual_loop
+from asyncfl.live import run as live_run
 from asyncfl.scenario import Scenario
 from tests.live.flower.grid import FakeGrid, our_app
 
@@ -73,14 +74,14 @@ def test_a_live_run_is_neither_replaced_nor_taken_for_a_simulation(
 def test_a_failing_seed_leaves_the_seeds_before_it(
     file: Path, tmp_path: Path, program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_seed = live_server._run_here
+    run_here = live_run.run_here
 
-    async def fails(scenario: Any, seed: int, *others: Any) -> Any:
-        if seed == 1:
+    async def fails(resolved: Any, **options: Any) -> Any:
+        if resolved.seed == 1:
             raise OSError("the second one fails")
-        return await run_seed(scenario, seed, *others)
+        return await run_here(resolved, **options)
 
-    monkeypatch.setattr(live_server, "_run_here", fails)
+    monkeypatch.setattr(live_run, "run_here", fails)
     assert program("live", file, "--out", tmp_path / "live", *FAST, "--quiet", "--set", "seeds=2")[0] != 0
     assert list(Run.load(tmp_path / "live").summary["seeds"]) == ["0"]
 
@@ -141,10 +142,10 @@ def test_the_server_of_a_flower_app_runs_all_seeds_while_the_grid_lasts(
 
     monkeypatch.setattr(grid, "fetch", gone)
     monkeypatch.setattr("asyncfl.live.flower.records.GridTransport", lambda *given: transports.append(given) or grid)
-    monkeypatch.setattr(live_flower, "asyncio", SimpleNamespace(run=virtual_loop.run))
+    monkeypatch.setattr(live_server, "asyncio", SimpleNamespace(run=virtual_loop.run))
     scenario = Scenario.read({**tiny, "seeds": 2})
     config = {"scenario": scenario.to_yaml(), "results": str(tmp_path / "out"), "timeout-s": "90"}
-    live_flower.serve("grid", config)
+    live_server.serve_grid("grid", config)
     out = capsys.readouterr().out
     assert "waiting for 5 SuperNodes with partition-id=0..4" in out
     assert transports == [("grid", 90.0)]

@@ -68,6 +68,7 @@ def test_a_replaced_data_set_is_named(
     ("arguments", "message"),
     [
         (["--set", "protocol.rounds"], "--set: must be field=value, got 'protocol.rounds'"),
+        (["--set", "=3"], "--set: must be field=value, got '=3'"),
         (["--set", "protocol.rouns=3"], "protocol.rouns: is no field; did you mean rounds?"),
         (["--set", "protocol.participants=9"], "must be 1..clients (5), got 9"),
     ],

@@ -12,7 +12,7 @@ from asyncfl.federation.prepare import Federation, resolve
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.clock import Terms
 from asyncfl.live.host import Host
-from asyncfl.live.run import Round, local_clients, run_live
+from asyncfl.live.run import local_clients, run_live
 from asyncfl.live.sockets import listening, to
 from asyncfl.live.transport import Connect, Memory
 from asyncfl.scenario import Scenario
@@ -51,18 +51,15 @@ def hold_seed(
 ) -> SeedRun:
     """Hold a seed for the clients that `scene` starts: in memory on virtual time, or over sockets of this machine."""
 
-    def around(federation: Federation) -> Round:
-        async def with_executor(host: Host) -> None:
-            with ThreadPoolExecutor(1) as executor:
-                if sockets:
-                    async with listening(host.serve, "127.0.0.1", 0, 10_000_000) as port:
-                        await scene(federation, host, to(f"ws://127.0.0.1:{port}", 10_000_000), executor)
-                else:
-                    memory = Memory(host.serve)
-                    await scene(federation, host, memory.connect, executor)
-                    await memory.close()
-
-        return with_executor
+    async def around(host: Host) -> None:
+        with ThreadPoolExecutor(1) as executor:
+            if sockets:
+                async with listening(host.serve, "127.0.0.1", 0, 10_000_000) as port:
+                    await scene(host.federation, host, to(f"ws://127.0.0.1:{port}", 10_000_000), executor)
+            else:
+                memory = Memory(host.serve)
+                await scene(host.federation, host, memory.connect, executor)
+                await memory.close()
 
     async def main() -> SeedRun:
         resolved = resolve(scenario, seed, SimulatedRuns())

@@ -10,6 +10,7 @@ import yaml
 from asyncfl.base.errors import ComponentError
 from asyncfl.base.messages import Vector
 from asyncfl.defences import Buffer, Detector, Rule, ScoreRequest, Verdict, accept_all
+from asyncfl.privacy import PrivacyContext, Scheme
 from asyncfl.scenario import Scenario
 from asyncfl.server.staleness import Staleness
 from asyncfl.simulation import simulate_seed
@@ -30,6 +31,13 @@ class ShortRule(Rule):
 
     def aggregate(self, updates: Vector, weights: Any) -> Vector:
         return updates[0, 1:]
+
+
+class NumberScheme(Scheme):
+    kind: str = "number_scheme"
+
+    def start(self, context: PrivacyContext) -> Any:
+        return 3
 
 
 class OneWeight(Rule):
@@ -103,6 +111,7 @@ def own(cls: type, **fields: Any) -> dict[str, Any]:
         ),
         ({"defence.rule": own(ShortRule)}, r"ShortRule: aggregate must be \(\d+,\) numbers, got \(\d+,\) float32"),
         ({"defence.rule": own(OneWeight)}, r"OneWeight: weigh must be \(2,\) numbers, got "),
+        ({"privacy": own(NumberScheme)}, r"NumberScheme: start must return a State, got int 3"),
         ({"defence.detector": own(Judging, wrong="flagged")}, r"judge: flagged must be \(2,\) bool, got \(3,\) bool"),
         ({"defence.detector": own(Judging, wrong="strikes")}, r"judge: strikes must be \(2,\) bool, got \(2,\) int64"),
         ({"defence.detector": own(Judging, wrong="weights")}, r"judge: weights must be >= 0, got -1.0"),

@@ -43,7 +43,7 @@ _SERVER = '''\
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from asyncfl.cli.live_flower import serve
+from asyncfl.cli.live_server import serve_grid
 
 app = ServerApp()
 
@@ -51,7 +51,7 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run the federation and write its results."""
-    serve(grid, context.run_config)
+    serve_grid(grid, context.run_config)
 '''
 
 _CLIENT = '''\

@@ -18,28 +18,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import secrets
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
 from msgspec.structs import replace as replaced
 
 from asyncfl.base.errors import AsyncflError, MessageError, shortened
 from asyncfl.base.messages import Download, Fate, Vector
-from asyncfl.base.streams import unknown_seed
-from asyncfl.federation.prepare import Federation, ResolvedSeed
+from asyncfl.federation.prepare import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.clock import Terms
 from asyncfl.live.flower.records import QUERY, SCORES, TRAIN, Failure, FlowerError, FlowerMessage, GridTransport, Reply
 from asyncfl.live.host import Host
-from asyncfl.live.interrupts import INTERRUPTED, Interrupts
 from asyncfl.live.live_federation import RefusedError
 from asyncfl.live.remote_client import RemoteClient
-from asyncfl.live.run import Progress, Round, run_live
+from asyncfl.live.run import run_live
 from asyncfl.live.vocabulary import (
     FromClient,
     Gone,
@@ -69,58 +68,92 @@ class GridError(AsyncflError):
     """The grid cannot be reached, or has ended the run."""
 
 
-class Dialect(Protocol):
-    """The messages of one kind of ClientApp."""
-
-    @property
-    def query(self) -> Mapping[str, Any] | None:
-        """Configuration of the query that a node introduces itself by; None: it need not."""
-        ...
-
-    def introduced(self, reply: Reply) -> tuple[Hello, Ready]:
-        """Return the introduction of a node, without token; its name is empty where it may be any client.
-
-        `reply`: to the query, empty where there is none. Raises FlowerError, or WireError.
-        """
-        ...
-
-    def message_to(self, node: int, message: Task | Judge, models: Vector | Download) -> FlowerMessage:
-        """Return the message to a node for a task or request."""
-        ...
-
-    def frames(self, sent: FlowerMessage, reply: Reply, took_s: float) -> list[bytes]:
-        """Return the reply to a task or request as frames of the live wire. `took_s`: seconds that it took."""
-        ...
+EXAMPLES, LOSS, SECONDS = "num-examples", "train_loss", "train-s"
+"""Metrics that a ClientApp may report: training samples, mean loss of the last epoch, seconds of training."""
 
 
 @dataclass(frozen=True)
 class FrameDialect:
-    """asyncfl's own ClientApp, which exchanges frames of the live wire."""
+    """Messages of asyncfl's own ClientApp, which exchanges frames of the live wire."""
 
     welcome: Welcome
     decoder: Decoder[FromClient]
 
     @property
     def query(self) -> Mapping[str, Any]:
-        """See `Dialect`."""
+        """Configuration of the query that a node introduces itself by."""
         return {"welcome": encode(self.welcome)}
 
     def introduced(self, reply: Reply) -> tuple[Hello, Ready]:
-        """See `Dialect`."""
+        """Return the introduction in a reply to the query, without token. Raises FlowerError and WireError."""
         match [self.decoder.decode(frame)[0] for frame in self.frames(None, reply)]:
             case [Hello() as hello, Ready() as ready]:
                 return hello, ready
         raise FlowerError("its ClientApp must be asyncfl's, of the version of the server")
 
     def message_to(self, node: int, message: Task | Judge, models: Vector | Download) -> FlowerMessage:
-        """See `Dialect`."""
+        """Return the message to a node for a task or request."""
         kind, of = (TRAIN, message.task) if isinstance(message, Task) else (SCORES, message.request)
         return FlowerMessage(node, kind, {**self.query, "frame": encode(message, models)}, of=of)
 
     def frames(self, sent: FlowerMessage | None, reply: Reply, took_s: float = 0.0) -> list[bytes]:
-        """See `Dialect`."""
+        """Return the frames in a reply."""
         frames = reply.config.get("frames")
         return [one for one in frames if isinstance(one, bytes)] if isinstance(frames, list) else []
+
+
+@dataclass(frozen=True)
+class ArrayDialect:
+    """Messages of a user's ClientApp, which is sent arrays and replies with arrays. Methods as of `FrameDialect`."""
+
+    n_parameters: int
+    query: Mapping[str, Any] | None
+    """None: nodes are not asked for their number of samples, and count as one."""
+    clip: Callable[[Vector, Vector], Vector] | None
+    """Clips a model, given the model that was sent; None: nothing is clipped."""
+
+    def introduced(self, reply: Reply) -> tuple[Hello, Ready]:
+        """Return the introduction, whose name is empty: the node may be any client. Raises FlowerError."""
+        samples = 1 if self.query is None else reply.metrics.get(EXAMPLES)
+        if not isinstance(samples, int) or not 1 <= samples <= 2**53:
+            got = shortened(samples, 100)
+            raise FlowerError(f"it must answer a query with metric {EXAMPLES}, a whole number >= 1, got {got}")
+        return Hello("", "-", self.n_parameters, samples), Ready(True, None)
+
+    def message_to(self, node: int, message: Task | Judge, models: Vector | Download) -> FlowerMessage:
+        """Return the message to a node for a task or request."""
+        if isinstance(message, Judge):
+            return FlowerMessage(node, SCORES, {}, np.asarray(models), message.request)
+        assert isinstance(models, Download)
+        return FlowerMessage(node, TRAIN, {"server-round": message.version}, models.model[None], message.task)
+
+    def frames(self, sent: FlowerMessage, reply: Reply, took_s: float) -> list[bytes]:
+        """Translate a reply to frames. `took_s`: seconds that it took."""
+        if sent.kind == SCORES:
+            scores = reply.metrics.get("scores")
+            if scores is None:
+                return []
+            return [encode(Scores(sent.of, tuple(map(float, scores if isinstance(scores, list) else [scores])), ()))]
+        model, base = reply.model, sent.models
+        if model is None or base is None:
+            return []
+        if self.clip is not None and len(model) == base.shape[1]:
+            model = self.clip(base[0], model)
+        loss, seconds = (reply.metrics.get(name) for name in (LOSS, SECONDS))
+        # Without a metric, training is assumed to have taken all the time.
+        trained_s = max(0.0, seconds) if isinstance(seconds, int | float) and math.isfinite(seconds) else took_s
+        report = (
+            Noted(0.0, Kind.DOWNLOADED, base.nbytes, 1, "down"),
+            Noted(0.0, Kind.TRAINING_STARTED),
+            Noted(trained_s, Kind.TRAINED),
+            Noted(trained_s, Kind.UPLOAD_STARTED, model.nbytes),
+            Noted(trained_s, Kind.UPLOADED, model.nbytes, 1, "up"),
+        )
+        told = float(loss) if isinstance(loss, int | float) else None
+        return [encode(Update(sent.of, told, 0.0, None, report), model[None])]
+
+
+Dialect: TypeAlias = FrameDialect | ArrayDialect
 
 
 @dataclass(eq=False)
@@ -344,44 +377,28 @@ class NodeManager:
 
 
 async def serve_nodes(
-    resolved: ResolvedSeed,
-    grid: GridTransport,
-    dialect: Callable[[Host], Dialect],
-    interrupts: Interrupts | None = None,
-    **options: Any,
+    resolved: ResolvedSeed, grid: GridTransport, dialect: Callable[[Host], Dialect], **options: Any
 ) -> SeedRun:
-    """Run one seed over a grid. `interrupts`: of several seeds; None: of this one alone. `options`: of `run_live`."""
+    """Run one seed over a grid. `options`: of `run_live`."""
     tokens = {str(client): secrets.token_urlsafe(16) for client in range(resolved.scenario.data.clients)}
 
-    def around(federation: Federation) -> Round:
-        async def serve(host: Host) -> None:
-            with ExitStack() as stack:
-                requested = interrupts or stack.enter_context(Interrupts())
-                stack.enter_context(requested.ending(partial(host.end, INTERRUPTED)))
-                await NodeManager(host, grid, tokens, dialect(host)).run()
+    async def serve(host: Host) -> None:
+        await NodeManager(host, grid, tokens, dialect(host)).run()
 
-        return serve
-
-    return await run_live(resolved, Terms(), tokens, around, secret=unknown_seed(), **options)
+    return await run_live(resolved, Terms(), tokens, serve, **options)
 
 
-async def run_on_grid(
-    resolved: ResolvedSeed,
-    grid: GridTransport,
-    *,
-    progress: Progress | None = None,
-    interrupts: Interrupts | None = None,
-) -> SeedRun:
+async def run_on_grid(resolved: ResolvedSeed, grid: GridTransport, **options: Any) -> SeedRun:
     """Run one seed over a grid whose nodes run asyncfl's ClientApp, and return its results.
 
-    The run begins when all clients of the scenario are connected. Ctrl-C and `flwr stop` end it, with the versions so
-    far. `interrupts`: of several seeds; None: of this one alone. Raises ScenarioError for settings that no live
-    federation can carry out, FlowerError where a node's app cannot take part.
+    The run begins when all clients of the scenario are connected. `flwr stop` ends it, with the versions so far.
+    `options`: of `run_live`. Raises ScenarioError for settings that no live federation can carry out, FlowerError where
+    a node's app cannot take part.
     """
 
     def dialect(host: Host) -> Dialect:
         return FrameDialect(host.welcome, host.decoder)
 
-    run = await serve_nodes(resolved, grid, dialect, interrupts, here=False, progress=progress)
+    run = await serve_nodes(resolved, grid, dialect, here=False, **options)
     run.notes.append("live: over Flower, where a client is started for each message")
     return run

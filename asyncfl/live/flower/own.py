@@ -22,7 +22,6 @@ The server clips each update when it arrives, and adds noise to the model. The u
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,8 +31,8 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from asyncfl.base.errors import Fault, ScenarioError, shortened
-from asyncfl.base.messages import Download, Publish, Vector
+from asyncfl.base.errors import Fault, ScenarioError
+from asyncfl.base.messages import Publish, Vector
 from asyncfl.data.own import Dataset
 from asyncfl.data.own.samples import Samples
 from asyncfl.federation import SeedLedger, rounds_table
@@ -43,14 +42,12 @@ from asyncfl.federation.seed_run import SeedRun
 from asyncfl.learning import Architecture
 from asyncfl.learning.architecture import Shape
 from asyncfl.learning.personal_layers import PersonalLayers
-from asyncfl.live.flower.nodes import serve_nodes
-from asyncfl.live.flower.records import SCORES, TRAIN, FlowerError, FlowerMessage, GridTransport, Reply, Shapes
+from asyncfl.live.flower.nodes import ArrayDialect, serve_nodes
+from asyncfl.live.flower.records import GridTransport, Shapes
+from asyncfl.live.interrupts import Interrupts
 from asyncfl.live.run import Progress
-from asyncfl.live.vocabulary import Hello, Judge, Noted, Ready, Scores, Task, Update
-from asyncfl.live.wire import encode
 from asyncfl.privacy import Contribution, State
 from asyncfl.scenario import Scenario
-from asyncfl.trace import Kind
 
 if TYPE_CHECKING:
     import torch
@@ -59,10 +56,6 @@ if TYPE_CHECKING:
 
 Evaluate = Callable[[Vector], Mapping[str, float]]
 """Function from a model (n_parameters,) to its `test_loss`, `test_accuracy`, or both."""
-
-
-EXAMPLES, LOSS, SECONDS = "num-examples", "train_loss", "train-s"
-"""Metrics that a ClientApp may report: training samples, mean loss of the last epoch, seconds of training."""
 
 
 class Unseen(Dataset):
@@ -217,53 +210,6 @@ def clipped(state: State, base: Vector, model: Vector) -> Vector:
     return model if limit is None or norm <= limit else (base + update * (limit / norm)).astype(np.float32)
 
 
-@dataclass(frozen=True)
-class ArrayDialect:
-    """A user's ClientApp, which is sent arrays and replies with arrays, see `Dialect`."""
-
-    n_parameters: int
-    query: Mapping[str, Any] | None
-    clip: Callable[[Vector, Vector], Vector] | None
-    """Clips a model, given the model that was sent; None: nothing is clipped."""
-
-    def introduced(self, reply: Reply) -> tuple[Hello, Ready]:
-        samples = 1 if self.query is None else reply.metrics.get(EXAMPLES)
-        if not isinstance(samples, int) or not 1 <= samples <= 2**53:
-            got = shortened(samples, 100)
-            raise FlowerError(f"it must answer a query with metric {EXAMPLES}, a whole number >= 1, got {got}")
-        return Hello("", "-", self.n_parameters, samples), Ready(True, None)
-
-    def message_to(self, node: int, message: Task | Judge, models: Vector | Download) -> FlowerMessage:
-        if isinstance(message, Judge):
-            return FlowerMessage(node, SCORES, {}, np.asarray(models), message.request)
-        assert isinstance(models, Download)
-        return FlowerMessage(node, TRAIN, {"server-round": message.version}, models.model[None], message.task)
-
-    def frames(self, sent: FlowerMessage, reply: Reply, took_s: float) -> list[bytes]:
-        if sent.kind == SCORES:
-            scores = reply.metrics.get("scores")
-            if scores is None:
-                return []
-            return [encode(Scores(sent.of, tuple(map(float, scores if isinstance(scores, list) else [scores])), ()))]
-        model, base = reply.model, sent.models
-        if model is None or base is None:
-            return []
-        if self.clip is not None and len(model) == base.shape[1]:
-            model = self.clip(base[0], model)
-        loss, seconds = (reply.metrics.get(name) for name in (LOSS, SECONDS))
-        # Without a metric, training is assumed to have taken all the time.
-        trained_s = max(0.0, seconds) if isinstance(seconds, int | float) and math.isfinite(seconds) else took_s
-        report = (
-            Noted(0.0, Kind.DOWNLOADED, base.nbytes, 1, "down"),
-            Noted(0.0, Kind.TRAINING_STARTED),
-            Noted(trained_s, Kind.TRAINED),
-            Noted(trained_s, Kind.UPLOAD_STARTED, model.nbytes),
-            Noted(trained_s, Kind.UPLOADED, model.nbytes, 1, "up"),
-        )
-        told = float(loss) if isinstance(loss, int | float) else None
-        return [encode(Update(sent.of, told, 0.0, None, report), model[None])]
-
-
 class OwnRounds(RoundRecorder):
     """The table of rounds, with versions evaluated by a function of the user's."""
 
@@ -306,6 +252,7 @@ async def run_own(
         "federation": federation,
         "rounds": rounds,
     }
-    run = await serve_nodes(resolved, grid, lambda host: dialect, **options)
+    with Interrupts() as interrupts:
+        run = await serve_nodes(resolved, grid, lambda host: dialect, interrupts=interrupts, **options)
     run.notes.append("live: over Flower, with a ClientApp of the user's own; updates are clipped by the server")
     return run, rounds.last

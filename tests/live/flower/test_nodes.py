@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from asyncfl.base.messages import Download
-from asyncfl.live.flower.nodes import FrameDialect, Node, NodeManager
-from asyncfl.live.flower.own import EXAMPLES, SECONDS, ArrayDialect
+from asyncfl.live.flower.nodes import EXAMPLES, SECONDS, ArrayDialect, FrameDialect, Node, NodeManager
 from asyncfl.live.flower.records import QUERY, SCORES, TRAIN, Failure, FlowerError, FlowerMessage, Reply
 from asyncfl.live.vocabulary import FromClient, Gone, Hello, Judge, Noted, Ready, Scores, Task, Update, Welcome
 from asyncfl.live.wire import encode, server_decoder

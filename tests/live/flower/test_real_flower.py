@@ -23,7 +23,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from asyncfl.cli.live_flower import flower
+from asyncfl.cli.live import flower
 from asyncfl.federation.storage import Run
 from asyncfl.live.flower.records import SCORES, TRAIN, FlowerMessage
 from asyncfl.testing.recordings import replay_run
@@ -125,7 +125,7 @@ def test_a_client_app_of_ones_own_takes_our_server(flwr: Callable[..., str], tmp
 
 
 def test_messages_are_what_flowers_apps_expect(monkeypatch: pytest.MonkeyPatch) -> None:
-    from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+    from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
     from flwr.supercore.task_identity import TaskIdentity
 
     from asyncfl.live.flower.records import GridTransport, Shapes
@@ -148,7 +148,7 @@ def test_messages_are_what_flowers_apps_expect(monkeypatch: pytest.MonkeyPatch) 
     assert shapes.vector(scores.content["model-1"]).tolist() == [3, 4, 5]  # type: ignore[union-attr]
     train.metadata.__dict__["_message_id"] = "m"
     content = RecordDict({"config": ConfigRecord({"frames": [b"a", b"b"]}), "metrics": MetricRecord({"loss": 0.5})})
-    content["arrays"] = ArrayRecord(shapes.record(models[1]))
+    content["arrays"] = shapes.record(models[1])
     replies += [Message(content, reply_to=train), Message(Error(code=3, reason="expired"), reply_to=train)]
     reply, failed = transport.fetch(["m"])
     assert (reply.message, reply.failure, reply.metrics, reply.config) == (
