@@ -37,26 +37,35 @@ from asyncfl.learning.gemm import choice, numpy_as_torch
 from asyncfl.learning.weights import as_safetensors
 from asyncfl.privacy.ledger.statements import statements
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import SimulatedRuns, simulate_clock, simulate_seed
+from asyncfl.simulation import SimulatedRuns, Workers, simulate_clock, simulate_seed, started_workers
+from asyncfl.simulation.workers import check_workers
 
 log = logging.getLogger(__name__)
 
 
 def simulate(
-    scenario: Scenario | Mapping[str, Any], progress: Progress | None = None, *, limits: Limits = USUAL
+    scenario: Scenario | Mapping[str, Any],
+    progress: Progress | None = None,
+    *,
+    limits: Limits = USUAL,
+    workers: int | str = 0,
 ) -> Run:
     """Simulate all seeds of `scenario` in memory and return the run. Writes no files.
 
     `scenario`: a `Scenario`, or its fields as nested mappings. `progress`: called with each row of the table of rounds.
+    `workers`: number of further processes that train and evaluate (a script that asks for some must begin at `if
+    __name__ == "__main__":`), or the address of a Dask scheduler; 0: this process does. Results do not depend on it.
+
     Raises ScenarioError for an invalid scenario or one whose estimated time or memory exceeds `limits`, DataError if
     data are missing or too few, and RunError if data or code change during the run.
     """
     scenario = _read(scenario)
     limits.check(scenario)
     digest, parts = scenario.digest(), []
-    for seed in scenario.seeds:
-        parts.append(one_seed(scenario, seed, progress))
-        _check_unchanged(scenario, digest, seed)
+    with started_workers(workers) as started:
+        for seed in scenario.seeds:
+            parts.append(one_seed(scenario, seed, progress, workers=started))
+            _check_unchanged(scenario, digest, seed)
     return gather(scenario, parts, digest)
 
 
@@ -86,6 +95,7 @@ def execute(
     prior: SimulatedRuns | None = None,
     seed_cache: Path | None = None,
     stage: Stage = ignore_progress,
+    workers: int | str = 0,
 ) -> Path:
     """Simulate `scenario` and write the run to `folder`, unless a complete run is there already. Return the folder.
 
@@ -96,6 +106,7 @@ def execute(
     `force`: compute the run again, and replace a run of another scenario. `prior`: clock-only runs that several
     scenarios of this process need, so that each is simulated once. `seed_cache`: a folder of finished seeds that runs
     share; seeds found there are reused, others are added. `stage`: called with the progress of accounting and audits.
+    `workers`: as in `simulate`.
 
     Raises OutputError or ScenarioError before anything is computed, DataError, and RunError where data or code change
     during the run; seeds that were finished before are kept.
@@ -108,7 +119,8 @@ def execute(
         log.info("%s holds the run already", own.folder)
         return own.folder
     limits.check(scenario)
-    with own.working(force) as area:
+    check_workers(workers)
+    with own.working(force) as area, started_workers(workers) as started:
         parts: list[Run] = []
         conditions = _conditions(scenario)
         for seed in scenario.seeds:
@@ -120,7 +132,7 @@ def execute(
                 log.info("seed %d was finished before, in %s", seed, place if cached is None else kept)
             else:
                 snapshots = Snapshots(place.parent, scenario, seed)
-                part = one_seed(scenario, seed, progress, prior, snapshots, stage)
+                part = one_seed(scenario, seed, progress, prior, snapshots, stage, started)
                 # On a nearly full disk the finished seed is worth more than the snapshots.
                 snapshots.clear()
                 if not _check_unchanged(scenario, own.scenario, seed, scenario.seeds[: len(parts)]):
@@ -194,6 +206,7 @@ def one_seed(
     prior: SimulatedRuns | None = None,
     watch: Watch | None = None,
     stage: Stage = ignore_progress,
+    workers: Workers | None = None,
 ) -> Run:
     """Simulate one seed of `scenario`, and return its run. Writes no files.
 
@@ -209,7 +222,7 @@ def one_seed(
         return federation
 
     with numpy_as_torch():
-        result = simulate_seed(scenario, seed, progress, prior, watched, watch)
+        result = simulate_seed(scenario, seed, progress, prior, watched, watch, workers)
         run = run_of(scenario, result, stage)
         for observer in observers:
             results = audited(observer, result, run.tables["ledger"])
@@ -230,10 +243,14 @@ def run_of(scenario: Scenario, result: SeedRun, stage: Stage = ignore_progress) 
         scenario=scenario,
         tables=tables,
         summary={"seeds": {str(seed): seed_summary(result)}},
-        timing={str(seed): {"gemm": result.gemm, **result.seconds}},
+        timing={str(seed): {"gemm": result.gemm, **result.seconds, **_by_workers(result)}},
         messages=[] if result.recording is None else [result.recording.text()],
         models={(seed, at): model for at, model in _kept_models(scenario, result).items()},
     )
+
+
+def _by_workers(result: SeedRun) -> dict[str, Any]:
+    return {"workers": result.workers} if result.workers else {}
 
 
 def _kept_models(scenario: Scenario, result: SeedRun) -> dict[int, bytes]:

@@ -121,3 +121,8 @@ class Evaluation(Described):
     not finite are not kept."""
     audit: TwinAudit | None = None
     """Audit of the uploads' privacy by neighbouring data sets, see `asyncfl.audit.neighbours`; null: none."""
+
+    @staticmethod
+    def is_due(every: int, version: int, last: int) -> bool:
+        """Whether a measurement of each `every`th version is made of this one. `last`: the last version of the run."""
+        return version == last or (every > 0 and version % every == 0)

@@ -37,6 +37,18 @@ def look_for_modules_in(folder: str | Path) -> None:
         _beside.setdefault(str(Path(folder).resolve()))
 
 
+def folders_of_modules() -> tuple[str, ...]:
+    """Return the folders added by `look_for_modules_in`."""
+    return tuple(_beside)
+
+
+def reach_modules() -> None:
+    """Let Python import from these folders."""
+    if new := [place for place in _beside if place not in sys.path]:
+        sys.path.extend(new)
+        importlib.invalidate_caches()
+
+
 _beside: dict[str, None] = {}
 """Folders added by `look_for_modules_in`, in order."""
 
@@ -77,9 +89,7 @@ def own_class(path: str) -> object:
     if _refused:
         _refused[-1].append(path)
         raise ImportError(f"{path} is code of your own, which is not imported here")
-    if new := [place for place in _beside if place not in sys.path]:
-        sys.path.extend(new)
-        importlib.invalidate_caches()
+    reach_modules()
     try:
         return getattr(importlib.import_module(module_name), class_name)
     except KeyboardInterrupt:

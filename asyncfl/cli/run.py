@@ -35,6 +35,13 @@ def run(
     set_: Assignments = None,
     world: WorldFile = None,
     threads: Threads = 1,
+    workers: Annotated[
+        str | None,
+        option(
+            "Number of processes that train for this one, or Dask scheduler (tcp://HOST:PORT) whose workers do. "
+            "Default: this process trains. Results do not depend on it."
+        ),
+    ] = None,
     force: Annotated[bool, option("Compute again, and replace any run in the folder.", "--force")] = False,
     max_hours: MaxHours = 2.0,
     max_gib: MaxGib = 16.0,
@@ -54,6 +61,9 @@ def run(
     description = read_scenario(scenario, set_ or [], world)
     folder = out or Path("results/runs") / description.digest()
     limit_threads(threads)
+    from asyncfl.simulation.workers import check_workers
+
+    asked = 0 if workers is None else check_workers(workers, least=1)
     from asyncfl.federation.storage import Run, RunFolder
 
     own = RunFolder(folder, description)
@@ -78,7 +88,7 @@ def run(
                 trackers.row(row)
 
             limits = Limits(hours=max_hours, gib=max_gib)
-            execute(description, folder, progress, force=force, limits=limits, stage=bar.stage)
+            execute(description, folder, progress, force=force, limits=limits, stage=bar.stage, workers=asked)
         result = Run.load(folder)
         trackers.end(result.tables["rounds"].to_pylist(), result.summary)
     except KeyboardInterrupt:

@@ -3,5 +3,6 @@
 from asyncfl.client.attackers import Attackers
 from asyncfl.client.batch import Assignment, Batch, TaskObserver, work_of
 from asyncfl.client.path import TaskPath
+from asyncfl.client.train import Trained
 
-__all__ = ["Assignment", "Attackers", "Batch", "TaskObserver", "TaskPath", "work_of"]
+__all__ = ["Assignment", "Attackers", "Batch", "TaskObserver", "TaskPath", "Trained", "work_of"]

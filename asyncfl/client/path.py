@@ -22,7 +22,7 @@ from asyncfl.client.compress import Compress
 from asyncfl.client.noise import AddAttackersNoise, AddNoise
 from asyncfl.client.poison import Poison
 from asyncfl.client.shuffle import Shuffle
-from asyncfl.client.train import Train
+from asyncfl.client.train import Train, Trained, Trainers
 from asyncfl.learning import Job
 from asyncfl.learning.personal_layers import PersonalLayers
 from asyncfl.privacy import Contribution
@@ -37,7 +37,8 @@ class TaskPath(RunFacts):
         super().__post_init__()
         self.observer: TaskObserver | None = None
         """Observer of each collection; None for none."""
-        self._poison, self._train, self._clip = Poison(self), Train(self), ClipPayloads(self)
+        self._poison, self._clip = Poison(self), ClipPayloads(self)
+        self._train = Train(self, self._poison)
         self.personal: PersonalLayers | None = self._train.personal
         """Personal layers of each client; None if all layers are shared."""
         self.compressor: Compress | None = None
@@ -93,6 +94,20 @@ class TaskPath(RunFacts):
         if self.observer is not None:
             self.observer.trained(batch.assignments[0], batch.contributions[0], bool(batch.attacked[0]))
         self._ready[assignment.task] = batch
+
+    def trained(self, assignment: Assignment, attacked: bool, personal: Vector | None) -> Trained:
+        """Train a task for a run that goes on elsewhere. `personal`: (n_personal,) the client's personal layers; None
+        if all layers are shared."""
+        batch = Batch([assignment], np.empty((1, self._rows.shape[1]), dtype=np.float32))
+        batch.attacked[:] = attacked
+        if self.personal is not None and personal is not None:
+            self.personal.put(assignment.client, personal)
+        self._train.run(batch)
+        return Trained(batch.rows[0], float(batch.losses[0]), self.layers_of(assignment.client))
+
+    def train_elsewhere(self, trainers: Trainers) -> None:
+        """Have tasks trained by `trainers`."""
+        self._train.trainers = trainers
 
     def drop(self, task: int) -> Upload:
         """Discard the result of a trained task that is not collected, and return the record that its upload would have

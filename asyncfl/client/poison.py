@@ -9,7 +9,7 @@ from asyncfl.learning import Job
 
 
 class Poison(Stage):
-    """Stage that decides which tasks attack, and gives each task its training job."""
+    """Stage that decides which tasks attack."""
 
     def run(self, batch: Batch) -> None:
         attackers = self.facts.attackers
@@ -17,7 +17,6 @@ class Poison(Stage):
             batch.attacked[:] = [
                 attackers.attacks(one.task, one.client, one.base_version, one.turn) for one in batch.assignments
             ]
-        batch.jobs = [self.job(one, bool(bad)) for one, bad in zip(batch.assignments, batch.attacked, strict=True)]
 
     def job(self, assignment: Assignment, attacked: bool = False) -> Job:
         """Return the training job of a task: base model, data, and order of samples. `attacked`: use poisoned data."""

@@ -8,27 +8,71 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Bools, Vector
 from asyncfl.client.batch import Assignment, Batch, RunFacts, Stage
+from asyncfl.client.poison import Poison
 from asyncfl.learning import Job
 from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
 from asyncfl.privacy import Contribution
 
 
-class Train(Stage):
-    """Stage that trains the jobs of a batch."""
+class Trained(NamedTuple):
+    """Result of one task's training."""
 
-    def __init__(self, facts: RunFacts) -> None:
+    model: Any
+    """(n_parameters,) float32, or the path of a file where a worker has left it."""
+    loss: float
+    """Mean training loss of the last local epoch."""
+    personal: Vector | None
+    """(n_personal,) the client's personal layers afterwards; None if all layers are shared."""
+    seconds: float = 0.0
+    """Wall-clock seconds that the training took."""
+
+
+class Trainers(Protocol):
+    """Trainers of tasks elsewhere."""
+
+    def train(
+        self, tasks: Sequence[Assignment], attacked: Bools, personal: Sequence[Vector | None], rows: Vector
+    ) -> list[Trained]:
+        """Train tasks and write their models into `rows` (n, n_parameters). `personal`: (n_personal,) personal layers
+        of each task's client; None if all layers are shared."""
+
+
+class Train(Stage):
+    """Stage that trains the tasks of a batch."""
+
+    trainers: Trainers | None = None
+    """Trainers elsewhere; None to train here."""
+
+    def __init__(self, facts: RunFacts, poison: Poison) -> None:
         super().__init__(facts)
+        self._poison = poison
         learner = facts.learner
         self.personal = PersonalLayers(learner) if isinstance(learner, SharedPartLearner) else None
         """Personal layers of each client; None if all layers are shared."""
 
     def run(self, batch: Batch) -> None:
+        if self.trainers is None:
+            self._run_here(batch)
+        else:
+            clients = [one.client for one in batch.assignments]
+            own = [None if self.personal is None else self.personal.of(one) for one in clients]
+            made = self.trainers.train(batch.assignments, batch.attacked, own, batch.rows)
+            batch.losses = np.array([one.loss for one in made])
+            for client, one in zip(clients, made, strict=True):
+                if self.personal is not None and one.personal is not None:
+                    self.personal.put(client, one.personal)
+
+    def _run_here(self, batch: Batch) -> None:
+        batch.jobs = [
+            self._poison.job(one, bad) for one, bad in zip(batch.assignments, batch.attacked.tolist(), strict=True)
+        ]
         if self.facts.scheme.noise_each_epoch:
             batch.losses = self._by_epochs(batch)
         else:

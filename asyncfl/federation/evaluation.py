@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from asyncfl.base.columns import FairnessColumns, RegressionColumns
 from asyncfl.base.messages import Floats, Vector
 from asyncfl.data import FederatedData
+from asyncfl.evaluation import Evaluation
 from asyncfl.learning import Learner
 from asyncfl.learning.loss import is_regression
 from asyncfl.learning.metrics import Metric
@@ -26,6 +27,19 @@ NOT_TESTED = dict.fromkeys(RegressionColumns.model_fields, math.nan)
 """Columns of a regression for a version that was not tested."""
 NOT_MEASURED = dict.fromkeys(FairnessColumns.model_fields, math.nan)
 """Columns of fairness for a version whose clients were not evaluated."""
+
+
+class Measured(NamedTuple):
+    """Measurements of one version."""
+
+    columns: dict[str, float]
+    """Columns of the table of rounds."""
+    losses: list[float]
+    """Losses that were measured: a run diverges if one is not finite."""
+    by_client: Floats | None
+    """(clients, 2) loss and accuracy on each client's own data; None if not due."""
+    seconds: float = 0.0
+    """Wall-clock seconds that this took."""
 
 
 class Evaluator:
@@ -47,6 +61,29 @@ class Evaluator:
         self.personal = personal
         self._backdoor = None if attack is None else backdoor_test_set(attack, data.test_images, data.test_labels)
         self._equal = len(set(data.sizes.tolist())) == 1
+
+    def measure(self, evaluation: Evaluation, last: int, version: int, model: Vector) -> Measured:
+        """Make the measurements of a version, (n_parameters,), that are due by `evaluation`. `last`: the last version
+        of the run."""
+        columns, losses, by_client = dict[str, float](), list[float](), None
+        # The samples of live clients are unknown here.
+        if len(self.data.labels) and evaluation.is_due(evaluation.train_every, version, last):
+            columns["train_loss"] = self.train_loss(model)
+            losses.append(columns["train_loss"])
+        if evaluation.is_due(evaluation.test_every, version, last):
+            domains = self.data.domains
+            if len(domains) > 1:
+                columns["test_loss"], columns["test_accuracy"], shares = self.test_by_domain(model)
+                columns |= by_domain(domains, shares)
+            else:
+                columns["test_loss"], columns["test_accuracy"] = self.test(model)
+            columns |= self.regression(model) | self.own_metrics(evaluation.metrics, model)
+            columns["attack_success"] = self.attack_success(model)
+            losses.append(columns["test_loss"])
+        if evaluation.clients_every and evaluation.is_due(evaluation.clients_every, version, last):
+            by_client = self.on_clients(model)
+            columns |= fairness(*by_client.T)
+        return Measured(columns, losses, by_client)
 
     def _of(self, client: int, model: Vector) -> Vector:
         return model if self.personal is None else self.personal.whole(client, model)

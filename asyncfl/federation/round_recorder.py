@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby, islice
-from typing import Any, TypeAlias, overload
+from typing import Any, Protocol, TypeAlias, overload
 
 import numpy as np
 import pyarrow as pa
 
 from asyncfl.base.columns import AggregateColumns, RoundsTable, UploadEpsilonColumns, schema_of
-from asyncfl.base.messages import Floats, Judged, Publish
+from asyncfl.base.messages import Floats, Judged, Publish, Vector
 from asyncfl.client import TaskPath
 from asyncfl.defences.quality import COUNTS, Judgement, overall_quality
 from asyncfl.federation.action_executor import Traffic
@@ -24,8 +25,8 @@ from asyncfl.federation.evaluation import (
     NOT_MEASURED,
     NOT_TESTED,
     Evaluator,
+    Measured,
     by_domain,
-    fairness,
 )
 from asyncfl.federation.kept_models import KeptModels
 from asyncfl.federation.prepare import Federation
@@ -55,7 +56,29 @@ PUT_AWAY_AT = 1024
 AT_A_TIME = 4096
 """Rows converted to a table at a time."""
 
+NOTHING = Measured({}, [], None)
+"""Measurements without an evaluator."""
+OPEN = 8
+"""Versions that may wait for their evaluation elsewhere."""
+TAME = 1e3
+"""Absolute value of parameters below which losses of the networks used here are finite: a version is then evaluated
+while the run goes on."""
+
 log = logging.getLogger(__name__)
+
+
+class LateDivergenceError(Exception):
+    """A loss was found not to be finite when the run had gone on already. Its argument is the version."""
+
+
+class Evaluators(Protocol):
+    """Evaluators of versions elsewhere, while the run goes on."""
+
+    def evaluate(self, version: int, model: Vector) -> Any:
+        """Begin to evaluate a version, (n_parameters,)."""
+
+    def result(self, call: Any) -> Measured:
+        """Wait for a call of `evaluate`."""
 
 
 class RoundRows(Sequence[Row]):
@@ -125,6 +148,10 @@ class RoundRecorder:
             attack = None if self._attackers is None else self._attackers.threats.attack
             self._personal = federation.path.personal
             self.evaluator = Evaluator(federation.learner, federation.data, attack, federation.path.personal)
+        self.evaluators: Evaluators | None = None
+        """Evaluators elsewhere; None to evaluate here."""
+        self._open: deque[tuple[Row, Publish, Any]] = deque()
+        self._asked = scenario.evaluation, scenario.protocol.rounds
         self._judgements: list[Judgement] = []
         self._attacked: set[int] = set()
         """Clients with a malicious update judged so far."""
@@ -156,7 +183,22 @@ class RoundRecorder:
 
     def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
         """Write and evaluate the row of a version. Returns a reason to stop if the run has diverged."""
-        return self.evaluate(self.begin(time_s, publish, traffic), publish)
+        row = self.begin(time_s, publish, traffic)
+        if self.evaluators is None or self._personal is not None or not np.abs(publish.model).max() < TAME:
+            self.finish()
+            return self.evaluate(row, publish)
+        self._open.append((row, publish, self.evaluators.evaluate(publish.version, publish.model)))
+        self.finish(leave=OPEN)
+        return None
+
+    def finish(self, leave: int = 0) -> None:
+        """Wait for evaluations elsewhere, but for the last `leave`. Raises LateDivergenceError."""
+        while len(self._open) > leave and self.evaluators is not None:
+            row, publish, call = self._open.popleft()
+            measured = self.evaluators.result(call)
+            self.seconds += measured.seconds
+            if self._complete(row, publish, measured) is not None:
+                raise LateDivergenceError(publish.version)
 
     def begin(self, time_s: float, publish: Publish, traffic: Traffic) -> Row:
         """Append the row of a version at its publication, without the results of evaluation, and return it."""
@@ -207,15 +249,21 @@ class RoundRecorder:
 
         `personal`: personal layers of the clients at its publication, if clients have trained since.
         """
-        losses = []
+        measured = NOTHING
         if self.evaluator is not None:
             if personal is not None:
                 self._personal = self.evaluator.personal = personal
             began = time.perf_counter()
-            losses = self._measure(self.evaluator, row, publish)
+            measured = self.evaluator.measure(*self._asked, publish.version, publish.model)
             self.seconds += time.perf_counter() - began
+        return self._complete(row, publish, measured)
+
+    def _complete(self, row: Row, publish: Publish, measured: Measured) -> str | None:
+        row |= measured.columns
+        if measured.by_client is not None:
+            self.by_client[publish.version] = row["time_s"], measured.by_client
         # A model that is not finite has losses that are not finite, but it may not have been evaluated.
-        row["diverged"] = not all(math.isfinite(value) for value in [*losses, float(publish.model.sum())])
+        row["diverged"] = not all(math.isfinite(value) for value in [*measured.losses, float(publish.model.sum())])
         if self.federation is not None:
             own = self._personal
             stacked = None if own is None else partial(own.stacked, self.scenario.data.clients)
@@ -229,33 +277,6 @@ class RoundRecorder:
         if self.progress is not None:
             self.progress(row)
         return diverged_at(publish.version) if row["diverged"] else None
-
-    def _measure(self, evaluator: Evaluator, row: Row, publish: Publish) -> list[float]:
-        """Complete the row of a version with the measurements that are due now, and return its losses."""
-        evaluation, version, model, losses = self.scenario.evaluation, publish.version, publish.model, []
-
-        def due(every: int) -> bool:
-            return version == self.scenario.protocol.rounds or (every > 0 and version % every == 0)
-
-        # The samples of live clients are unknown here.
-        if len(evaluator.data.labels) and due(evaluation.train_every):
-            row["train_loss"] = evaluator.train_loss(model)
-            losses.append(row["train_loss"])
-        if due(evaluation.test_every):
-            domains = evaluator.data.domains
-            if len(domains) > 1:
-                row["test_loss"], row["test_accuracy"], shares = evaluator.test_by_domain(model)
-                row |= by_domain(domains, shares)
-            else:
-                row["test_loss"], row["test_accuracy"] = evaluator.test(model)
-            row |= evaluator.regression(model) | evaluator.own_metrics(evaluation.metrics, model)
-            row["attack_success"] = evaluator.attack_success(model)
-            losses.append(row["test_loss"])
-        if evaluation.clients_every and due(evaluation.clients_every):
-            measured = evaluator.on_clients(model)
-            self.by_client[version] = row["time_s"], measured
-            row |= fairness(*measured.T)
-        return losses
 
     @property
     def diverged(self) -> int | None:

@@ -83,7 +83,9 @@ class SeedRun:
     gemm: str = "default"
     """Library of the matrix products, see `learning.gemm`."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """Wall time by part; the only numbers here that differ between equal runs."""
+    """Wall time by part. These, and `workers`, are the only numbers here that differ between equal runs."""
+    workers: dict[str, int] = field(default_factory=dict)
+    """Number of workers, tasks trained `again` or `in_vain`, and `deaths` of workers; empty without workers."""
 
     @property
     def diverged(self) -> bool:

@@ -7,17 +7,21 @@ never used.
 
 from __future__ import annotations
 
+import math
 import time
 
 import numpy as np
 
 from asyncfl.base.messages import Collect, Collected, Floats, RequestScores, Vector
 from asyncfl.client import Assignment, Attackers, work_of
-from asyncfl.federation.phases import Workload
+from asyncfl.federation.phases import Workload, task_phases
 from asyncfl.federation.prepare import Federation
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.server import Scoring, Server
 from asyncfl.server.tasks import TaskRecord
+from asyncfl.simulation.pool import Order, TrainingPool
+from asyncfl.trace import Kind
+from asyncfl.world import WorldState
 
 
 class SimulatedClients:
@@ -53,6 +57,16 @@ class SimulatedClients:
             self.attackers.begin(task.number, task.client, task.turn)
         if self.every_task:
             task.base = self.server.tasks.model(task.base_version)
+
+    def begun(self, now_s: float, world: WorldState) -> None:
+        """Decide which of the tasks that began together attack."""
+        if self.attackers is not None:
+            self.attackers.draw()
+
+    def forget(self, task: TaskRecord) -> None:
+        """Discard a task whose fate is settled."""
+        if task.trained:
+            self.drop(task)
 
     def speed(self, task: TaskRecord) -> float:
         """Return the factor by which the client is faster than usual (flooding)."""
@@ -96,7 +110,8 @@ class SimulatedClients:
 class TrainingClients(SimulatedClients):
     """Clients that train, attack and score. Their uploads are recorded in `Federation.releases`."""
 
-    def __init__(self, federation: Federation, server: Server) -> None:
+    def __init__(self, federation: Federation, server: Server, pool: TrainingPool | None = None) -> None:
+        """`pool`: trains tasks ahead, elsewhere; None to train here when it is needed."""
         scenario, self.path = federation.resolved.scenario, federation.path
         super().__init__(
             server,
@@ -108,6 +123,11 @@ class TrainingClients(SimulatedClients):
         self.every_task = self.path.every_task
         if self.attackers is not None:
             self.attackers.server = server.rehearse
+        self._pool = pool
+        if pool is not None:
+            self.path.train_elsewhere(pool)
+        self._fresh: list[TaskRecord] = []
+        """Tasks that have just begun."""
         self._releases, self._streams = federation.releases, federation.resolved.streams
         self._reports_losses = scenario.reports_losses
         self._last: dict[int, tuple[int, int, int]] = {}
@@ -116,6 +136,35 @@ class TrainingClients(SimulatedClients):
         """Client -> layers of its own with which it scores models."""
         self.seconds = 0.0
         """Wall-clock seconds spent on training and scoring so far."""
+
+    def begin(self, task: TaskRecord) -> None:
+        super().begin(task)
+        if self._pool is not None:
+            self._fresh.append(task)
+
+    def begun(self, now_s: float, world: WorldState) -> None:
+        super().begun(now_s, world)
+        for task in self._fresh:
+            self._foresee(task, now_s, world)
+        self._fresh.clear()
+        if self._pool is not None:
+            self._pool.feed()
+
+    def _foresee(self, task: TaskRecord, now_s: float, world: WorldState) -> None:
+        """Have a task trained ahead if its own draws say that its update will be needed."""
+        epochs, arrives_s = arrival(world, task, self.load, self.speed(task), now_s)
+        if self._pool is None or epochs == 0 or (arrives_s == math.inf and not self.every_task):
+            return
+        attacked = self.attackers is not None and self.attackers.attacks(
+            task.number, task.client, task.base_version, task.turn
+        )
+        order = Order(task.client, task.turn, epochs, attacked, self.path.layers_of(task.client))
+        self._pool.foresee(task.number, order, self.server.tasks.model(task.base_version), arrives_s)
+
+    def forget(self, task: TaskRecord) -> None:
+        super().forget(task)
+        if self._pool is not None:
+            self._pool.forget(task.number)
 
     def train(self, task: TaskRecord) -> None:
         began = time.perf_counter()
@@ -165,6 +214,22 @@ class TrainingClients(SimulatedClients):
             scores = self.attackers.threats.lie(scores, self._streams.generator("lies", client, turn))
         self.seconds += time.perf_counter() - began
         return scores
+
+
+def arrival(
+    world: WorldState, task: TaskRecord, load: Workload, speed: float, now_s: float
+) -> tuple[int | None, float]:
+    """Return the epochs that the client will do (None for all), and when its update will arrive, as far as its own
+    draws tell: clients that share a link or processors take longer. 0 epochs if it does not train, inf if nothing
+    arrives."""
+    epochs: int | None = 0
+    for phase in task_phases(world.task(task.client, task.turn), load, speed):
+        now_s += phase.duration_s
+        if phase.fails is not None or world.presence.next_change(task.client, now_s - phase.duration_s) < now_s:
+            return epochs, math.inf
+        if phase.ends is Kind.TRAINED:
+            epochs = phase.epochs
+    return epochs, now_s
 
 
 def _assignment(task: TaskRecord, base: Vector) -> Assignment:

@@ -501,12 +501,10 @@ class Driver(ActionExecutor):
         return self.processes.dispatch(action)
 
     def _begun(self) -> None:
-        if self.clients.attackers is not None:
-            self.clients.attackers.draw()
+        self.clients.begun(self.clock.now, self.clock.world)
 
     def _forget(self, task: TaskRecord) -> None:
-        if task.trained:
-            self.clients.drop(task)
+        self.clients.forget(task)
 
     def _request_scores(self, action: RequestScores) -> None:
         self.processes.score(action)

@@ -27,7 +27,14 @@ from asyncfl.federation.prepare import (
     streams_of,
     with_exposures,
 )
-from asyncfl.federation.round_recorder import Progress, RoundRecorder, Row, Watch, table_of_rounds
+from asyncfl.federation.round_recorder import (
+    LateDivergenceError,
+    Progress,
+    RoundRecorder,
+    Row,
+    Watch,
+    table_of_rounds,
+)
 from asyncfl.federation.seed_run import SeedRun, conclude, seed_run
 from asyncfl.privacy.release import Upload
 from asyncfl.scenario import Scenario
@@ -35,6 +42,8 @@ from asyncfl.server import Server
 from asyncfl.server.recording import RecordedServer, Recording
 from asyncfl.simulation.clients import SimulatedClients, TrainingClients
 from asyncfl.simulation.driver import Driver
+from asyncfl.simulation.pool import TrainingPool
+from asyncfl.simulation.workers import Workers
 from asyncfl.trace import Recorder
 
 KEPT_BYTES = 2**30
@@ -99,13 +108,32 @@ def simulate_seed(
     prior: SimulatedRuns | None = None,
     around: Callable[[Federation], Federation] | None = None,
     watch: Watch | None = None,
+    workers: Workers | None = None,
 ) -> SeedRun:
     """Simulate one seed to its end with training, and return its results. `prior`: runs on which it may depend.
 
     `around`: function by which an audit changes the federation before it begins, e.g. adds an observer
     (`TaskPath.observer`). `watch`: callback after each version. `progress`: callback for each row of the
-    table of rounds.
+    table of rounds. `workers`: train and evaluate; None: this process does. `around` and `workers` exclude each other
+    where `around` changes what is trained.
     """
+    try:
+        return _simulated(scenario, seed, progress, prior, around, watch, workers)
+    except LateDivergenceError as late:
+        log.info("seed %d: version %d has diverged; the seed is simulated again", seed, late.args[0])
+        return _simulated(scenario, seed, progress, prior, around, watch, workers, evaluate_elsewhere=False)
+
+
+def _simulated(
+    scenario: Scenario,
+    seed: int,
+    progress: Progress | None,
+    prior: SimulatedRuns | None,
+    around: Callable[[Federation], Federation] | None,
+    watch: Watch | None,
+    workers: Workers | None,
+    evaluate_elsewhere: bool = True,
+) -> SeedRun:
     began = time.perf_counter()
     federation = prepared(scenario, seed, prior)
     if around is not None:
@@ -119,7 +147,8 @@ def simulate_seed(
     if scenario.evaluation.record != "none":
         recording = Recording.of(federation.plan, scenario.evaluation.record, seed)
         server = RecordedServer(federation.plan, recording)
-    clients = TrainingClients(federation, server)
+    pool = None if workers is None else TrainingPool.of(workers, federation)
+    clients = TrainingClients(federation, server, pool)
     rounds, recorder = RoundRecorder(scenario, seed, federation, progress), Recorder(seed)
     if watch is not None:
         rounds.progress = partial(_watched, rounds, recorder, watch, progress)
@@ -132,7 +161,14 @@ def simulate_seed(
         watcher=rounds,
         mixing_node=federation.path.scheme.mixing_node,
     )
-    run = _seed_run(driver, rounds, driver.run())
+    try:
+        rounds.evaluators = pool if evaluate_elsewhere else None
+        stopped = driver.run()
+        rounds.finish()
+    finally:
+        if pool is not None:
+            pool.close()
+    run = _seed_run(driver, rounds, stopped)
     conclude(run, federation, server, recording)
     run.seconds = {
         "preparation": is_prepared - began,
@@ -140,6 +176,8 @@ def simulate_seed(
         "evaluation": rounds.seconds,
         "total": time.perf_counter() - began,
     }
+    if pool is not None:
+        run.workers = {"number": pool.number, "again": pool.again, "in_vain": pool.in_vain, "deaths": pool.deaths}
     parts = ", ".join(f"{name} {took:.2f} s" for name, took in run.seconds.items())
     versions = len(rounds.rows) - 1
     log.info("seed %d: %s after %d versions, %d tasks trained; %s", seed, run.stopped, versions, run.trained, parts)

@@ -1,0 +1,379 @@
+"""Training ahead of the clock, on several cores or machines.
+
+What a task computes follows from its client, its turn, the model that it was sent, and random streams of its own. So
+its training may begin as soon as the task does, anywhere, and results depend neither on the number of workers nor on
+their speed or deaths. A task is sent to the workers if its own draws say that its update will arrive, the soonest
+first; the clock waits for it only when the server collects it. A task that was foreseen wrongly is trained again.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import pickle
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncfl.base.errors import AsyncflError, RunError
+from asyncfl.base.messages import Bools, Vector
+from asyncfl.base.own_classes import (
+    describe_exception,
+    describe_user_exception,
+    folders_of_modules,
+    look_for_modules_in,
+    reach_modules,
+)
+from asyncfl.client import Assignment, Trained
+from asyncfl.federation.evaluation import Evaluator, Measured
+from asyncfl.federation.prepare import Federation, ResolvedSeed, prepare
+from asyncfl.learning.gemm import computing_with
+from asyncfl.simulation.workers import Workers, fetch, leave, shared
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 3
+"""Calls per worker that are handed over and not returned: one that it computes, and others so that it need not wait."""
+HELD_BYTES = 2**30
+"""Updates trained ahead of their collection, in bytes, beyond which no other is begun."""
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """Order to train a task."""
+
+    client: int
+    turn: int
+    epochs: int | None
+    """Epochs that the client has time for; None for all."""
+    attacked: bool
+    """Whether it trains on poisoned data."""
+    personal: Vector | None
+    """(n_personal,) the client's personal layers; None if all layers are shared."""
+
+    def equals(self, other: Order) -> bool:
+        same = (self.client, self.turn, self.epochs, self.attacked) == (
+            other.client,
+            other.turn,
+            other.epochs,
+            other.attacked,
+        )
+        return same and self.personal is other.personal
+
+
+# --- in a worker -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a worker needs to know of a seed."""
+
+    resolved: ResolvedSeed
+    digest: str
+    """Digest of the scenario with its data and code, as they are where the run began."""
+    threads: int
+    gemm: str
+
+
+class Refused(NamedTuple):
+    """Why a worker could not compute."""
+
+    reason: str
+
+
+class _Seed:
+    """A seed in a worker."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.scenario = setup.resolved.scenario
+        if (mine := self.scenario.digest()) != setup.digest:
+            raise AsyncflError(f"its data or code differ from those of the run: digest {mine}, not {setup.digest}")
+        self.computing = partial(computing_with, setup.threads, setup.gemm)
+        self.federation: Federation = prepare(setup.resolved)
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        attackers = self.federation.attackers
+        attack = None if attackers is None else attackers.threats.attack
+        return Evaluator(self.federation.learner, self.federation.data, attack)
+
+
+_seeds: dict[str, _Seed] = {}
+"""Key -> the seed that this worker computed for last."""
+_models: dict[str, Vector] = {}
+"""Key -> model, the last few that were used."""
+_KEPT_MODELS = 8
+_one_at_a_time = threading.Lock()  # learners keep buffers, and a Dask worker may have several threads
+
+
+def _seed_of(key: str, given: Any) -> _Seed:
+    if key not in _seeds:
+        _seeds.clear()
+        _models.clear()
+        folders, setup = pickle.loads(shared(given).tobytes())
+        for folder in folders:
+            look_for_modules_in(folder)
+        reach_modules()
+        # Pickled apart: it names classes of the user's own.
+        _seeds[key] = _Seed(pickle.loads(setup))
+    return _seeds[key]
+
+
+def _model_of(key: str, given: Any) -> Vector:
+    if key not in _models:
+        while len(_models) >= _KEPT_MODELS:
+            del _models[next(iter(_models))]
+        _models[key] = shared(given)
+    return _models[key]
+
+
+def _computed(compute: Callable[[_Seed, Vector], Any], key: str, setup: Any, model_key: str, model: Any) -> Any:
+    """Compute in a worker. `setup`, `model` (n_parameters,): see `shared`; `key`, `model_key`: what they are kept
+    under."""
+    try:
+        with _one_at_a_time:
+            seed = _seed_of(key, setup)
+            given, began = _model_of(model_key, model), time.perf_counter()
+            with seed.computing():
+                return compute(seed, given)._replace(seconds=time.perf_counter() - began)
+    except Exception as error:
+        own = describe_user_exception(error)
+        return Refused(own or (str(error) if isinstance(error, AsyncflError) else describe_exception(error)))
+
+
+def _train(order: Order, place: str | None, seed: _Seed, base: Vector) -> Trained:
+    """Train a task from the model that it was sent. `place`: where to leave its model; None: return it."""
+    task = Assignment(-1, order.client, -1, base, order.turn, order.epochs)
+    made = seed.federation.path.trained(task, order.attacked, order.personal)
+    return made._replace(model=leave(made.model, place))
+
+
+def _evaluate(version: int, seed: _Seed, model: Vector) -> Measured:
+    return seed.evaluator.measure(seed.scenario.evaluation, seed.scenario.protocol.rounds, version, model)
+
+
+# --- where the run is ------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Call:
+    """A task or a version for the workers."""
+
+    model: Vector
+    """(n_parameters,) what it begins with."""
+    order: Order | int
+    """Order to train, or number of a version to evaluate."""
+    future: Future[Any] | None = None
+    """None until it is handed over."""
+    place: str | None = None
+    """Where the worker may leave a trained model."""
+    needed: bool = True
+    """Whether the run may still ask for its result."""
+
+
+@dataclass
+class _Model:
+    """A model that the workers were given, while calls need it."""
+
+    model: Vector
+    key: str
+    given: Any
+    calls: int = 0
+
+
+class TrainingPool:
+    """Computes the tasks and evaluations of one seed by workers. Must be closed."""
+
+    def __init__(self, workers: Workers, setup: Setup) -> None:
+        self._workers = workers
+        self._key = uuid.uuid4().hex
+        self._names = itertools.count()
+        content = pickle.dumps((folders_of_modules(), pickle.dumps(setup)))
+        self._content = np.frombuffer(content, np.uint8)
+        self._setup = workers.share(self._content)
+        self._models: dict[int, _Model] = {}
+        """Identity of a model -> what the workers were given of it."""
+        self._foreseen: dict[int, Call] = {}
+        """Task -> its call."""
+        self._queue: list[tuple[float, int]] = []
+        """Heap of (virtual time at which its update is needed, task) of foreseen tasks."""
+        self._running: list[Call] = []
+        """Calls that are handed over and have not returned, with those that are not needed any more."""
+        self._held = 0
+        """Calls that are handed over and that the run has not taken or dropped."""
+        self.again = 0
+        """Tasks that were foreseen wrongly, and trained once more."""
+        self.in_vain = 0
+        """Tasks that were handed over and not needed."""
+        self.deaths = 0
+        """How often tasks were handed over again because workers had died."""
+
+    @classmethod
+    def of(cls, workers: Workers, federation: Federation) -> TrainingPool:
+        """Return a pool for a seed. Workers compute with as many threads as this process, and the same library."""
+        import torch
+
+        resolved = federation.resolved
+        # The digest before a reference run settled the scheme would do as well: it is compared, not kept.
+        digest, gemm = resolved.scenario.digest(), federation.learner.gemm
+        return cls(workers, Setup(resolved, digest, torch.get_num_threads(), gemm))
+
+    @property
+    def number(self) -> int:
+        """Number of workers."""
+        return self._workers.number
+
+    def foresee(self, task: int, order: Order, model: Vector, needed_s: float) -> None:
+        """Train a task once a worker is free. `model`: (n_parameters,) what it was sent; `needed_s`: virtual time at
+        which its update is expected."""
+        self._foreseen[task] = Call(model, order)
+        heapq.heappush(self._queue, (needed_s, task))
+
+    def feed(self) -> None:
+        """Hand over foreseen tasks, the soonest needed first, if workers would have to wait otherwise."""
+        returned = [call for call in self._running if call.future is None or call.future.done()]
+        for call in returned:
+            self._running.remove(call)
+            if not call.needed:
+                self._end(call)
+        while self._queue and len(self._running) < AT_ONCE * self._workers.number:
+            foreseen = self._foreseen.get(self._queue[0][1])
+            if foreseen is not None and foreseen.future is None:
+                if self._held * foreseen.model.nbytes > HELD_BYTES:
+                    return
+                self._hand_over(foreseen)
+            heapq.heappop(self._queue)
+
+    def train(
+        self, tasks: Sequence[Assignment], attacked: Bools, personal: Sequence[Vector | None], rows: Vector
+    ) -> list[Trained]:
+        """Write the models of trained tasks into `rows` (n, n_parameters). `personal`: (n_personal,) personal layers of
+        each task's client; None if all layers are shared. Raises RunError if the workers cannot compute."""
+        calls = [self._call_of(*one) for one in zip(tasks, attacked.tolist(), personal, strict=True)]
+        for call in calls:
+            if call.future is None:
+                self._hand_over(call)
+        made = []
+        for row, call in zip(rows, calls, strict=True):
+            one: Trained = self.result(call)
+            fetch(one.model, row)
+            made.append(one)
+        return made
+
+    def _call_of(self, task: Assignment, attacked: bool, personal: Vector | None) -> Call:
+        order = Order(task.client, task.turn, task.epochs, attacked, personal)
+        call = self._foreseen.pop(task.task, None)
+        if call is not None and isinstance(call.order, Order) and call.order.equals(order):
+            return call
+        if call is not None:
+            self.again += call.future is not None
+            self._drop(call)
+        return Call(task.base, order)
+
+    def forget(self, task: int) -> None:
+        """Discard a task whose update is not needed."""
+        if (call := self._foreseen.pop(task, None)) is not None:
+            self.in_vain += call.future is not None
+            self._drop(call)
+
+    def evaluate(self, version: int, model: Vector) -> Call:
+        """Begin to evaluate a version, (n_parameters,)."""
+        call = Call(model, version)
+        self._hand_over(call)
+        return call
+
+    def result(self, call: Call) -> Any:
+        """Wait for a call and return `Trained` or `Measured`. Raises RunError if the workers cannot compute it."""
+        while True:
+            self.feed()
+            if call.future is None:
+                self._hand_over(call)
+            elif not call.future.done():
+                wait([one.future for one in self._running if one.future is not None], return_when=FIRST_COMPLETED)
+            else:
+                try:
+                    answer = call.future.result()
+                except (BrokenExecutor, CancelledError) as error:
+                    self._revive(error)
+                    continue
+                except Exception as error:
+                    raise RunError(f"the workers cannot go on: {describe_exception(error)}") from error
+                self._end(call)
+                if isinstance(answer, Refused):
+                    raise RunError(f"a worker cannot compute: {answer.reason}")
+                return answer
+
+    def _hand_over(self, call: Call) -> None:
+        known = self._models.get(id(call.model))
+        if known is None:
+            key = f"{self._key}/{next(self._names)}"
+            known = self._models[id(call.model)] = _Model(call.model, key, self._workers.share(call.model))
+        if isinstance(call.order, int):
+            do: Callable[[_Seed, Vector], Any] = partial(_evaluate, call.order)
+        else:
+            call.place = call.place or self._workers.place()
+            do = partial(_train, call.order, call.place)
+        try:
+            call.future = self._workers.executor.submit(_computed, do, self._key, self._setup, known.key, known.given)
+        except BrokenExecutor as error:
+            self._revive(error)
+            self._hand_over(call)
+            return
+        known.calls += 1
+        self._held += 1
+        self._running.append(call)
+
+    def _drop(self, call: Call) -> None:
+        call.needed = False
+        if call.future is not None and (call.future.cancel() or call.future.done()):
+            if call in self._running:
+                self._running.remove(call)
+            self._end(call)
+
+    def _end(self, call: Call) -> None:
+        """Forget a call that has returned, and what the workers were given for it alone."""
+        self._held -= 1
+        if not call.needed and call.place is not None:
+            Path(call.place).unlink(missing_ok=True)
+        known = self._models[id(call.model)]
+        known.calls -= 1
+        if not known.calls:
+            del self._models[id(call.model)]
+            self._workers.unshare(known.given)
+
+    def _revive(self, error: BaseException) -> None:
+        """Hand over again what workers took with them that have died."""
+        self.deaths += 1
+        self._workers.revive(error)
+        lost = [call for call in self._running if call.future is not None and not _is_whole(call.future)]
+        log.warning("workers died: %d tasks are computed again", sum(call.needed for call in lost))
+        self._running = [call for call in self._running if call not in lost]
+        for known in self._models.values():
+            known.given = self._workers.share(known.model)
+        self._setup = self._workers.share(self._content)
+        for call in lost:
+            self._end(call)
+            call.future = None
+        for call in lost:
+            if call.needed:
+                self._hand_over(call)
+
+    def close(self) -> None:
+        """Drop all calls."""
+        for call in [*self._foreseen.values(), *self._running]:
+            if call.future is not None:
+                call.future.cancel()
+        self._workers.unshare(self._setup)
+
+
+def _is_whole(future: Future[Any]) -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None

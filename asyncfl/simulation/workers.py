@@ -1,0 +1,237 @@
+"""Where the tasks of a run are computed: processes of this machine, or the workers of a Dask cluster.
+
+Both take functions through the interface of `concurrent.futures`, and arrays that many calls share: processes of this
+machine through files in memory, Dask's workers by a broadcast.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.base.errors import Fault, RunError, ScenarioError, shortened, system_says
+from asyncfl.base.messages import Vector
+
+MEMORY = Path("/dev/shm")
+"""Folder in memory, on Linux; elsewhere the folder for temporary files is used."""
+
+
+class ArrayFile(NamedTuple):
+    """An array that a process of this machine can read from a file."""
+
+    path: str
+    dtype: str
+
+    def read(self) -> NDArray[Any]:
+        return np.fromfile(self.path, np.dtype(self.dtype))
+
+
+class Workers(ABC):
+    """Workers that compute for one run."""
+
+    number: int
+    """Workers that compute at the same time."""
+
+    @property
+    @abstractmethod
+    def executor(self) -> Executor:
+        """Takes the calls."""
+
+    @abstractmethod
+    def share(self, array: NDArray[Any]) -> Any:
+        """Return what stands for `array` (n,) in the arguments of calls; see `shared`."""
+
+    @abstractmethod
+    def unshare(self, shared: Any) -> None:
+        """Discard an array; no call may use it any more."""
+
+    def place(self) -> str | None:
+        """Return a new path where a call may leave its result; None if the result must be returned."""
+        return None
+
+    def revive(self, error: BaseException) -> None:
+        """Prepare for calls again after workers died. Raises RunError if that is impossible."""
+        raise RunError(f"the workers are gone: {shortened(str(error) or type(error).__name__)}") from None
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the workers that belong to this run."""
+
+
+def shared(given: Any) -> NDArray[Any]:
+    """Return the array that an argument of a call stands for."""
+    return given.read() if isinstance(given, ArrayFile) else given
+
+
+def leave(model: Vector, place: str | None) -> Vector | str:
+    """Leave a model at a new path, and return the path; the model itself if there is none, or no space."""
+    if place is None:
+        return model
+    try:
+        model.tofile(place)
+    except OSError:
+        Path(place).unlink(missing_ok=True)
+        return model
+    return place
+
+
+def fetch(left: Vector | str, row: Vector) -> None:
+    """Write a model that a worker has left into `row` (n_parameters,)."""
+    if not isinstance(left, str):
+        row[:] = left
+        return
+    with open(left, "rb") as file:
+        file.readinto(row.data)
+    os.unlink(left)
+
+
+class Processes(Workers):
+    """Processes of this machine. They end when this process ends, however it ends."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        place = MEMORY if os.access(MEMORY, os.W_OK) else None
+        self._folder = Path(tempfile.mkdtemp(prefix="asyncfl-", dir=place))
+        self._names = itertools.count()
+        self._deaths = 0
+        self._executor = self._started()
+
+    def _started(self) -> ProcessPoolExecutor:
+        # A process that has computed with threads must not be forked: a fork server has only imported modules.
+        method = "forkserver" if sys.platform == "linux" else "spawn"
+        context = multiprocessing.get_context(method)
+        if method == "forkserver":
+            context.set_forkserver_preload(["torch", "asyncfl.federation.prepare"])
+        started = context.Value("i", 0)
+        return ProcessPoolExecutor(self.number, context, _begin_worker, (str(self._folder), started))
+
+    @property
+    def executor(self) -> Executor:
+        return self._executor
+
+    def share(self, array: NDArray[Any]) -> Any:
+        path = self.place()
+        # Without space the array travels with each call.
+        return array if leave(array, path) is array else ArrayFile(path, array.dtype.str)
+
+    def unshare(self, shared: Any) -> None:
+        if isinstance(shared, ArrayFile):
+            Path(shared.path).unlink(missing_ok=True)
+
+    def place(self) -> str:
+        return str(self._folder / str(next(self._names)))
+
+    def revive(self, error: BaseException) -> None:
+        self._deaths += 1
+        if self._deaths > 100:
+            raise RunError("worker processes died a hundred times: perhaps the memory is too small") from None
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._executor = self._started()
+
+    def close(self) -> None:
+        self._executor.shutdown(wait=True, cancel_futures=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _begin_worker(folder: str, started: Any) -> None:
+    """Make a process ready to compute: on a GPU of its own, if there are any."""
+    with started.get_lock():
+        number, started.value = started.value, started.value + 1
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel, folder), daemon=True).start()
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.set_device(number % torch.cuda.device_count())
+
+
+def _end_with(sentinel: int, folder: str) -> None:
+    wait([sentinel])
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(1)
+
+
+class DaskCluster(Workers):
+    """The workers of a Dask cluster, which others may use too. Dask computes again what a worker lost that died."""
+
+    def __init__(self, address: str) -> None:
+        try:
+            from distributed import Client
+        except ImportError:
+            raise ScenarioError([Fault("--workers", f"{address} needs Dask: pip install 'asyncfl[dask]'")]) from None
+        try:
+            self._client: Any = Client(address, timeout="10s")
+            self._client.wait_for_workers(1, timeout=10)
+        except (OSError, TimeoutError, ValueError) as error:
+            reason = system_says(error) if isinstance(error, OSError) and error.errno else shortened(str(error))
+            fault = f"must be the address of a Dask scheduler with workers, got {address}: {reason}"
+            raise ScenarioError([Fault("--workers", fault)]) from None
+        about = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        self.number = sum(one["nthreads"] for one in about)
+        self._executor: Executor = self._client.get_executor(pure=False)
+
+    @property
+    def executor(self) -> Executor:
+        return self._executor
+
+    def share(self, array: NDArray[Any]) -> Any:
+        return self._client.scatter(array, broadcast=True, hash=False)
+
+    def unshare(self, shared: Any) -> None:
+        shared.release()
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._client.close()
+
+
+MOST = 1024
+"""Most processes of one run."""
+
+
+def check_workers(asked: int | str, least: int = 0) -> int | str:
+    """Return the number of processes, or the address of a scheduler, that a user has asked for. Raises
+    ScenarioError."""
+    if isinstance(asked, str) and "://" in asked:
+        return asked
+    try:
+        number = int(asked)
+    except ValueError:
+        number = -1
+    if not least <= number <= MOST:
+        wanted = f"must be a number of processes, 1 to {MOST}, or the address of a Dask scheduler, tcp://HOST:PORT"
+        raise ScenarioError([Fault("--workers", f"{wanted}, got {shortened(str(asked))}")])
+    return number
+
+
+@contextmanager
+def started_workers(asked: int | str) -> Iterator[Workers | None]:
+    """Start processes (a number of them), or connect to the Dask scheduler at an address; None for 0.
+
+    Raises ScenarioError for anything else, and for a scheduler that cannot be reached.
+    """
+    wanted = check_workers(asked)
+    if not wanted:
+        yield None
+        return
+    workers = DaskCluster(wanted) if isinstance(wanted, str) else Processes(wanted)
+    try:
+        yield workers
+    finally:
+        workers.close()
