@@ -14,7 +14,7 @@ import numpy as np
 
 from asyncfl.base.messages import Collect, Collected, Floats, RequestScores, Vector
 from asyncfl.client import Assignment, Attackers, work_of
-from asyncfl.federation.phases import Workload, task_phases
+from asyncfl.federation.phases import TaskPhases, Workload
 from asyncfl.federation.prepare import Federation
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.server import Scoring, Server
@@ -223,7 +223,7 @@ def arrival(
     draws tell: clients that share a link or processors take longer. 0 epochs if it does not train, inf if nothing
     arrives."""
     epochs: int | None = 0
-    for phase in task_phases(world.task(task.client, task.turn), load, speed):
+    for phase in TaskPhases(world.task(task.client, task.turn), load, speed):
         now_s += phase.duration_s
         if phase.fails is not None or world.presence.next_change(task.client, now_s - phase.duration_s) < now_s:
             return epochs, math.inf

@@ -9,6 +9,7 @@ first; the clock waits for it only when the server collects it. A task that was 
 from __future__ import annotations
 
 import heapq
+import importlib
 import itertools
 import logging
 import pickle
@@ -24,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from asyncfl.base.component import components_in
 from asyncfl.base.errors import AsyncflError, RunError
 from asyncfl.base.messages import Bools, Vector
 from asyncfl.base.own_classes import (
@@ -95,6 +97,8 @@ class _Seed:
 
     def __init__(self, setup: Setup) -> None:
         self.scenario = setup.resolved.scenario
+        for name in {name for part in components_in(self.scenario) for name in part.code_modules}:
+            importlib.import_module(name)  # the digest covers what is imported
         if (mine := self.scenario.digest()) != setup.digest:
             raise AsyncflError(f"its data or code differ from those of the run: digest {mine}, not {setup.digest}")
         self.computing = partial(computing_with, setup.threads, setup.gemm)
@@ -208,8 +212,8 @@ class TrainingPool:
         """Heap of (virtual time at which its update is needed, task) of foreseen tasks."""
         self._running: list[Call] = []
         """Calls that are handed over and have not returned, with those that are not needed any more."""
-        self._held = 0
-        """Calls that are handed over and that the run has not taken or dropped."""
+        self._handed = set[Call]()
+        """Calls that are handed over and neither taken by the run nor dropped."""
         self.again = 0
         """Tasks that were foreseen wrongly, and trained once more."""
         self.in_vain = 0
@@ -248,7 +252,7 @@ class TrainingPool:
         while self._queue and len(self._running) < AT_ONCE * self._workers.number:
             foreseen = self._foreseen.get(self._queue[0][1])
             if foreseen is not None and foreseen.future is None:
-                if self._held * foreseen.model.nbytes > HELD_BYTES:
+                if len(self._handed) * foreseen.model.nbytes > HELD_BYTES:
                     return
                 self._hand_over(foreseen)
             heapq.heappop(self._queue)
@@ -329,7 +333,7 @@ class TrainingPool:
             self._hand_over(call)
             return
         known.calls += 1
-        self._held += 1
+        self._handed.add(call)
         self._running.append(call)
 
     def _drop(self, call: Call) -> None:
@@ -341,7 +345,7 @@ class TrainingPool:
 
     def _end(self, call: Call) -> None:
         """Forget a call that has returned, and what the workers were given for it alone."""
-        self._held -= 1
+        self._handed.remove(call)
         if not call.needed and call.place is not None:
             Path(call.place).unlink(missing_ok=True)
         known = self._models[id(call.model)]
@@ -354,15 +358,15 @@ class TrainingPool:
         """Hand over again what workers took with them that have died."""
         self.deaths += 1
         self._workers.revive(error)
-        lost = [call for call in self._running if call.future is not None and not _is_whole(call.future)]
+        lost = [call for call in self._handed if call.future is not None and not _is_on_its_way(call.future)]
         log.warning("workers died: %d tasks are computed again", sum(call.needed for call in lost))
         self._running = [call for call in self._running if call not in lost]
-        for known in self._models.values():
-            known.given = self._workers.share(known.model)
-        self._setup = self._workers.share(self._content)
         for call in lost:
             self._end(call)
             call.future = None
+        for known in self._models.values():
+            known.given = self._workers.share(known.model)
+        self._setup = self._workers.share(self._content)
         for call in lost:
             if call.needed:
                 self._hand_over(call)
@@ -375,5 +379,6 @@ class TrainingPool:
         self._workers.unshare(self._setup)
 
 
-def _is_whole(future: Future[Any]) -> bool:
-    return future.done() and not future.cancelled() and future.exception() is None
+def _is_on_its_way(future: Future[Any]) -> bool:
+    """Whether a call has a result, or may still have one."""
+    return not future.done() or (not future.cancelled() and future.exception() is None)

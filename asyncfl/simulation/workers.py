@@ -30,6 +30,9 @@ from asyncfl.base.messages import Vector
 MEMORY = Path("/dev/shm")
 """Folder in memory, on Linux; elsewhere the folder for temporary files is used."""
 
+PATIENCE_S = 10.0
+"""Seconds to wait for a scheduler, and for its first worker."""
+
 
 class ArrayFile(NamedTuple):
     """An array that a process of this machine can read from a file."""
@@ -85,7 +88,8 @@ def leave(model: Vector, place: str | None) -> Vector | str:
     try:
         model.tofile(place)
     except OSError:
-        Path(place).unlink(missing_ok=True)
+        with suppress(OSError):
+            os.unlink(place)
         return model
     return place
 
@@ -176,8 +180,8 @@ class DaskCluster(Workers):
         except ImportError:
             raise ScenarioError([Fault("--workers", f"{address} needs Dask: pip install 'asyncfl[dask]'")]) from None
         try:
-            self._client: Any = Client(address, timeout="10s")
-            self._client.wait_for_workers(1, timeout=10)
+            self._client: Any = Client(address, timeout=PATIENCE_S)
+            self._client.wait_for_workers(1, timeout=PATIENCE_S)
         except (OSError, TimeoutError, ValueError) as error:
             reason = system_says(error) if isinstance(error, OSError) and error.errno else shortened(str(error))
             fault = f"must be the address of a Dask scheduler with workers, got {address}: {reason}"

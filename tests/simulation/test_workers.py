@@ -1,0 +1,256 @@
+"""Runs whose tasks are trained by workers have the bytes of runs that train here, whatever happens to the workers."""
+
+import json
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, Executor, Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from asyncfl import Scenario, simulate
+from asyncfl.api import one_seed
+from asyncfl.base.errors import RunError, ScenarioError
+from asyncfl.cli import app
+from asyncfl.federation.storage import Run
+from asyncfl.simulation import started_workers
+from asyncfl.simulation.workers import Processes, Workers
+
+GOLDEN: dict[str, Any] = json.loads(Path(__file__).with_name("golden_runs.json").read_text(encoding="utf-8"))
+BASE = GOLDEN["scenario"] | {"seeds": [0]}
+PERSONAL = {"model.personal": ["3.*", "5.*"], "model.hidden": [16, 8]}
+BUFFERED = {"kind": "buffered", "rounds": 12, "buffer": 3, "dispatch": {"kind": "constant", "in_flight": 6}}
+CASES: dict[str, dict[str, Any]] = {
+    **{name: run["changes"] for name, run in GOLDEN["runs"].items()},
+    "personal layers, attackers of each round": {
+        **PERSONAL,
+        "threats": {"attack": {"kind": "label_flip"}, "attackers": 0.3, "selection": "per_round"},
+    },
+    "personal layers, in flight": {**PERSONAL, "protocol": BUFFERED | {"staleness": {"kind": "constant"}}},
+    "noise after each epoch": {
+        "privacy": {"kind": "local_gaussian", "epsilon": 60.0, "noise": "epoch"},
+        "training.gradient_clip": 1.0,
+    },
+    "clients stop at a deadline": {"training.deadline_s": 0.16, "training.epochs": 4},
+    "evaluations of some versions": {"evaluation": {"train_every": 2, "test_every": 3, "clients_every": 4}},
+    "diverges": {"training.lr": 1e6},
+}
+
+
+def same(ours: Run, theirs: Run) -> bool:
+    """Whether two runs agree in all files but `timing.json`."""
+    assert ours.tables.keys() == theirs.tables.keys()
+    for name, table in ours.tables.items():
+        assert table.to_pandas().equals(theirs.tables[name].to_pandas()), name
+    return (ours.summary, ours.models, ours.messages) == (theirs.summary, theirs.models, theirs.messages)
+
+
+def counts(run: Run) -> dict[str, int]:
+    """What the run says of its workers."""
+    return dict(run.timing["0"]["workers"])
+
+
+class Unruly(Workers, Executor):
+    """Workers in this process that compute in a random order, when somebody waits, and die now and then."""
+
+    def __init__(self, seed: int, dies: float = 0.0) -> None:
+        self.number = 3
+        self._random, self._dies = random.Random(seed), dies
+        self._waiting: list[tuple[Future[Any], Callable[[], Any]]] = []
+
+    @property
+    def executor(self) -> Executor:
+        return self
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Lazy(self)
+        self._waiting.append((future, lambda: fn(*args)))
+        return future
+
+    def work(self) -> None:
+        """Compute one of the calls."""
+        if self._random.random() < self._dies:
+            for future, _ in self._waiting:
+                if future.set_running_or_notify_cancel():
+                    future.set_exception(BrokenExecutor("killed"))
+            self._waiting.clear()
+        elif self._waiting:
+            future, call = self._waiting.pop(self._random.randrange(len(self._waiting)))
+            if future.set_running_or_notify_cancel():
+                future.set_result(call())
+
+    def share(self, array: np.ndarray) -> Any:
+        return array.copy()
+
+    def unshare(self, shared: Any) -> None:
+        shared[:] = 0  # whoever still used it would notice
+
+    def revive(self, error: BaseException) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Lazy(Future):  # type: ignore[type-arg]
+    """A future that lets its workers compute when it is asked whether it is done."""
+
+    def __init__(self, workers: Unruly) -> None:
+        super().__init__()
+        self.workers = workers
+
+    def done(self) -> bool:
+        if not super().done():
+            self.workers.work()
+        return super().done()
+
+
+@pytest.fixture(scope="module", name="two")
+def two_processes() -> Iterator[Workers | None]:
+    with started_workers(2) as workers:
+        yield workers
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_two_processes_change_no_byte(name: str, two: Workers) -> None:
+    scenario = Scenario.read(BASE).override(CASES[name])
+    elsewhere = one_seed(scenario, 0, workers=two)
+    assert same(elsewhere, one_seed(scenario, 0))
+    assert counts(elsewhere)["deaths"] == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_neither_the_order_of_calls_nor_deaths_change_a_byte(seed: int) -> None:
+    name = [*GOLDEN["runs"]][8 + seed]
+    scenario = Scenario.read(BASE).override(CASES[name])
+    elsewhere = one_seed(scenario, 0, workers=Unruly(seed, dies=0.1))
+    assert counts(elsewhere)["deaths"] > 0
+    assert same(elsewhere, one_seed(scenario, 0))
+
+
+def test_tasks_are_trained_ahead_only_if_they_will_arrive() -> None:
+    scenario = Scenario.read(BASE).override({"world.dropout": 0.5, "protocol.rounds": 12})
+    found = counts(one_seed(scenario, 0, workers=Unruly(0)))
+    assert found == {"number": 3, "again": 0, "in_vain": 0, "deaths": 0}
+
+
+def test_a_killed_process_costs_its_tasks_again_and_not_the_run(tmp_path: Path) -> None:
+    scenario = Scenario.read(BASE).override({"training.epochs": 40, "protocol.rounds": 20})
+    with started_workers(2) as workers:
+        assert isinstance(workers, Processes)
+        done = threading.Event()
+
+        def kill() -> None:
+            while not done.wait(0.05):
+                for process in list(getattr(workers.executor, "_processes", None) or {}):
+                    os.kill(process, signal.SIGKILL)
+                    return
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        run = one_seed(scenario, 0, workers=workers)
+        done.set()
+        killer.join()
+    assert counts(run)["deaths"] == 1
+    assert same(run, one_seed(scenario, 0))
+
+
+def test_processes_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("asyncfl.simulation.workers.MEMORY", tmp_path)
+    scenario = Scenario.read(BASE | {"seeds": [0, 1]})
+    with started_workers(1) as workers:
+        processes = [*workers.executor._processes] if workers is not None else []
+        one_seed(scenario, 0, workers=workers)
+        assert [*tmp_path.iterdir()]
+    assert not [*tmp_path.iterdir()]
+    for process in processes:
+        with pytest.raises(ProcessLookupError):
+            os.kill(process, 0)
+
+
+def test_a_run_on_a_full_memory_goes_on(two: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(two, "_folder", Path("/dev/full"))  # nothing can be created below a file
+    scenario = Scenario.read(BASE)
+    assert same(one_seed(scenario, 0, workers=two), one_seed(scenario, 0))
+
+
+def test_what_a_component_raises_in_a_worker_is_told_with_its_place(two: Workers, tmp_path: Path) -> None:
+    (tmp_path / "faulty_metric.py").write_text("def mine(outputs, labels):\n    raise RuntimeError('no such thing')\n")
+    described = {**BASE, "evaluation": {"metrics": {"mine": "faulty_metric:mine"}}}
+    (tmp_path / "scenario.yaml").write_text(json.dumps(described))
+    from asyncfl.cli.run import read_scenario
+
+    scenario = read_scenario(tmp_path / "scenario.yaml", [])
+    with pytest.raises(RunError, match=r"faulty_metric.*line 2.*no such thing"):
+        one_seed(scenario, 0, workers=two)
+
+
+@pytest.mark.parametrize("asked", ["-1", "two", "1025", "1.5", ""])
+def test_other_numbers_of_workers_are_refused(asked: str) -> None:
+    with pytest.raises(ScenarioError, match=r"--workers: must be a number of processes, 1 to 1024, or the address"):
+        simulate(BASE, workers=asked)
+
+
+def test_the_command_refuses_no_workers_and_an_absent_scheduler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("asyncfl.simulation.workers.PATIENCE_S", 0.5)
+    file = tmp_path / "scenario.yaml"
+    file.write_text(json.dumps(BASE))
+    none = CliRunner().invoke(app, ["run", str(file), "--workers", "0", "--out", str(tmp_path / "a")])
+    assert isinstance(none.exception, ScenarioError)
+    assert "got 0" in str(none.exception)
+    absent = CliRunner().invoke(app, ["run", str(file), "--workers", "tcp://127.0.0.1:9", "--out", str(tmp_path / "b")])
+    assert isinstance(absent.exception, ScenarioError)
+    assert "must be the address of a Dask scheduler with workers, got tcp://127.0.0.1:9" in str(absent.exception)
+    assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.long
+def test_lenet_on_two_workers_of_a_dask_cluster() -> None:
+    from distributed import LocalCluster
+
+    scenario = Scenario.read(BASE).override({"model": {"kind": "lenet"}, "protocol.rounds": 4, "seeds": [0, 1]})
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        elsewhere = simulate(scenario, workers=cluster.scheduler_address)
+        cases = [CASES[name] for name in ("personal layers, in flight", "diverges")]
+        for changes in cases:
+            other = Scenario.read(BASE).override(changes)
+            with started_workers(cluster.scheduler_address) as workers:
+                assert same(one_seed(other, 0, workers=workers), one_seed(other, 0))
+    assert counts(elsewhere)["number"] == 2
+    assert same(elsewhere, simulate(scenario))
+
+
+@pytest.mark.long
+def test_a_killed_worker_of_a_dask_cluster_costs_no_byte() -> None:
+    from distributed import LocalCluster
+
+    scenario = Scenario.read(BASE).override({"training.epochs": 40, "protocol.rounds": 30})
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        victim = next(iter(cluster.workers.values())).pid
+
+        def kill() -> None:
+            time.sleep(2)
+            os.kill(victim, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        elsewhere = simulate(scenario, workers=cluster.scheduler_address)
+        killer.join()
+    assert same(elsewhere, simulate(scenario))
+
+
+@pytest.mark.long
+def test_five_processes_change_no_byte() -> None:
+    with started_workers(5) as workers:
+        for changes in CASES.values():
+            scenario = Scenario.read(BASE).override(changes)
+            assert same(one_seed(scenario, 0, workers=workers), one_seed(scenario, 0))
