@@ -37,7 +37,7 @@ from asyncfl.learning.gemm import choice, numpy_as_torch
 from asyncfl.learning.weights import as_safetensors
 from asyncfl.privacy.ledger.statements import statements
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import SimulatedRuns, Workers, simulate_clock, simulate_seed, started_workers
+from asyncfl.simulation import SimulatedRuns, TrainingWorkers, simulate_clock, simulate_seed, started_workers
 from asyncfl.simulation.workers import check_workers
 
 log = logging.getLogger(__name__)
@@ -206,7 +206,7 @@ def one_seed(
     prior: SimulatedRuns | None = None,
     watch: Watch | None = None,
     stage: Stage = ignore_progress,
-    workers: Workers | None = None,
+    workers: TrainingWorkers | None = None,
 ) -> Run:
     """Simulate one seed of `scenario`, and return its run. Writes no files.
 

@@ -19,7 +19,7 @@ from asyncfl.federation.prepare import Federation
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.server import Scoring, Server
 from asyncfl.server.tasks import TaskRecord
-from asyncfl.simulation.pool import Order, TrainingPool
+from asyncfl.simulation.pool import TrainingOrder, TrainingPool
 from asyncfl.trace import Kind
 from asyncfl.world import WorldState
 
@@ -158,7 +158,7 @@ class TrainingClients(SimulatedClients):
         attacked = self.attackers is not None and self.attackers.attacks(
             task.number, task.client, task.base_version, task.turn
         )
-        order = Order(task.client, task.turn, epochs, attacked, self.path.layers_of(task.client))
+        order = TrainingOrder(task.client, task.turn, epochs, attacked, self.path.layers_of(task.client))
         self._pool.foresee(task.number, order, self.server.tasks.model(task.base_version), arrives_s)
 
     def forget(self, task: TaskRecord) -> None:

@@ -39,7 +39,7 @@ from asyncfl.client import Assignment, Trained
 from asyncfl.federation.evaluation import Evaluator, Measured
 from asyncfl.federation.prepare import Federation, ResolvedSeed, prepare
 from asyncfl.learning.gemm import computing_with
-from asyncfl.simulation.workers import Workers, fetch, leave, shared
+from asyncfl.simulation.workers import TrainingWorkers, fetch, leave, shared
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ HELD_BYTES = 2**30
 
 
 @dataclass(frozen=True, eq=False)
-class Order:
+class TrainingOrder:
     """Order to train a task."""
 
     client: int
@@ -62,7 +62,7 @@ class Order:
     personal: Vector | None
     """(n_personal,) the client's personal layers; None if all layers are shared."""
 
-    def equals(self, other: Order) -> bool:
+    def equals(self, other: TrainingOrder) -> bool:
         same = (self.client, self.turn, self.epochs, self.attacked) == (
             other.client,
             other.turn,
@@ -86,7 +86,7 @@ class Setup:
     gemm: str
 
 
-class Refused(NamedTuple):
+class NotComputed(NamedTuple):
     """Why a worker could not compute."""
 
     reason: str
@@ -151,10 +151,10 @@ def _computed(compute: Callable[[_Seed, Vector], Any], key: str, setup: Any, mod
                 return compute(seed, given)._replace(seconds=time.perf_counter() - began)
     except Exception as error:
         own = describe_user_exception(error)
-        return Refused(own or (str(error) if isinstance(error, AsyncflError) else describe_exception(error)))
+        return NotComputed(own or (str(error) if isinstance(error, AsyncflError) else describe_exception(error)))
 
 
-def _train(order: Order, place: str | None, seed: _Seed, base: Vector) -> Trained:
+def _train(order: TrainingOrder, place: str | None, seed: _Seed, base: Vector) -> Trained:
     """Train a task from the model that it was sent. `place`: where to leave its model; None: return it."""
     task = Assignment(-1, order.client, -1, base, order.turn, order.epochs)
     made = seed.federation.path.trained(task, order.attacked, order.personal)
@@ -174,7 +174,7 @@ class Call:
 
     model: Vector
     """(n_parameters,) what it begins with."""
-    order: Order | int
+    order: TrainingOrder | int
     """Order to train, or number of a version to evaluate."""
     future: Future[Any] | None = None
     """None until it is handed over."""
@@ -197,7 +197,7 @@ class _Model:
 class TrainingPool:
     """Computes the tasks and evaluations of one seed by workers. Must be closed."""
 
-    def __init__(self, workers: Workers, setup: Setup) -> None:
+    def __init__(self, workers: TrainingWorkers, setup: Setup) -> None:
         self._workers = workers
         self._key = uuid.uuid4().hex
         self._names = itertools.count()
@@ -222,7 +222,7 @@ class TrainingPool:
         """How often tasks were handed over again because workers had died."""
 
     @classmethod
-    def of(cls, workers: Workers, federation: Federation) -> TrainingPool:
+    def of(cls, workers: TrainingWorkers, federation: Federation) -> TrainingPool:
         """Return a pool for a seed. Workers compute with as many threads as this process, and the same library."""
         import torch
 
@@ -236,7 +236,7 @@ class TrainingPool:
         """Number of workers."""
         return self._workers.number
 
-    def foresee(self, task: int, order: Order, model: Vector, needed_s: float) -> None:
+    def foresee(self, task: int, order: TrainingOrder, model: Vector, needed_s: float) -> None:
         """Train a task once a worker is free. `model`: (n_parameters,) what it was sent; `needed_s`: virtual time at
         which its update is expected."""
         self._foreseen[task] = Call(model, order)
@@ -274,9 +274,9 @@ class TrainingPool:
         return made
 
     def _call_of(self, task: Assignment, attacked: bool, personal: Vector | None) -> Call:
-        order = Order(task.client, task.turn, task.epochs, attacked, personal)
+        order = TrainingOrder(task.client, task.turn, task.epochs, attacked, personal)
         call = self._foreseen.pop(task.task, None)
-        if call is not None and isinstance(call.order, Order) and call.order.equals(order):
+        if call is not None and isinstance(call.order, TrainingOrder) and call.order.equals(order):
             return call
         if call is not None:
             self.again += call.future is not None
@@ -312,7 +312,7 @@ class TrainingPool:
                 except Exception as error:
                     raise RunError(f"the workers cannot go on: {describe_exception(error)}") from error
                 self._end(call)
-                if isinstance(answer, Refused):
+                if isinstance(answer, NotComputed):
                     raise RunError(f"a worker cannot compute: {answer.reason}")
                 return answer
 

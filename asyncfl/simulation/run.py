@@ -43,7 +43,7 @@ from asyncfl.server.recording import RecordedServer, Recording
 from asyncfl.simulation.clients import SimulatedClients, TrainingClients
 from asyncfl.simulation.driver import Driver
 from asyncfl.simulation.pool import TrainingPool
-from asyncfl.simulation.workers import Workers
+from asyncfl.simulation.workers import TrainingWorkers
 from asyncfl.trace import Recorder
 
 KEPT_BYTES = 2**30
@@ -108,7 +108,7 @@ def simulate_seed(
     prior: SimulatedRuns | None = None,
     around: Callable[[Federation], Federation] | None = None,
     watch: Watch | None = None,
-    workers: Workers | None = None,
+    workers: TrainingWorkers | None = None,
 ) -> SeedRun:
     """Simulate one seed to its end with training, and return its results. `prior`: runs on which it may depend.
 
@@ -131,7 +131,7 @@ def _simulated(
     prior: SimulatedRuns | None,
     around: Callable[[Federation], Federation] | None,
     watch: Watch | None,
-    workers: Workers | None,
+    workers: TrainingWorkers | None,
     evaluate_elsewhere: bool = True,
 ) -> SeedRun:
     began = time.perf_counter()

@@ -44,7 +44,7 @@ class ArrayFile(NamedTuple):
         return np.fromfile(self.path, np.dtype(self.dtype))
 
 
-class Workers(ABC):
+class TrainingWorkers(ABC):
     """Workers that compute for one run."""
 
     number: int
@@ -104,7 +104,7 @@ def fetch(left: Vector | str, row: Vector) -> None:
     os.unlink(left)
 
 
-class Processes(Workers):
+class WorkerProcesses(TrainingWorkers):
     """Processes of this machine. They end when this process ends, however it ends."""
 
     def __init__(self, number: int) -> None:
@@ -171,7 +171,7 @@ def _end_with(sentinel: int, folder: str) -> None:
     os._exit(1)
 
 
-class DaskCluster(Workers):
+class DaskCluster(TrainingWorkers):
     """The workers of a Dask cluster, which others may use too. Dask computes again what a worker lost that died."""
 
     def __init__(self, address: str) -> None:
@@ -225,7 +225,7 @@ def check_workers(asked: int | str, least: int = 0) -> int | str:
 
 
 @contextmanager
-def started_workers(asked: int | str) -> Iterator[Workers | None]:
+def started_workers(asked: int | str) -> Iterator[TrainingWorkers | None]:
     """Start processes (a number of them), or connect to the Dask scheduler at an address; None for 0.
 
     Raises ScenarioError for anything else, and for a scheduler that cannot be reached.
@@ -234,7 +234,7 @@ def started_workers(asked: int | str) -> Iterator[Workers | None]:
     if not wanted:
         yield None
         return
-    workers = DaskCluster(wanted) if isinstance(wanted, str) else Processes(wanted)
+    workers = DaskCluster(wanted) if isinstance(wanted, str) else WorkerProcesses(wanted)
     try:
         yield workers
     finally:

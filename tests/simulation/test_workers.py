@@ -21,7 +21,7 @@ from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.cli import app
 from asyncfl.federation.storage import Run
 from asyncfl.simulation import started_workers
-from asyncfl.simulation.workers import Processes, Workers
+from asyncfl.simulation.workers import TrainingWorkers, WorkerProcesses
 
 GOLDEN: dict[str, Any] = json.loads(Path(__file__).with_name("golden_runs.json").read_text(encoding="utf-8"))
 BASE = GOLDEN["scenario"] | {"seeds": [0]}
@@ -57,8 +57,8 @@ def counts(run: Run) -> dict[str, int]:
     return dict(run.timing["0"]["workers"])
 
 
-class Unruly(Workers, Executor):
-    """Workers in this process that compute in a random order, when somebody waits, and die now and then."""
+class Unruly(TrainingWorkers, Executor):
+    """TrainingWorkers in this process that compute in a random order, when somebody waits, and die now and then."""
 
     def __init__(self, seed: int, dies: float = 0.0) -> None:
         self.number = 3
@@ -113,13 +113,13 @@ class Lazy(Future):  # type: ignore[type-arg]
 
 
 @pytest.fixture(scope="module", name="two")
-def two_processes() -> Iterator[Workers | None]:
+def two_processes() -> Iterator[TrainingWorkers | None]:
     with started_workers(2) as workers:
         yield workers
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_two_processes_change_no_byte(name: str, two: Workers) -> None:
+def test_two_processes_change_no_byte(name: str, two: TrainingWorkers) -> None:
     scenario = Scenario.read(BASE).override(CASES[name])
     elsewhere = one_seed(scenario, 0, workers=two)
     assert same(elsewhere, one_seed(scenario, 0))
@@ -144,7 +144,7 @@ def test_tasks_are_trained_ahead_only_if_they_will_arrive() -> None:
 def test_a_killed_process_costs_its_tasks_again_and_not_the_run(tmp_path: Path) -> None:
     scenario = Scenario.read(BASE).override({"training.epochs": 40, "protocol.rounds": 20})
     with started_workers(2) as workers:
-        assert isinstance(workers, Processes)
+        assert isinstance(workers, WorkerProcesses)
         done = threading.Event()
 
         def kill() -> None:
@@ -175,13 +175,13 @@ def test_processes_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monk
             os.kill(process, 0)
 
 
-def test_a_run_on_a_full_memory_goes_on(two: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_on_a_full_memory_goes_on(two: WorkerProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(two, "_folder", Path("/dev/full"))  # nothing can be created below a file
     scenario = Scenario.read(BASE)
     assert same(one_seed(scenario, 0, workers=two), one_seed(scenario, 0))
 
 
-def test_what_a_component_raises_in_a_worker_is_told_with_its_place(two: Workers, tmp_path: Path) -> None:
+def test_what_a_component_raises_in_a_worker_is_told_with_its_place(two: TrainingWorkers, tmp_path: Path) -> None:
     (tmp_path / "faulty_metric.py").write_text("def mine(outputs, labels):\n    raise RuntimeError('no such thing')\n")
     described = {**BASE, "evaluation": {"metrics": {"mine": "faulty_metric:mine"}}}
     (tmp_path / "scenario.yaml").write_text(json.dumps(described))
