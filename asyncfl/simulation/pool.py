@@ -38,7 +38,7 @@ from asyncfl.base.own_classes import (
 from asyncfl.client import Assignment, Trained
 from asyncfl.federation.evaluation import Evaluator, Measured
 from asyncfl.federation.prepare import Federation, ResolvedSeed, prepare
-from asyncfl.learning.gemm import computing_with
+from asyncfl.learning.gemm import Choice, use
 from asyncfl.simulation.workers import TrainingWorkers, fetch, leave, shared
 
 log = logging.getLogger(__name__)
@@ -82,8 +82,7 @@ class Setup:
     resolved: ResolvedSeed
     digest: str
     """Digest of the scenario with its data and code, as they are where the run began."""
-    threads: int
-    gemm: str
+    choice: Choice
 
 
 class NotComputed(NamedTuple):
@@ -101,8 +100,9 @@ class _Seed:
             importlib.import_module(name)  # the digest covers what is imported
         if (mine := self.scenario.digest()) != setup.digest:
             raise AsyncflError(f"its data or code differ from those of the run: digest {mine}, not {setup.digest}")
-        self.computing = partial(computing_with, setup.threads, setup.gemm)
-        self.federation: Federation = prepare(setup.resolved)
+        self.choice = setup.choice
+        with use(self.choice):
+            self.federation: Federation = prepare(setup.resolved)
 
     @cached_property
     def evaluator(self) -> Evaluator:
@@ -147,7 +147,7 @@ def _computed(compute: Callable[[_Seed, Vector], Any], key: str, setup: Any, mod
         with _one_at_a_time:
             seed = _seed_of(key, setup)
             given, began = _model_of(model_key, model), time.perf_counter()
-            with seed.computing():
+            with use(seed.choice):
                 return compute(seed, given)._replace(seconds=time.perf_counter() - began)
     except Exception as error:
         own = describe_user_exception(error)
@@ -228,8 +228,8 @@ class TrainingPool:
 
         resolved = federation.resolved
         # The digest before a reference run settled the scheme would do as well: it is compared, not kept.
-        digest, gemm = resolved.scenario.digest(), federation.learner.gemm
-        return cls(workers, Setup(resolved, digest, torch.get_num_threads(), gemm))
+        choice = Choice(torch.get_num_threads(), federation.learner.gemm)
+        return cls(workers, Setup(resolved, resolved.scenario.digest(), choice))
 
     @property
     def number(self) -> int:
