@@ -13,31 +13,20 @@ from asyncfl.base.errors import DataError, Fault
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.data_spec import DataSpec
 from asyncfl.data.federated import FederatedData
-from asyncfl.data.image_file import read_npz
+from asyncfl.data.image_file import misfit, read_npz
 from asyncfl.data.sample_source import to_float
 
 IMAGES, LABELS = "x_train", "y_train"
 
 
 class ClientFile:
-    """Images and labels of one client. Raises DataError, naming the file, if it is missing or holds none."""
+    """Images and labels of one client. Raises DataError, naming the file, if it is missing or lacks one of both."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        arrays = read_npz(path, (IMAGES, LABELS))
-        self.images, self.labels = images, labels = arrays[IMAGES], arrays[LABELS]
-        faults = []
-        if images.dtype != np.uint8 or images.ndim not in (3, 4) or not len(images):
-            got = f"got {images.dtype} {images.shape}"
-            faults.append(Fault(IMAGES, f"must be uint8 images of shape (n, height, width[, 3]), n at least 1, {got}"))
-        if not np.issubdtype(labels.dtype, np.integer) or labels.shape != images.shape[:1]:
-            got = f"got {labels.dtype} {labels.shape}"
-            faults.append(Fault(LABELS, f"must be one integer label per image, of shape ({len(images)},), {got}"))
-        if faults:
-            raise DataError(faults, path)
+        self.path, self.arrays = path, read_npz(path, (IMAGES, LABELS))
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.arrays[LABELS])
 
     def of_client(self, client: int, data: DataSpec) -> FederatedData:
         """Return the federation's data as this client knows them: its own samples, no others, and no test set.
@@ -45,20 +34,24 @@ class ClientFile:
         Raises DataError if the samples do not fit the description `data`.
         """
         if data.names[0] not in CATALOG:
-            named = ", ".join(CATALOG)
             got = f"where clients come with files of their own, got {data.names[0]}"
-            raise DataError([Fault("data.dataset", f"must be images by name ({named}) {got}")], self.path)
-        dataset = CATALOG[data.names[0]]
-        as_given, faults = f"as the scenario's ({dataset.name})", []
-        if (shape := self.images.shape[1:]) != dataset.image_shape:
-            faults.append(Fault(IMAGES, f"must be images of shape {dataset.image_shape} {as_given}, got {shape}"))
-        least, most = int(self.labels.min()), int(self.labels.max())
-        if least < 0 or most >= dataset.classes:
-            faults.append(Fault(LABELS, f"must be labels 0..{dataset.classes - 1} {as_given}, got {least}..{most}"))
+            allowed = f"must be images by name ({', '.join(CATALOG)})"
+            raise DataError([Fault("data.dataset", f"{allowed} {got}")], self.path)
+        dataset, images, labels = CATALOG[data.names[0]], self.arrays[IMAGES], self.arrays[LABELS]
+        faults = [
+            Fault(name, f"{fault}; the scenario has {dataset.name}")
+            for name, array in self.arrays.items()
+            if (fault := misfit(dataset, name, array.shape, array.dtype))
+        ]
+        if not faults and len(labels) != len(images):
+            faults.append(Fault(LABELS, f"must have one label per image ({len(images)}), got {len(labels)}"))
+        elif not faults and not 0 <= labels.min() <= labels.max() < dataset.classes:
+            allowed = f"must be labels 0..{dataset.classes - 1} as the scenario's ({dataset.name})"
+            faults.append(Fault(LABELS, f"{allowed}, got {labels.min()}..{labels.max()}"))
         if faults:
             raise DataError(faults, self.path)
-        images = to_float(self.images, dataset.scale if data.scaling == "standardised" else None)
-        labels = self.labels.astype(np.int64)
+        images = to_float(images, dataset.scale if data.scaling == "standardised" else None)
+        labels = labels.astype(np.int64)
         offsets = np.zeros(data.clients + 1, dtype=np.int64)
         offsets[client + 1 :] = len(labels)
         return FederatedData(

@@ -116,7 +116,7 @@ def _headers(dataset: CatalogEntry, path: Path, stamp: tuple[int, int]) -> tuple
                 except _BROKEN as error:
                     faults.append(Fault(key, _damaged(error)))
                     continue
-                faults += [Fault(key, fault) for fault in [_misfit(dataset, key, shapes[key], dtype)] if fault]
+                faults += [Fault(key, fault) for fault in [misfit(dataset, key, shapes[key], dtype)] if fault]
             sums = "" if faults else "".join(f"{archive.getinfo(f'{key}.npy').CRC:08x}" for key in _ARRAYS)
     except _BROKEN as error:
         raise DataError([Fault("", _damaged(error))], path) from None
@@ -138,7 +138,7 @@ def _header(archive: zipfile.ZipFile, key: str) -> tuple[tuple[int, ...], np.dty
     return shape, dtype
 
 
-def _misfit(dataset: CatalogEntry, key: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
+def misfit(dataset: CatalogEntry, key: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
     """Describe how an array differs from those of the data set; "" if it fits."""
     if key.startswith("y_"):
         fits, wanted = np.issubdtype(dtype, np.integer) and len(shape) == 1, "integer labels of shape (n,)"
