@@ -1,4 +1,4 @@
-"""Fit a world to recorded runs, live or simulated: speeds, links, packet loss, availability."""
+"""Fit a world to recorded runs, live or simulated: speeds, links, availability."""
 
 from asyncfl.calibration.fit import Calibration, calibrate
 from asyncfl.calibration.observations import observe_run

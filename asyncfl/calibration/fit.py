@@ -11,7 +11,7 @@ import numpy as np
 
 from asyncfl.base.errors import RunError
 from asyncfl.calibration.families import SAME, SCALED, Floats
-from asyncfl.calibration.links import FittedLinks, fit_links, messages_of
+from asyncfl.calibration.links import FittedLinks, fit_links, transmissions_of
 from asyncfl.calibration.machine import aggregates_alone, aggregations_of, fit_processor_sharing
 from asyncfl.calibration.observations import ObservedRun
 from asyncfl.calibration.presence import FittedAvailability, fit_availability
@@ -102,9 +102,8 @@ class Calibration:
                 )
         if not len(self.aggregate_s):
             notes.append("events do not show how long the server takes to aggregate a buffer: as in the scenario")
-        notes.append(
-            "events do not show tap, power, failure_detection, score_s and evaluation_cost: as in the scenario"
-        )
+        as_given = "packet loss, tap, power, failure_detection, score_s and evaluation_cost"
+        notes.append(f"events do not show {as_given}: as in the scenario")
         return notes
 
 
@@ -125,7 +124,7 @@ def calibrate(runs: Sequence[ObservedRun]) -> Calibration:
     trainings = trainings_of(runs, sharing.work)
     speeds = fit_speeds(number, trainings)
     downlink, uplink = (
-        fit_links(number, [one for run in runs for one in messages_of(run, way)], link)
+        fit_links(number, [one for run in runs for one in transmissions_of(run, way, link.retransmission_timeout_s)])
         for way, link in (("down", scenario_world.downlink), ("up", scenario_world.uplink))
     )
     return Calibration(
@@ -162,9 +161,6 @@ def _link(links: FittedLinks, scenario_link: Link, population: bool) -> dict[str
         "latency_s": latency,
         "bandwidth_bps": bandwidth,
         "jitter_s": links.jitter.distribution,
-        "loss": links.loss,
-        "retransmissions": links.retransmissions,
-        "retransmission_timeout_s": links.timeout_s,
         # The fitted times of single messages include delays by other messages.
         "server_bandwidth_bps": math.inf,
         "profile": None,

@@ -9,7 +9,6 @@ from asyncfl.calibration.families import FittedShape
 from asyncfl.calibration.fit import Calibration
 from asyncfl.world.availability import AlternatingAvailability
 from asyncfl.world.distributions import Distribution, Exponential, Fixed, Lognormal, Pareto, Uniform
-from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss, Loss
 
 
 def _amount(value: float, unit: str) -> str:
@@ -36,15 +35,6 @@ def describe_distribution(distribution: Distribution, unit: str) -> str:
     return str(distribution)
 
 
-def _describe_loss(loss: Loss) -> str:
-    match loss:
-        case IndependentLoss():
-            return f"{loss.probability:.3g} of packets, independent"
-        case GilbertElliottLoss():
-            return f"{loss.mean_loss():.3g} of packets, in bursts of {number(1 / loss.bad_to_good)} packets"
-    return "none"
-
-
 def fit_table(calibration: Calibration) -> tuple[list[str], list[list[str]]]:
     """Return the columns and the rows of a table of all fitted parts. For its column `gap` see `FittedShape.gap`."""
     rows: list[list[str]] = []
@@ -63,7 +53,6 @@ def fit_table(calibration: Calibration) -> tuple[list[str], list[list[str]]]:
         else:
             rows.append([f"{way} bandwidth", "not separable from latency", f"{links.messages} messages", NONE])
         add(f"{way} jitter", links.jitter, "s", f"{links.messages} messages")
-        rows.append([f"{way} loss", _describe_loss(links.loss), f"{links.packets} packets", NONE])
     if off is not None:
         add("time offline", off, "s", f"{len(calibration.presence.observations.whole_off)} periods")
     slots, trainings = calibration.worker_slots, f"{calibration.speeds.trainings} trainings"

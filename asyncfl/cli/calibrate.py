@@ -23,7 +23,7 @@ def calibrate(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Fit a world to the events of runs: speeds, links, losses, availability.
+    """Fit a world to the events of runs: speeds, links, availability.
 
     A simulation in the fitted world predicts the federation.
 
