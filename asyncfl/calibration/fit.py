@@ -16,10 +16,8 @@ from asyncfl.calibration.machine import aggregates_alone, aggregations_of, fit_p
 from asyncfl.calibration.observations import ObservedRun
 from asyncfl.calibration.presence import FittedAvailability, fit_availability
 from asyncfl.calibration.trainings import (
-    DropoutRates,
     FittedSpeeds,
     WorkerSlots,
-    fit_dropout,
     fit_speeds,
     fit_worker_slots,
     trainings_of,
@@ -37,7 +35,6 @@ class Calibration:
     downlink: FittedLinks
     uplink: FittedLinks
     presence: FittedAvailability
-    dropout_rates: DropoutRates
     worker_slots: WorkerSlots
     processors: float | None  # processors that clients and server share; None: each has one of its own
     aggregate_s: Floats  # seconds of aggregation on an unshared processor, of each version for which events show them
@@ -50,7 +47,7 @@ class Calibration:
 
         `population`: draw clients from fitted distributions instead.
         """
-        given_up, speeds = self.dropout_rates, self.speeds
+        speeds = self.speeds
         device: dict[str, Any] = {"kind": "listed", "s_per_sample": speeds.s_per_sample.tolist()}
         if population:
             # A device has the fields of the distribution of its speeds, with another name where they have a unit.
@@ -65,8 +62,6 @@ class Calibration:
             "downlink": _link(self.downlink, self.scenario_world.downlink, population),
             "uplink": _link(self.uplink, self.scenario_world.uplink, population),
             "availability": self.presence.availability.model_dump(mode="json"),
-            "dropout": given_up.dropout,
-            "dropout_per_s": given_up.dropout_per_s,
         }
         if len(self.aggregate_s):
             fields |= {"aggregate_s": float(self.aggregate_s.mean()), "aggregate_s_per_number": 0.0}
@@ -102,7 +97,7 @@ class Calibration:
                 )
         if not len(self.aggregate_s):
             notes.append("events do not show how long the server takes to aggregate a buffer: as in the scenario")
-        as_given = "packet loss, tap, power, failure_detection, score_s and evaluation_cost"
+        as_given = "packet loss, dropout, tap, power, failure_detection, score_s and evaluation_cost"
         notes.append(f"events do not show {as_given}: as in the scenario")
         return notes
 
@@ -136,7 +131,6 @@ def calibrate(runs: Sequence[ObservedRun]) -> Calibration:
         processors=sharing.processors,
         aggregate_alone=scenario_world.aggregate_alone if not seen_alone else all(seen_alone),
         evaluate_s=sharing.evaluate_s,
-        dropout_rates=fit_dropout(runs, trainings, speeds.s_per_sample),
         aggregate_s=np.concatenate([sharing.work(place, *one) for place, one in enumerate(aggregated)]),
         scenario_world=scenario_world,
     )

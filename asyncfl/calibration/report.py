@@ -71,11 +71,6 @@ def fit_table(calibration: Calibration) -> tuple[list[str], list[list[str]]]:
         online, offline = (_amount(one.expected(), "s") for one in (presence.on_s, presence.off_s))
         text = f"online for {online} in the mean, offline for {offline}"
     rows.append(["availability", text, f"{seen.went + len(seen.gaps_offline)} absences", NONE])
-    given_up = calibration.dropout_rates
-    text = "none"
-    if given_up.times:
-        text = f"{given_up.dropout:.3g} of trainings" if given_up.dropout else f"{given_up.dropout_per_s:.3g} per s"
-    rows.append(["tasks given up", text, f"{given_up.times} times", NONE])
     if len(calibration.aggregate_s):
         mean_s = float(calibration.aggregate_s.mean())
         rows.append(["server, a buffer", _amount(mean_s, "s"), f"{len(calibration.aggregate_s)} versions", NONE])

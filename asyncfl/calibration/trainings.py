@@ -1,4 +1,4 @@
-"""Fit the trainings of clients: speeds and jitter of tasks, trainings at a time on a shared machine, dropouts.
+"""Fit the trainings of clients: speeds and jitter of tasks, trainings at a time on a shared machine.
 
 The time of a training is work x seconds per sample of the client x a factor of the task with mean 1. The factor has the
 same law for all clients, so it is fitted to all trainings together: the logarithm of time over work, minus the mean of
@@ -9,7 +9,6 @@ ignored.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -18,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.calibration.families import SAME, FittedShape, Floats, fit_distribution, of_mean_one
-from asyncfl.calibration.observations import Ints, ObservedRun, left_s, trained_s
-from asyncfl.trace.events import NO_EPOCH, Kind
+from asyncfl.calibration.observations import Ints, ObservedRun, trained_s
 
 Work: TypeAlias = Callable[[int, Floats, Floats], Floats]
 """(index of a run, starts, ends) -> seconds of work on an unshared processor in each interval."""
@@ -163,44 +161,3 @@ def _free(arrived_s: Floats, started_s: Floats, ended_s: Floats, workers: int) -
     whole = arrived_s <= left_s
     kept = whole | (started_s > arrived_s)
     return (started_s - left_s)[kept], whole[kept]
-
-
-@dataclass(frozen=True)
-class DropoutRates:
-    """Fitted dropout of clients that stay online."""
-
-    dropout: float
-    dropout_per_s: float  # rate of dropouts per second of a task
-    times: int
-
-
-def fit_dropout(runs: Sequence[ObservedRun], trainings: Trainings, s_per_sample: Floats) -> DropoutRates:
-    """Fit dropouts by maximum likelihood: a probability per training or a rate per second, whichever is likelier.
-
-    s_per_sample: (clients,) fitted seconds per sample and epoch.
-    """
-    in_training, elsewhere, at_s, begun = 0, 0, 0.0, len(trainings.client)
-    log_density = 0.0
-    for run in runs:
-        tasks, rows = run.tasks, run.rows(Kind.DROPPED_OUT)
-        details = run.events["detail"].take(rows).to_pylist()
-        for number, sent, detail in zip(run.column("task")[rows], run.column("bytes")[rows], details, strict=True):
-            if detail in ("offline", "left", NO_EPOCH) or number < 0:
-                continue
-            if sent >= 0:
-                elsewhere += 1
-                continue
-            in_training += 1
-            place = int(np.flatnonzero(tasks.task == number)[0])
-            log_density -= math.log(max(float(run.work[place] * s_per_sample[tasks.client[place]]), 1e-12))
-        # All clients together spent this on tasks, from dispatch to the end of their work.
-        at_s += float((left_s(tasks) - tasks.dispatched_s).sum())
-    times = in_training + elsewhere
-    if times == 0:
-        return DropoutRates(0.0, 0.0, 0)
-    rate, p = times / max(at_s, 1e-12), in_training / begun
-    if elsewhere == 0 and p < 1:
-        by_task = in_training * math.log(p) + (begun - in_training) * math.log1p(-p) + log_density
-        if by_task >= times * math.log(rate) - rate * at_s:
-            return DropoutRates(p, 0.0, times)
-    return DropoutRates(0.0, rate, times)

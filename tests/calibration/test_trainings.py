@@ -1,4 +1,4 @@
-"""Speeds, the jitter of tasks, workers and dropouts, from trainings written by hand."""
+"""Speeds, the jitter of tasks, workers, from trainings written by hand."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -7,15 +7,13 @@ import numpy as np
 import pytest
 
 from asyncfl.calibration.trainings import (
-    DropoutRates,
     FittedSpeeds,
     Trainings,
-    fit_dropout,
     fit_speeds,
     fit_worker_slots,
     trainings_of,
 )
-from asyncfl.trace.events import NO_EPOCH, Kind
+from asyncfl.trace.events import Kind
 from asyncfl.world.distributions import Fixed, Lognormal
 from tests.calibration.conftest import observe_run
 
@@ -103,36 +101,6 @@ def test_only_clients_that_waited_before_show_the_whole_turnaround() -> None:
 
 
 One = tuple[float, Kind, dict[str, Any]]
-
-
-def dropped(number: int, at_s: float, size: int = -1, detail: str = "") -> list[One]:
-    of = {"task": number, "client": number % 2}
-    return [(0.0, Kind.DISPATCHED, of), (at_s, Kind.DROPPED_OUT, {**of, "bytes": size, "detail": detail})]
-
-
-def gave_up(begun: int, *events: list[One]) -> DropoutRates:
-    flat = sorted((one for some in events for one in some), key=lambda one: one[0])
-    nothing = np.zeros(begun)
-    trainings = Trainings(nothing.astype(int), nothing, nothing, nothing > 0)
-    return fit_dropout([observe_run(*flat)], trainings, np.array([0.5, 0.25]))
-
-
-def test_the_likelier_of_the_two_dropout_rules_is_chosen() -> None:
-    # Work of 20 samples at .5 s for client 0, 40 at .25 s for client 1: 10 s each. Of 4 trainings 2 broke off: by the
-    # task (1/2)^4 / 100, by the second (2/t)^2 e^-2 in t seconds, which is as much at t = 10 * 2 * 4 / e = 29.4 s.
-    assert gave_up(4, dropped(0, 14.0), dropped(1, 15.0)) == DropoutRates(0.0, 2 / 29.0, 2)
-    assert gave_up(4, dropped(0, 14.0), dropped(1, 16.0)) == DropoutRates(0.5, 0.0, 2)
-
-
-def test_a_dropout_during_a_message_means_a_rate_per_second() -> None:
-    assert gave_up(4, dropped(0, 90.0, size=0), dropped(1, 60.0)) == DropoutRates(0.0, 2 / 150, 2)
-
-
-def test_absent_and_stopped_clients_did_not_drop_out() -> None:
-    others = [dropped(number, 3.0, detail=detail) for number, detail in enumerate(["offline", "left", NO_EPOCH])]
-    assert gave_up(9, *others) == DropoutRates(0.0, 0.0, 0)
-    unknown: list[One] = [(1.0, Kind.DROPPED_OUT, {"task": -1})]
-    assert gave_up(9, unknown) == DropoutRates(0.0, 0.0, 0)
 
 
 def test_trainings_have_samples_times_epochs_of_work_and_their_observed_time() -> None:
