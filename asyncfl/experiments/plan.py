@@ -25,11 +25,10 @@ from asyncfl.experiments.files import find, rule_name
 from asyncfl.experiments.job import read_codes
 from asyncfl.experiments.loading import load
 from asyncfl.experiments.spec import SCALES, Experiment, Scale
+from asyncfl.federation.limits import memory_bytes
 from asyncfl.federation.storage import COMPLETE, TABLES
 from asyncfl.scenario import Scenario
 
-JOB_SECONDS = 240.0
-"""Estimated length up to which runs are put together in one job."""
 RUN_FILES = ("scenario.yaml", *(f"{name}.parquet" for name in TABLES), COMPLETE, "timing.json")
 REPORT_FILES = ("index.html", "claims.md", "claims.csv")
 """Files at the top of the results folder."""
@@ -48,11 +47,23 @@ class WorkflowJob:
     """Estimated seconds of the runs."""
     codes: tuple[str, ...] = ()
     """Digest of the code of each run."""
+    memory_bytes: float = 0.0
+    """Estimated memory of the largest run."""
 
     @property
     def name(self) -> str:
         """Name of its rule: experiment and first run."""
         return f"{rule_name('run', self.experiment)}_{self.digests[0][:8]}"
+
+    @property
+    def minutes(self) -> int:
+        """Minutes to reserve on a cluster: the start of a process, and three times the estimate."""
+        return math.ceil(5 + 3 * self.cost_s / 60)
+
+    @property
+    def memory_mb(self) -> int:
+        """Megabytes to reserve on a cluster: those of any process, and twice the estimate."""
+        return math.ceil(1000 + 2 * self.memory_bytes / 1e6)
 
 
 @dataclass(frozen=True)
@@ -102,9 +113,16 @@ class Plan:
         return {name: planned for name, planned in self.selected.items() if len(planned.looks) > 1}
 
 
-def make_plan(folder: str | Path, scale: str, only: Iterable[str] = (), results: str | Path = "results") -> Plan:
+def make_plan(
+    folder: str | Path,
+    scale: str,
+    only: Iterable[str] = (),
+    results: str | Path = "results",
+    job_s: float = 240.0,
+) -> Plan:
     """Plan the experiments below `folder` at a scale.
 
+    job_s: estimated seconds up to which runs share a job.
     only: names of experiments (`nbafl/fig2`) or of folders (`nbafl`); none: all, at quick scale without those that run
     `on_request`. Raises ScenarioError with the faults of every faulty file, or where `only` names nothing that exists;
     OutputError where results cannot be written.
@@ -129,7 +147,7 @@ def make_plan(folder: str | Path, scale: str, only: Iterable[str] = (), results:
             selected[name] = PlannedExperiment(experiment, paths[name], looks)
         if looks_at_cells:
             growing |= {cell.digest for cell in chain(*looks) if cell.recording is None}
-    jobs = _jobs(selected, Path(results) / "runs")
+    jobs = _jobs(selected, Path(results) / "runs", job_s)
     return Plan(chosen, experiments, paths, selected, jobs, frozenset(growing))
 
 
@@ -200,18 +218,20 @@ def check_writable(folder: str | Path) -> None:
         )
 
 
-def _jobs(selected: Mapping[str, PlannedExperiment], runs: Path) -> list[WorkflowJob]:
+def _jobs(selected: Mapping[str, PlannedExperiment], runs: Path, job_s: float) -> list[WorkflowJob]:
     """Return jobs in the order of the experiments; those of later looks, of which only some are wanted, at the end.
 
     A run that is on disk is a job of its own, so that it is not computed again for the sake of another one; it keeps
-    the code of the job that it was computed in while its own is the same.
+    the code of the job that it was computed in while its own is the same. The others share jobs as if none were on
+    disk: a job on a node of a cluster plans again, when others have finished, and must find itself in the plan.
     """
     seen: set[str] = set()
     jobs: list[WorkflowJob] = []
     first = [(name, iter(planned.cells), False) for name, planned in selected.items()]
     later = [(name, chain(*planned.looks[1:]), True) for name, planned in selected.items()]
     for name, found, alone in [*first, *later]:
-        waiting: list[WorkflowJob] = []
+        alike: list[WorkflowJob] = []
+        on_disk: set[str] = set()
         for cell in found:
             digest = cell.digest
             if digest in seen or cell.recording is not None:
@@ -224,22 +244,29 @@ def _jobs(selected: Mapping[str, PlannedExperiment], runs: Path) -> list[Workflo
             kept = is_whole and (made is None or made.own == code)
             # Where the code differs from what Snakemake remembers of these files, it computes them again.
             known = made.job if kept and made else code
-            job = WorkflowJob(name, (digest,), known, cell.scenario.estimated_cost(), (code,))
-            (jobs if kept or alone else waiting).append(job)
-        jobs += _filled(waiting)
+            scenario = cell.scenario
+            cost_s, needed = scenario.estimated_cost(), memory_bytes(scenario)
+            job = WorkflowJob(name, (digest,), known, cost_s, (code,), needed)
+            if kept or alone:
+                jobs.append(job)
+                on_disk.add(digest)
+            if not alone:
+                alike.append(job)
+        jobs += _filled(alike, on_disk, job_s)
     return jobs
 
 
-def _filled(runs: list[WorkflowJob]) -> list[WorkflowJob]:
-    """Return jobs of single runs, put together in their order until a job is full."""
+def _filled(runs: list[WorkflowJob], on_disk: Container[str], job_s: float) -> list[WorkflowJob]:
+    """Return jobs of single runs, put together in their order until a job is full, without those that are on disk."""
     full: list[list[WorkflowJob]] = []
     load_s = math.inf
     for run in runs:
-        if load_s + run.cost_s > JOB_SECONDS:
+        if load_s + run.cost_s > job_s:
             full.append([])
             load_s = 0.0
         full[-1].append(run)
         load_s += run.cost_s
+    waiting = [[run for run in of if run.digests[0] not in on_disk] for of in full]
     return [
         WorkflowJob(
             of[0].experiment,
@@ -247,8 +274,10 @@ def _filled(runs: list[WorkflowJob]) -> list[WorkflowJob]:
             combined([run.code for run in of]),
             sum(run.cost_s for run in of),
             tuple(run.code for run in of),
+            max(run.memory_bytes for run in of),
         )
-        for of in full
+        for of in waiting
+        if of
     ]
 
 

@@ -99,37 +99,55 @@ def test_quick_scale_runs_an_experiment_on_request_only(write, described, tmp_pa
     assert list(make_plan(folder, "full", results=results).selected) == ["nbafl/fig2", "ours/settings"]
 
 
-def test_cheap_runs_share_a_job_and_dear_ones_do_not(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(planning, "JOB_SECONDS", 1e9)
-    jobs = make_plan(folder, "full", results=tmp_path / "results").jobs
+def test_cheap_runs_share_a_job_and_dear_ones_do_not(folder, tmp_path):
+    jobs = make_plan(folder, "full", results=tmp_path / "results", job_s=1e9).jobs
     assert [(job.experiment, len(job.digests)) for job in jobs] == [("nbafl/fig2", 8), ("nbafl/fig3", 4)]
     assert jobs[0].name == f"run_nbafl_fig2_{jobs[0].digests[0][:8]}"
-    monkeypatch.setattr(planning, "JOB_SECONDS", 0.0)
-    assert len(make_plan(folder, "full", results=tmp_path / "results").jobs) == 12
+    assert len(make_plan(folder, "full", results=tmp_path / "results", job_s=0.0).jobs) == 12
 
 
-def test_a_run_on_disk_is_not_bound_to_one_that_is_missing(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(planning, "JOB_SECONDS", 1e9)
+def test_a_job_of_a_cluster_reserves_more_time_and_memory_for_more_work(folder, write, described, tmp_path):
+    small = make_plan(folder, "full", ["nbafl/fig2"], tmp_path / "results").jobs[0]
+    larger = {**described["scenario"], "model": {"kind": "mlp", "hidden": [20000]}}
+    write({**described, "scenario": larger}, "big/one")
+    large = make_plan(folder, "full", ["big"], tmp_path / "results").jobs[0]
+    assert 5 <= small.minutes < large.minutes
+    assert 1000 <= small.memory_mb < large.memory_mb
+
+
+def test_jobs_stay_as_they_are_while_others_finish(folder, tmp_path):
     results = tmp_path / "results"
-    first = make_plan(folder, "full", results=results).jobs[0].digests[0]
+    cost_s = make_plan(folder, "full", results=results, job_s=0.0).jobs[0].cost_s
+    before = make_plan(folder, "full", results=results, job_s=2.5 * cost_s).jobs
+    done = before[1]
+    assert len(done.digests) == 2
+    for digest in done.digests:
+        (results / "runs" / digest).mkdir(parents=True)
+        (results / "runs" / digest / "summary.json").write_text("{}")
+    after = make_plan(folder, "full", results=results, job_s=2.5 * cost_s).jobs
+    assert {job.digests for job in before} - {job.digests for job in after} == {done.digests}
+
+
+def test_a_run_on_disk_is_not_bound_to_one_that_is_missing(folder, tmp_path):
+    results = tmp_path / "results"
+    first = make_plan(folder, "full", results=results, job_s=1e9).jobs[0].digests[0]
     (results / "runs" / first).mkdir(parents=True)
     (results / "runs" / first / "summary.json").write_text("{}")
-    sizes = [len(job.digests) for job in make_plan(folder, "full", results=results).jobs]
+    sizes = [len(job.digests) for job in make_plan(folder, "full", results=results, job_s=1e9).jobs]
     assert sorted(sizes) == [1, 4, 7]
 
 
 def test_runs_of_different_code_share_a_job_and_keep_its_code(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(planning, "JOB_SECONDS", 1e9)
     monkeypatch.setattr(planning, "code_digest", lambda scenario: f"code of {scenario.protocol.rounds}")
     results = tmp_path / "results"
-    job = make_plan(folder, "full", results=results).jobs[0]
+    job = make_plan(folder, "full", results=results, job_s=1e9).jobs[0]
     assert len(job.digests) == 8
     assert job.code == combined(["code of 4", "code of 2"]) != "code of 2"
     for digest in job.digests:
         (results / "runs" / digest).mkdir(parents=True)
         (results / "runs" / digest / "summary.json").write_text("{}")
         (results / "runs" / digest / "code.json").write_text(json.dumps({"own": "code of 2", "job": job.code}))
-    jobs = {job.digests: job.code for job in make_plan(folder, "full", ["nbafl/fig2"], results).jobs}
+    jobs = {job.digests: job.code for job in make_plan(folder, "full", ["nbafl/fig2"], results, 1e9).jobs}
     kept = [code for digests, code in jobs.items() if len(digests) == 1]
     assert kept == [job.code] * 4
     assert [code for digests, code in jobs.items() if len(digests) == 4] == ["code of 4"]

@@ -212,3 +212,14 @@ def test_no_order_with_ties_grants_none() -> None:
     for name, path in find(OUR_EXPERIMENTS).items():
         for claim in load(path, name, check=False).claims:
             assert claim.check != "order" or claim.strict or claim.margin > 0, f"{name}: {claim.says}"
+
+
+@pytest.mark.long
+def test_runs_share_a_job_up_to_so_many_estimated_minutes(tmp_path: Path) -> None:
+    write(tmp_path, "tiny/one", TINY)
+    counts = {}
+    for minutes in ("0", "60"):
+        result = snakemake(tmp_path, "--dry-run", job_minutes=minutes)
+        assert result.returncode == 0, result.stderr
+        counts[minutes] = len(set(re.findall(r"rule (run_tiny_one_\w+):", result.stdout + result.stderr)))
+    assert counts == {"0": 2, "60": 1}

@@ -50,7 +50,13 @@ ONLY = config["only"].split(",")
 try:
     hours(config["core_hours"])
     style_of(config["style"])
-    PLAN = make_plan(EXPERIMENTS, setting("scale") or "quick", ONLY, RESULTS)
+    PLAN = make_plan(
+        EXPERIMENTS,
+        setting("scale") or "quick",
+        ONLY,
+        RESULTS,
+        60 * config["job_minutes"],
+    )
 except AsyncflError as error:
     stop(error)
 

@@ -1,5 +1,11 @@
 # Simulates and trains: one rule per job, a job computes one or several cheap runs.
 
+
+def growing(amount):
+    """A resource that a job which failed gets more of when it is tried again."""
+    return lambda wildcards, attempt: attempt * amount
+
+
 for job in PLAN.jobs:
 
     rule:
@@ -18,6 +24,9 @@ for job in PLAN.jobs:
         conda:
             "../envs/asyncfl.yaml"
         threads: 1
+        resources:
+            runtime=growing(job.minutes),
+            mem_mb=growing(job.memory_mb),
         params:
             code=job.code,
         script:
