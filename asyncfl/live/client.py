@@ -40,16 +40,14 @@ class LiveClient:
         prepare: Callable[[vocabulary.Welcome], ClientSetup],
         *,
         samples: int,
-        n_parameters: int = 0,
         patience_s: float = math.inf,
         tell: Callable[[str], None] | None = None,
     ) -> None:
         """`prepare`: sets the client up when it is let in for the first time.
 
-        `n_parameters`: of the models that it trains; 0: it takes what comes. `patience_s`: real seconds without a
-        server after which it gives up. `tell`: is told what happens, in sentences.
+        `patience_s`: real seconds without a server after which it gives up. `tell`: is told what happens, in sentences.
         """
-        self.name, self.token, self.samples, self.n_parameters = name, token, samples, n_parameters
+        self.name, self.token, self.samples = name, token, samples
         self.over: str | None = None
         """Why the run is over, for this client at least; None: it is not."""
         self.ended_well = False
@@ -60,7 +58,7 @@ class LiveClient:
         self._instance = secrets.token_hex(8)
         self._run = ""
         self._failure: BaseException | None = None
-        self._decoder: Decoder[vocabulary.FromServer] = client_decoder(n_parameters)
+        self._decoder: Decoder[vocabulary.FromServer] = client_decoder(0)
         self._connection: Connection | None = None
         self._connected, self._online = asyncio.Event(), asyncio.Event()
         self._online.set()
@@ -123,7 +121,7 @@ class LiveClient:
 
     async def _converse(self, connection: Connection) -> None:
         at = tuple(number for number in self._activities if number >= 0)
-        hello = vocabulary.Hello(self.name, self.token, self.n_parameters, self.samples, at, self._instance)
+        hello = vocabulary.Hello(self.name, self.token, self.samples, at, self._instance)
         await connection.send(encode(hello))
         while self.over is None:
             message, models = self._decoder.decode(await connection.receive())
@@ -136,7 +134,7 @@ class LiveClient:
                 case vocabulary.Task() | vocabulary.Judge():
                     self._start(message, models)
                 case vocabulary.Ping():
-                    await connection.send(encode(vocabulary.Pong(message.number)))
+                    await connection.send(encode(vocabulary.Pong()))
                 case vocabulary.Refused():
                     self.over = message.reason
                 case vocabulary.Over():

@@ -18,8 +18,6 @@ class Terms:
     """Seconds of the scenario in a real second."""
     virtual: bool = False
     """Whether the event loop runs on virtual time."""
-    heartbeat_s: float = 5.0
-    """Real seconds between two signs of life of a client."""
 
 
 class LiveClock:
@@ -47,8 +45,7 @@ class LiveClock:
 
     def at(self, time_s: float, do: Callable[[], object]) -> asyncio.TimerHandle:
         """Call `do` at that time, or now where it has passed."""
-        if self._began is None:
-            raise ValueError("the clock has not begun")
+        assert self._began is not None
         return self._loop.call_at(self._began + time_s / self.speedup, do)
 
     async def until(self, time_s: float) -> None:

@@ -25,12 +25,10 @@ class RefusedError(AsyncflError):
 class ClientRegistry:
     """The clients of a federation, by number and by name."""
 
-    def __init__(
-        self, run: RunContext, tokens: Mapping[str, str], clients: int, n_parameters: int, fewest_samples: int = 1
-    ) -> None:
+    def __init__(self, run: RunContext, tokens: Mapping[str, str], clients: int, fewest_samples: int = 1) -> None:
         """`tokens`: name -> token of those who may take part, at most `clients`; `fewest_samples`: of each of them."""
         self._run, self._tokens = run, dict(tokens)
-        self._clients, self._n_parameters, self._fewest_samples = clients, n_parameters, fewest_samples
+        self._clients, self._fewest_samples = clients, fewest_samples
         self.by_number: dict[int, RemoteClient] = {}
         self.by_name: dict[str, RemoteClient] = {}
 
@@ -43,11 +41,6 @@ class ClientRegistry:
         # As long as for a name that is known: who tries does not learn which it was.
         if not hmac.compare_digest((token or "").encode(), hello.token.encode()) or token is None:
             raise RefusedError(f"client {hello.name!r} has no such token")
-        if hello.n_parameters not in (0, self._n_parameters):
-            raise RefusedError(
-                f"client {hello.name!r} trains models of {hello.n_parameters} parameters, here they have "
-                f"{self._n_parameters}: both sides need the same scenario"
-            )
         if hello.samples < 1:
             raise RefusedError(f"client {hello.name!r} has no samples to train on")
         if hello.samples < self._fewest_samples:
@@ -102,7 +95,7 @@ class LiveFederation(RunContext):
         """`tokens`: see `ClientRegistry`."""
         super().__init__(federation, server, clock, terms, watcher)
         clients = federation.resolved.scenario.data.clients
-        self.clients = ClientRegistry(self, tokens, clients, federation.learner.n_parameters, fewest_samples)
+        self.clients = ClientRegistry(self, tokens, clients, fewest_samples)
         self.welcome = _welcome_of(federation, terms)
         """Welcome of every client, without its own number, time and tasks."""
         self._starts: list[TaskRecord | messages.RequestScores] = []
@@ -213,6 +206,5 @@ def _welcome_of(federation: Federation, terms: Terms) -> Welcome:
         shape=terms.shape,
         speedup=terms.speedup,
         now_s=-1.0,
-        heartbeat_s=terms.heartbeat_s,
         gone=(),
     )

@@ -373,7 +373,7 @@ class RemoteClient:
             run.updates.check(message, task)
         # The report says whether it was trained.
         task.trained = False
-        run.reports.place(self.number, self.name, task, self._sent_s, message.report, arrived_s)
+        run.reports.place(self.number, task, self._sent_s, message.report, arrived_s)
         if isinstance(message, vocabulary.Gone):
             # A shaped client knows beforehand that the update will be lost, and trains for its own layers alone.
             task.trained = (run.every_task or not run.shape) and (task.trained or message.fate == messages.Fate.LOST_UP)
@@ -406,7 +406,7 @@ class RemoteClient:
             return
         began_s = self._asked_s if task is None else self._sent_s
         ended_s = None if run.stopped is None else run.server.validator.time_s
-        run.reports.place(self.number, self.name, task, began_s, report, arrived_s, ended_s)
+        run.reports.place(self.number, task, began_s, report, arrived_s, ended_s)
         if task is not None and number not in run.tasks:
             run.updates.record_dropped(task)
 
@@ -469,7 +469,7 @@ class RemoteClient:
         self._asked_s = run.clock.now
         number, version, turn = self._last
         attacks = run.attacks(number, self.number)
-        judge = vocabulary.Judge(request.request, self._requests, number, version, turn, attacks=attacks)
+        judge = vocabulary.Judge(request.request, self._requests, version, turn, attacks=attacks)
         self.say(judge, np.asarray(request.models))
         self._requests += 1
         if not run.shape:

@@ -5,7 +5,6 @@ Clients report seconds since they had what they were sent; `Reports` finds out w
 
 from __future__ import annotations
 
-import logging
 from array import array
 from bisect import bisect_right
 
@@ -20,11 +19,6 @@ from asyncfl.scenario import Scenario
 from asyncfl.server.tasks import TaskRecord, TaskTable
 from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.events import CAUGHT, SCORING_DOWN, is_epochs_detail
-
-log = logging.getLogger("asyncfl.live")
-
-AHEAD_S = 0.01
-"""Seconds by which clocks of two machines may differ over a task, besides one in a hundred."""
 
 COUNTED = (Kind.DOWNLOADED, Kind.UPLOADED, Kind.LOST, Kind.WENT_OFFLINE, Kind.DROPPED_OUT)
 """Kinds of events that say how many bytes were sent."""
@@ -91,13 +85,10 @@ class Reports:
         self._training, self._shape, self._observed = scenario.training, terms.shape, terms.virtual
         # On a tapped real link every message counts as overheard; shaped clients report what the tap heard.
         self._tap = None if terms.shape else scenario.world.tap
-        self.ahead: set[int] = set()
-        """Clients that reported more time than had passed."""
 
     def place(
         self,
         client: int,
-        name: str,
         task: TaskRecord | None,
         began_s: float,
         report: Report,
@@ -108,27 +99,15 @@ class Reports:
 
         Args:
             client: Number of the client.
-            name: Its name.
             task: The task that it is about; None: a request for scores.
             began_s: Time at which the client was sent that.
             report: What happened, in seconds since the client had it.
             arrived_s: Time at which the report arrived with the answer; of the time that both messages took on the way,
-                half counts for the first. None: the report came without an answer.
+                half counts for the first; later events are put there. None: the report came without an answer.
             ended_s: Time at which the run ended; later events are left out. None: it goes on.
         """
-        if arrived_s is not None and report:
-            last_s = report[-1].after_s
-            if not self._shape:
-                began_s += max(0.0, arrived_s - began_s - last_s) / 2
-            if last_s > 1.01 * (arrived_s - began_s) + AHEAD_S and client not in self.ahead:
-                self.ahead.add(client)
-                log.warning(
-                    "client %s tells of %.3g s at what it had for %.3g s: its clock jumped, or it lies; what it tells "
-                    "is put before its message",
-                    name,
-                    last_s,
-                    arrived_s - began_s,
-                )
+        if arrived_s is not None and report and not self._shape:
+            began_s += max(0.0, arrived_s - began_s - report[-1].after_s) / 2
         end_s = self._event_log.now if ended_s is None else ended_s
         for one in report:
             self._check(one)

@@ -209,7 +209,7 @@ async def run_live(
 def _notes(terms: Terms, host: Host, *, strangers: bool, apart: bool) -> Iterator[str]:
     """Yield the notes that a reader of the run's numbers needs."""
     scenario = host.federation.resolved.scenario
-    tap, ahead = scenario.world.tap, len(host.reports.ahead)
+    tap = scenario.world.tap
     renewed = ", ".join(map(str, host.clients.renewed))
     again = f"live: clients {renewed} came back as other processes"
     time_is = "on virtual" if terms.virtual else "in real"
@@ -219,11 +219,6 @@ def _notes(terms: Terms, host: Host, *, strangers: bool, apart: bool) -> Iterato
         yield "live: clients drew their noise from the scenario's seed, which the server knows: it can subtract it"
     if terms.speedup != 1:
         yield f"live: {terms.speedup:g} s of the scenario passed in each second"
-    if ahead:
-        yield (
-            f"live: {ahead} clients told of more time than had passed: what they told of is put before the message "
-            "that it came with"
-        )
     if not terms.shape and (tap.uplink or tap.downlink or tap.scoring):
         yield "live: every message on a tapped link counts as overheard, since nobody knows which were"
     if renewed and host.federation.path.scheme.stop_at is not None:
@@ -284,7 +279,6 @@ def local_clients(
             connect,
             prepare_client,
             samples=data.samples(int(name)),
-            n_parameters=federation.learner.n_parameters,
         )
         for name, token in tokens.items()
     ]

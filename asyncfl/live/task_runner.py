@@ -214,8 +214,7 @@ class TaskRunner:
             if phase.fails is not None:
                 await self._say(Gone(task.task, phase.fails.value, activity.report(self._clock.now)))
                 return
-        if training is None:
-            raise ValueError(f"task {task.task} was not trained")
+        assert training is not None
         done = await training
         loss, report = done.loss if setup.scenario.reports_losses else None, activity.report(self._clock.now)
         await self._say(Update(task.task, loss, done.added_std, done.epsilon, report, assignment.epochs), done.model)

@@ -61,8 +61,6 @@ class Hello(Message, frozen=True):
 
     name: Annotated[str, Meta(min_length=1, max_length=100), Public("the client's owner chose it")]
     token: Annotated[str, Meta(max_length=200), Public("the server's operator gave it")]
-    n_parameters: Annotated[Count, Public("the scenario's model")]
-    """Length of the models that it trains; 0: it takes what comes."""
     samples: Annotated[Count, Public("neighbouring data sets replace samples or updates, and keep their number")]
     tasks: Annotated[Tasks, Public("availability decides it")] = ()
     """Tasks that it is still at."""
@@ -135,8 +133,6 @@ class Leaving(Message, frozen=True):
 class Pong(Message, frozen=True):
     """The answer to a `Ping`."""
 
-    number: ServerNumber
-
 
 # --- by the server -------------------------------------------------------------------------------------------------
 
@@ -161,8 +157,6 @@ class Welcome(Message, frozen=True):
     """Seconds of the scenario in a second."""
     now_s: Annotated[float, Meta(ge=-1e12, le=1e12), _TIME]
     """Seconds of the scenario since the start; below 0 before it."""
-    heartbeat_s: Annotated[float, Meta(gt=0, le=1e6), Public("the operator chose it")]
-    """Real seconds between two signs of life."""
     gone: Annotated[Tasks, _TIME]
     """Tasks that the client is at, and that nobody waits for any more."""
 
@@ -190,9 +184,8 @@ class Judge(Message, frozen=True):
     request: ServerNumber
     turn: Annotated[Count, Released("the updates that the detector compares")]
     """Requests that the client was sent before."""
-    last_task: Annotated[Number, _CHOICE] = -1
-    """Number of its task that was collected last; -1: none was."""
     last_version: Annotated[Count, _CHOICE] = 0
+    """Base version of its task that was collected last."""
     last_turn: Annotated[Count, _CHOICE] = 0
     attacks: Annotated[bool, Public("the experiment draws the attackers")] = False
     """Whether that task was an attacker's."""
@@ -200,8 +193,6 @@ class Judge(Message, frozen=True):
 
 class Ping(Message, frozen=True):
     """Are you there?"""
-
-    number: ServerNumber
 
 
 class Refused(Message, frozen=True):

@@ -25,7 +25,7 @@ PERSONAL: dict[str, Any] = {"model": {**SMALL["model"], "personal": ["3.*"]}}
 
 def welcome(scenario: str, **changes: Any) -> Welcome:
     told = {"client": 2, "run": "r", "seed": 0, "clients": 6, "smallest_samples": 20, "exposures": 3, "shape": False}
-    told |= {"speedup": 1.0, "now_s": -1.0, "heartbeat_s": 5.0, "gone": (), "scenario": scenario}
+    told |= {"speedup": 1.0, "now_s": -1.0, "gone": (), "scenario": scenario}
     return Welcome(**{**told, **changes})
 
 

@@ -50,7 +50,7 @@ WRONG: tuple[Any, ...] = (
     Scores(0, None, ()),
     Spent("all of it"),
     Trace(0, ()),
-    Hello("0", "t0", 0, 20),
+    Hello("0", "t0", 20),
 )
 
 
@@ -105,7 +105,7 @@ class Table:
 
     def connect(self, name: str, instance: str = "one", tasks: tuple[int, ...] = (), samples: int = 20) -> RemoteClient:
         link = Link()
-        client = self.live.connect(Hello(name, f"t{name}", 0, samples, tasks, instance=instance), link)
+        client = self.live.connect(Hello(name, f"t{name}", samples, tasks, instance=instance), link)
         self.links[name] = link
         self.do(iter(()))
         return client
@@ -369,13 +369,13 @@ TestAnyClients = AnyClients.TestCase
 TOKENS = {"ann": "a", "bob": "b", "2": "two", "0": "zero", "eve": "e", "7": "seven"}
 
 
-def hello(name: str, *, token: str | None = None, parameters: int = 6, samples: int = 9, of: str = "one") -> Hello:
-    return Hello(name, TOKENS.get(name, "?") if token is None else token, parameters, samples, instance=of)
+def hello(name: str, *, token: str | None = None, samples: int = 9, of: str = "one") -> Hello:
+    return Hello(name, TOKENS.get(name, "?") if token is None else token, samples, instance=of)
 
 
 def registry(clients: int = 3) -> ClientRegistry:
     context: Any = None
-    return ClientRegistry(context, TOKENS, clients, 6, 5)
+    return ClientRegistry(context, TOKENS, clients, 5)
 
 
 def test_a_name_that_is_a_free_number_is_the_clients_number_and_others_are_numbered_in_turn() -> None:
@@ -394,7 +394,6 @@ def test_a_name_that_is_a_free_number_is_the_clients_number_and_others_are_numbe
     [
         (hello("ann", token="b"), "client 'ann' has no such token"),
         (hello("zoe", token=""), "client 'zoe' has no such token"),
-        (hello("ann", parameters=7), "client 'ann' trains models of 7 parameters, here they have 6: both sides need"),
         (hello("ann", samples=0), "client 'ann' has no samples to train on"),
         (
             hello("ann", samples=4),

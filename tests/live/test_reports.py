@@ -40,7 +40,7 @@ class Desk:
 
     def place(self, *report: Noted, arrived_s: float | None = None) -> list[tuple[Any, ...]]:
         """Time, kind, task, client, version then and version of the task, for each event that was written."""
-        self.reports.place(2, "ann", self.task, 10.0, report, arrived_s, self.ended_s)
+        self.reports.place(2, self.task, 10.0, report, arrived_s, self.ended_s)
         self.written.sort(key=lambda event: event[0])
         return [(round(event[0], 9), event[1].value, *event[2:6]) for event in self.written]
 
@@ -56,7 +56,6 @@ def test_reported_events_are_placed_at_their_seconds_under_the_version_published
     assert [event[6:9] for event in desk.written] == [(-1, 24, 1), (-1, -1, -1), (-1, -1, -1)]
     assert desk.task.trained
     assert (desk.traffic.bytes_up, desk.traffic.bytes_down) == (0, 0)
-    assert not desk.reports.ahead
 
 
 def test_events_after_the_end_of_the_run_are_left_out() -> None:

@@ -13,8 +13,7 @@ from asyncfl.live.vocabulary import Hello, Over, Ping, Pong, Trace, Welcome
 from asyncfl.live.wire import client_decoder, encode, server_decoder
 from tests.live import virtual_loop
 
-WELCOME = Welcome(0, "run", "", 3, 2, 5, 1, False, 1.0, -1.0, 2.0, ())
-"""A heartbeat takes 2 s."""
+WELCOME = Welcome(0, "run", "", 3, 2, 5, 1, False, 1.0, -1.0, ())
 TRACE = Trace(-1, ())
 
 
@@ -25,7 +24,7 @@ class Host:
         self.heard: list[Any] = []
         self.happened: list[str] = []
         self.stopped: str | None = None
-        self.sessions = Sessions(self, server_decoder(4), WELCOME.heartbeat_s, 2)
+        self.sessions = Sessions(self, server_decoder(4), 2, 2.0)
         self.memory = Memory(self.sessions.serve)
         self.links: list[Any] = []
         self.takes_s = 0.0
@@ -41,7 +40,7 @@ class Host:
 
     async def join(self, name: str = "ann", of: str = "one", tasks: tuple[int, ...] = ()) -> tuple[Connection, Any]:
         connection = await self.memory.connect()
-        await connection.send(encode(Hello(name, name[0], 4, 9, tasks, instance=of)))
+        await connection.send(encode(Hello(name, name[0], 9, tasks, instance=of)))
         return connection, await hears(connection)
 
 
@@ -83,11 +82,11 @@ def test_a_client_that_misses_three_heartbeats_is_lost(caplog: pytest.LogCapture
     async def scene(host: Host) -> None:
         ann, _ = await host.join()
         for number in range(3):
-            assert await hears(ann) == Ping(number)
+            assert await hears(ann) == Ping()
             assert now() == 2.0 * (number + 1)
-        await ann.send(encode(Pong(0)))
-        for number in (3, 4, 5):
-            assert await hears(ann) == Ping(number)
+        await ann.send(encode(Pong()))
+        for _ in range(3):
+            assert await hears(ann) == Ping()
         with pytest.raises(EndedError):
             await ann.receive()
         assert now() == 14.0, "heard at 6 s; at 12 s three heartbeats had passed, at 14 s more than three"
@@ -102,8 +101,8 @@ def test_a_client_is_not_lost_while_the_server_works_on_its_message(caplog: pyte
         host.takes_s = 30.0
         ann, _ = await host.join()
         await ann.send(encode(TRACE))
-        for number in range(15):
-            assert await hears(ann) == Ping(number)
+        for _ in range(15):
+            assert await hears(ann) == Ping()
         await asyncio.sleep(2.5)
         assert host.heard == [("ann", TRACE, 0)]
         await ann.close()
@@ -124,13 +123,13 @@ def test_pings_do_not_pile_up_where_the_client_reads_none() -> None:
     assert len(held(scene).heard) == 100
 
 
-def test_a_jump_of_the_servers_clock_loses_no_client_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_jump_of_the_servers_clock_loses_no_client(caplog: pytest.LogCaptureFixture) -> None:
     async def scene(host: Host) -> None:
         both = [(await host.join(name))[0] for name in ("ann", "bob")]
         await asyncio.sleep(1.0)
         asyncio.get_running_loop().now_s = 101.0  # type: ignore[attr-defined]
         await asyncio.sleep(0.5)
-        assert said(caplog) == ["the clock of this machine jumped by 101 s, or it stood still for so long"]
+        assert said(caplog) == []
         assert host.happened == []
         for one in both:
             await one.close()

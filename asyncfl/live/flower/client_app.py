@@ -109,7 +109,7 @@ class FlowerClient:
         runner = TaskRunner(setup, clock, say, lambda _: None, charges)
         runner.turns |= self.state.get("turns", {})
         if not isinstance(frame, bytes):
-            await say(Hello(str(setup.number), "-", setup.scenario.n_parameters, self._samples))
+            await say(Hello(str(setup.number), "-", self._samples))
             await say(Ready(True, runner.why_spent))
             return said
         given, models = setup.decoder.decode(frame)

@@ -106,7 +106,6 @@ class FrameDialect:
 class ArrayDialect:
     """Messages of a user's ClientApp, which is sent arrays and replies with arrays. Methods as of `FrameDialect`."""
 
-    n_parameters: int
     query: Mapping[str, Any] | None
     """None: nodes are not asked for their number of samples, and count as one."""
     clip: Callable[[Vector, Vector], Vector] | None
@@ -118,7 +117,7 @@ class ArrayDialect:
         if not isinstance(samples, int) or not 1 <= samples <= 2**53:
             got = shortened(samples, 100)
             raise FlowerError(f"it must answer a query with metric {EXAMPLES}, a whole number >= 1, got {got}")
-        return Hello("", "-", self.n_parameters, samples), Ready(True, None)
+        return Hello("", "-", samples), Ready(True, None)
 
     def message_to(self, node: int, message: Task | Judge, models: Vector | Download) -> FlowerMessage:
         """Return the message to a node for a task or request."""

@@ -244,7 +244,7 @@ async def run_own(
     federation = replace(federation, plan=replace(federation.plan, initial=first))
     by_samples = scenario.protocol.weighting == "samples"
     clip = None if scenario.privacy.off else partial(clipped, federation.path.state)
-    dialect = ArrayDialect(len(first), {} if by_samples else None, clip)
+    dialect = ArrayDialect({} if by_samples else None, clip)
     rounds = OwnRounds(scenario, federation, evaluate)
     options: dict[str, Any] = {
         "known": not by_samples,

@@ -20,7 +20,7 @@ from asyncfl.trace import Kind
 from tests.live import virtual_loop
 
 TOKENS = {"ann": "a-token", "bob": "b-token"}
-WELCOME = Welcome(0, "run", "{}", 0, 2, 20, 1, False, 1.0, 0.0, 5.0, ())
+WELCOME = Welcome(0, "run", "{}", 0, 2, 20, 1, False, 1.0, 0.0, ())
 
 
 class Grid:
@@ -55,7 +55,7 @@ class Grid:
 
 def introduced(name: str = "ann", samples: int = 20) -> Reply:
     """The reply of our app to a query."""
-    return Reply(config={"frames": [encode(Hello(name, "-", 3, samples)), encode(Ready(True, "spent"))]})
+    return Reply(config={"frames": [encode(Hello(name, "-", samples)), encode(Ready(True, "spent"))]})
 
 
 class Host:
@@ -81,7 +81,7 @@ class Host:
         self.heard.append(message)
 
 
-TO_OURS, TO_ANOTHER = FrameDialect(WELCOME, server_decoder(3)), ArrayDialect(3, {}, None)
+TO_OURS, TO_ANOTHER = FrameDialect(WELCOME, server_decoder(3)), ArrayDialect({}, None)
 
 
 def carried(
@@ -103,7 +103,7 @@ def carried(
 @pytest.mark.parametrize("failure", list(Failure))
 def test_a_node_that_did_not_get_the_query_is_asked_again(failure: Failure) -> None:
     grid = Grid(lambda message: introduced("bob") if grid.loop.time() > 3 else Reply("", failure))
-    assert carried(grid, 4.7) == [Hello("bob", "b-token", 3, 20), Ready(True, "spent")]
+    assert carried(grid, 4.7) == [Hello("bob", "b-token", 20), Ready(True, "spent")]
     assert [message.kind for message in grid.messages] == [QUERY] * 3
     assert [at_s for what, at_s in grid.asked if what == "send"] == pytest.approx([0.0, 2.0, 4.0], abs=0.21)
 
@@ -114,7 +114,7 @@ def test_a_node_that_did_not_get_the_query_is_asked_again(failure: Failure) -> N
         Reply(),
         Reply(config={"frames": "text"}),
         Reply(config={"frames": [encode(Ready(True, None))]}),
-        Reply(config={"frames": [encode(Hello("bob", "-", 3, 20))]}),
+        Reply(config={"frames": [encode(Hello("bob", "-", 20))]}),
     ],
 )
 def test_an_app_that_does_not_introduce_itself_ends_the_run(reply: Reply) -> None:
@@ -146,7 +146,7 @@ def test_a_message_refused_by_the_grid_counts_as_lost() -> None:
     grid = Grid(lambda message: introduced())
     grid.untaken = (TRAIN, SCORES)
     heard = carried(grid, 0.7, work)
-    assert heard == [Hello("ann", "a-token", 3, 20), Ready(True, "spent"), LOST, Scores(6, None, ())]
+    assert heard == [Hello("ann", "a-token", 20), Ready(True, "spent"), LOST, Scores(6, None, ())]
 
 
 @pytest.mark.parametrize("reply", [Reply("", 2, "no reason"), Reply(), Reply(config={"frames": []})])
@@ -165,7 +165,7 @@ def test_a_reply_that_cannot_be_read_ends_the_connection_and_the_node_is_back_wi
         Grid(lambda message: introduced() if message.kind == QUERY else Reply(config={"frames": [b"no frame"]})),
         *(2.7, lambda node: node.write(Task(5, 0, 0), MODELS) if not node.messages else None),
     )
-    assert heard == [Hello("ann", "a-token", 3, 20), Ready(True, "spent"), Hello("ann", "a-token", 3, 20)]
+    assert heard == [Hello("ann", "a-token", 20), Ready(True, "spent"), Hello("ann", "a-token", 20)]
 
 
 def test_a_surplus_node_waits_until_a_client_is_away(caplog: pytest.LogCaptureFixture) -> None:
@@ -183,7 +183,7 @@ def test_a_node_that_names_its_client_waits_for_that_place_alone(caplog: pytest.
     grid = Grid(lambda message: introduced("bob"))
     grid.there = {0.0: {7, 8}}
     heard = carried(grid, 4.5)
-    assert heard == [Hello("bob", "b-token", 3, 20), Ready(True, "spent")]
+    assert heard == [Hello("bob", "b-token", 20), Ready(True, "spent")]
     assert "node 8: client bob is there already, it waits" in caplog.text
 
 

@@ -283,7 +283,7 @@ def test_a_node_must_say_which_client_it_is() -> None:
     [message, *_] = grid.messages(QUERY)
     frames = FlowerClient(message.config, {"partition-id": 2}, {}).answer(None)
     [(hello, _), (ready, _)] = heard(Reply(config={"frames": frames}), scenario)
-    assert hello == Hello("2", "-", scenario.n_parameters, 20)
+    assert hello == Hello("2", "-", 20)
     assert ready == Ready(True, None)
     for wrong in ({}, {"partition-id": 3}, {"partition-id": "0"}):
         with pytest.raises(FlowerError, match=r"partition-id=N.*0\.\.2"):
