@@ -16,8 +16,8 @@ from asyncfl.base.columns import FAMILIES, AuditTable, ClientsTable, PerClientTa
 from asyncfl.cli import COMMANDS, app
 from asyncfl.experiments.columns import OF_ROUNDS, TARGETS, MembershipColumns, PictureColumns, WholeRunColumns
 from asyncfl.experiments.spec import Experiment
+from asyncfl.manual.explanation import example_text
 from asyncfl.manual.parts import SCENARIO, FieldEntry, Part, all_parts, components, places_of
-from asyncfl.manual.text import example_text, setting
 
 Pages = dict[str, str]
 """File -> Markdown text."""
@@ -137,7 +137,6 @@ def _component(part: Part) -> Iterator[str]:
     for paragraph in part.prose.body:
         yield from paragraphs(paragraph)
     yield f"```yaml\n{example_text(part)}```"
-    yield "\n".join(["```console", *(setting(part) or ["asyncfl run scenario.yaml"]), "```"])
     others = [f"`{place}`" for place in places_of(part.model) if place != part.place]
     also = f" and at {', '.join(others)}" if others else ""
     yield f"It stands at `{part.place}`{also}. In Python it is `{part.import_path}`."

@@ -12,7 +12,7 @@ from asyncfl.cli.output import console, print_json, print_text, text_width
 
 
 def _names(incomplete: str) -> list[str]:
-    from asyncfl.manual.lookup import known_paths
+    from asyncfl.manual.explanation import known_paths
 
     return [path for path in known_paths() if path.startswith(incomplete)]
 
@@ -35,8 +35,7 @@ def explain(
 
     Example: asyncfl explain defence.detector.spectral
     """
-    from asyncfl.manual.lookup import find
-    from asyncfl.manual.text import explained, facts
+    from asyncfl.manual.explanation import explained, facts, find
 
     found = find(name)
     if json:

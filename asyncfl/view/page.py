@@ -24,9 +24,8 @@ from asyncfl.base.quantities import NONE
 from asyncfl.federation.storage import Run
 from asyncfl.trace.compare import SeedComparison, compare
 from asyncfl.trace.tasks import FATES, KINDS, Tasks, tasks_of
-from asyncfl.view.density import pack_density
 from asyncfl.view.packing import Packing
-from asyncfl.view.seeds import pack_seed
+from asyncfl.view.seeds import pack_density, pack_seed
 from asyncfl.view.tables import pack_tables
 
 MOST_TASKS = 200_000

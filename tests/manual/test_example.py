@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from asyncfl.base.files.yaml_text import read_text
-from asyncfl.manual.lookup import find
+from asyncfl.manual.explanation import example_of, example_text, explained, facts, find
 from asyncfl.manual.parts import Part, all_parts
-from asyncfl.manual.text import example_of, example_text, explained, facts, setting
 from asyncfl.scenario import Scenario
 from tests.manual.own_rule import Slowing
 
@@ -41,13 +40,6 @@ def test_an_example_holds_the_fields_it_needs() -> None:
     assert example_of(size) == {"defence": {"rule": {"kind": "krum", "pre": [{"kind": "bucketing", "size": 2}]}}}
 
 
-def test_the_command_sets_what_the_example_says() -> None:
-    (field,) = find("training.lr")
-    assert setting(field) == ["asyncfl run scenario.yaml \\", "  --set training.lr=0.01"]
-    (listed,) = find("defence.rule.krum.pre")
-    assert setting(listed) is None
-
-
 PART = Part(Slowing, "protocol.staleness", "protocol.buffered.staleness", "my_rules:Slowing")
 SOURCE = "Somebody et al. 2020, section 4, equation 3"
 
@@ -75,12 +67,10 @@ def test_explain_shows_type_range_unit_and_default_of_each_field() -> None:
         assert told[told.index(name) + 1 : told.index(name) + 3] == [about, words]
 
 
-def test_the_example_can_be_pasted_and_the_command_sets_the_same() -> None:
-    whole = explained(PART, 80)
-    yaml, _, command = whole.partition("Example\n")[2].partition("  asyncfl run")
+def test_the_example_can_be_pasted() -> None:
+    yaml = explained(PART, 80).partition("Example\n")[2]
     rule = {"kind": "my_rules:Slowing", "wait_s": 2.5}
     assert read_text(yaml) == {"protocol": {"kind": "buffered", "rounds": 20, "staleness": rule}}
-    assert "--set protocol.staleness.wait_s=2.5" in command
 
 
 def test_explain_shows_the_parts_below_a_field() -> None:

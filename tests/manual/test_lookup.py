@@ -3,7 +3,7 @@
 import pytest
 
 from asyncfl.base.errors import ScenarioError
-from asyncfl.manual.lookup import find, known_paths
+from asyncfl.manual.explanation import find, known_paths
 from asyncfl.manual.parts import Part
 
 

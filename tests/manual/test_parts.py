@@ -12,7 +12,7 @@ from asyncfl.base.columns import (
     columns_of,
 )
 from asyncfl.base.component import Component
-from asyncfl.manual.lookup import find
+from asyncfl.manual.explanation import find
 from asyncfl.manual.parts import all_parts, components, places_of
 from asyncfl.privacy.ledger.rows import COLUMNS as LEDGER
 from asyncfl.trace.events import Kind
