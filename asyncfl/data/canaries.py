@@ -21,8 +21,7 @@ from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
 from asyncfl.data.sample_source import Array, Floats, Ints, Rng
 
-_COINS, _PLACES, _CONTENTS = range(3)
-"""Numbers of the random streams: inclusion, positions, contents."""
+_COINS, _PLACES, _CONTENTS = range(3)  # numbers of the random streams: inclusion, positions, contents
 
 
 class Canaries(Described):
@@ -55,18 +54,12 @@ class PlantedCanaries:
     """The canaries of one seed, and which of them are included. Samples are given for `unit` sample alone."""
 
     unit: Literal["sample", "client"]
-    included: NDArray[np.bool_]
-    """(m,) whether each canary is included."""
-    owners: Ints
-    """(m,) the client that holds each canary sample, or that is the canary."""
-    images: Floats
-    """(m, channels, height, width) images of the canary samples."""
-    labels: Array
-    """(m,) labels of the canary samples."""
-    replaced_images: Floats
-    """(m, channels, height, width) images of the samples that included canaries replace."""
-    replaced_labels: Array
-    """(m,) labels of the samples that included canaries replace."""
+    included: NDArray[np.bool_]  # (m,) whether each canary is included
+    owners: Ints  # (m,) the client that holds each canary sample, or that is the canary
+    images: Floats  # (m, channels, height, width) images of the canary samples
+    labels: Array  # (m,) labels of the canary samples
+    replaced_images: Floats  # (m, channels, height, width) images of the samples that included canaries replace
+    replaced_labels: Array  # (m,) labels of the samples that included canaries replace
 
     @property
     def zeroed(self) -> frozenset[int]:

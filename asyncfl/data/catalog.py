@@ -111,10 +111,8 @@ NaturalName = Literal["femnist", "shakespeare", "adult"]
 
 CHARACTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
 """The characters of Shakespeare's works, in the order of their classes; any other character counts as a space."""
-WINDOW = 80
-"""Number of characters from which the next one is predicted."""
-LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-"""The classes of FEMNIST, in order."""
+WINDOW = 80  # number of characters from which the next one is predicted
+LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # the classes of FEMNIST, in order
 
 
 @dataclass(frozen=True)
@@ -124,18 +122,13 @@ class NaturalSet:
 
     name: NaturalName
     title: str
-    columns: tuple[str, ...]
-    """Columns that give the owner or group of a sample."""
-    shape: str
-    """Shape of a sample, as text."""
+    columns: tuple[str, ...]  # columns that give the owner or group of a sample
+    shape: str  # shape of a sample, as text
     classes: tuple[str, ...]
-    hub: str
-    """Name on the Hugging Face hub; empty: it is not on the hub."""
-    official: int
-    """Number of samples of the complete original."""
+    hub: str  # name on the Hugging Face hub; empty: it is not on the hub
+    official: int  # number of samples of the complete original
     licence: str
-    embedded: str = ""
-    """Description of its stand-in; empty if there is none."""
+    embedded: str = ""  # description of its stand-in; empty if there is none
 
 
 _ADULT_TEXTS = (
@@ -158,8 +151,7 @@ NATURAL: dict[str, NaturalSet] = {
 }  # fmt: skip
 """Data set name -> facts."""
 
-DATA_DIR = "ASYNCFL_DATA_DIR"
-"""Environment variable that names the user's data folder."""
+DATA_DIR = "ASYNCFL_DATA_DIR"  # environment variable that names the user's data folder
 
 
 def download_folder() -> str:

@@ -16,26 +16,20 @@ if TYPE_CHECKING:
     from asyncfl.data.data_spec import DataSpec
 
 
-PARTS = 5
-"""Number of equally frequent ranges by which the target of a regression is counted."""
+PARTS = 5  # number of equally frequent ranges by which the target of a regression is counted
 
 
 @dataclass(frozen=True)
 class ClassCounts:
     """The assignment of one seed's samples, counted by client and class."""
 
-    counts: Ints
-    """(clients, classes) number of samples."""
+    counts: Ints  # (clients, classes) number of samples
     class_names: tuple[str, ...]
-    column: str
-    """Column that the partition splits by: `label`, or another column of the data set."""
-    owners: tuple[str, ...]
-    """Values of that column on each client; empty if the partition splits by label."""
-    domains: tuple[str, ...]
-    """Domain of each client; empty for a single data set and for mixed domains."""
+    column: str  # column that the partition splits by: `label`, or another column of the data set
+    owners: tuple[str, ...]  # values of that column on each client; empty if the partition splits by label
+    domains: tuple[str, ...]  # domain of each client; empty for a single data set and for mixed domains
     provenance: str
-    kind: str = "classes"
-    """The unit of counting: classes, or fifths of the target of a regression."""
+    kind: str = "classes"  # the unit of counting: classes, or fifths of the target of a regression
 
     @property
     def sizes(self) -> Ints:

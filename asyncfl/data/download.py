@@ -30,12 +30,10 @@ from asyncfl.data.image_file import ImageFile
 from asyncfl.data.sample_source import Split
 from asyncfl.data.stand_ins import PATCH_DRAWS, StandIns, patches
 
-Arrays = dict[str, Any]
-"""Arrays of an npz file by name."""
+Arrays = dict[str, Any]  # arrays of an npz file by name
 TORCHVISION = tuple(name for name, dataset in CATALOG.items() if dataset.torchvision)
 MADE = ("mnist_m", "synth_digits")
-FETCHABLE = (*TORCHVISION, *MADE, *NATURAL)
-"""Names of the data sets that can be downloaded or made."""
+FETCHABLE = (*TORCHVISION, *MADE, *NATURAL)  # names of the data sets that can be downloaded or made
 _MADE_SIZES: dict[Split, int] = {"train": 8000, "test": 2000}
 """Number of images that are made for each split, enough for experiments; the originals are larger."""
 
@@ -171,8 +169,7 @@ ADULT_SHA256 = {
     "adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
 }
 """File of the archive -> its checksum: 32,561 people for training, 16,281 for testing."""
-TIMEOUT_S = 60.0
-"""Real seconds without a byte after which the download fails."""
+TIMEOUT_S = 60.0  # real seconds without a byte after which the download fails
 ADULT_NUMBERS = {
     "age": (38.58, 13.64),
     "fnlwgt": (189_800.0, 105_500.0),

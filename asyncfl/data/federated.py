@@ -10,8 +10,7 @@ import numpy as np
 from asyncfl.data.canaries import PlantedCanaries, farthest_label
 from asyncfl.data.sample_source import Array, Floats, Ints, Rng
 
-_ROWS = 4096
-"""Samples that are processed at once."""
+_ROWS = 4096  # samples that are processed at once
 
 Source = Literal["real", "embedded"]
 

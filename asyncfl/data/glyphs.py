@@ -28,11 +28,9 @@ SANS = ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf", "DejaVuSansMono.ttf", "DejaVuSa
 WIDE = ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf", "DejaVuSansMono.ttf", "DejaVuSerif.ttf", "DejaVuSerif-Bold.ttf")
 """Fonts with Greek and Cyrillic letters."""
 
-WINDOW = 32.0
-"""Side of the square that a map covers, in units in which a glyph is HEIGHT pixels high."""
+WINDOW = 32.0  # side of the square that a map covers, in units in which a glyph is HEIGHT pixels high
 HEIGHT = 20.0
-RESOLUTION = 64
-"""Cells along the side of a map."""
+RESOLUTION = 64  # cells along the side of a map
 _OVERSAMPLING = 2
 _REACH = 4.0
 
@@ -71,8 +69,7 @@ def _distance_map(font_file: str, character: str) -> Floats:
 
 WAVES = ((0, 1), (1, 0), (1, 1), (0, 2), (2, 0), (1, 2), (2, 1), (2, 2))
 """Half periods along y and x of the waves of the bending."""
-DRAWS = 7 + 2 * len(WAVES)
-"""Uniform random numbers per sample."""
+DRAWS = 7 + 2 * len(WAVES)  # uniform random numbers per sample
 
 
 @dataclass(frozen=True)

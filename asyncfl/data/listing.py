@@ -21,8 +21,7 @@ from asyncfl.data.sample_source import SampleSource, to_common_shape
 from asyncfl.data.stand_ins import TEST_SAMPLES, StandIns
 
 PER_CLASS = 12
-MOST_CLASSES = 10
-"""Largest number of classes shown per data set, evenly spaced."""
+MOST_CLASSES = 10  # largest number of classes shown per data set, evenly spaced
 _SEARCHED = 2000
 
 

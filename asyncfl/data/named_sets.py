@@ -25,8 +25,7 @@ from asyncfl.data.own.dataset import ArraySource, load_source
 from asyncfl.data.sample_source import SampleSource
 from asyncfl.data.stand_ins import StandIns, draw_femnist
 
-AnyName = DatasetName | ScikitLearnName | NaturalName
-"""Allowed names in `data.dataset`."""
+AnyName = DatasetName | ScikitLearnName | NaturalName  # allowed names in `data.dataset`
 NAMES: tuple[str, ...] = tuple(name for part in get_args(AnyName) for name in get_args(part))
 AnySource = Literal["auto", "real", "embedded"]
 

@@ -15,8 +15,7 @@ from asyncfl.base.errors import DataError, Fault
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.data.sample_source import Array, Ints, Rng
 
-Shares = list[Ints]
-"""Indices of each client's samples: disjoint, at least one per client."""
+Shares = list[Ints]  # indices of each client's samples: disjoint, at least one per client
 _TRIES = 1000
 
 

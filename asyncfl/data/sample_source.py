@@ -15,8 +15,7 @@ Rng = np.random.Generator
 Split = Literal["train", "test"]
 Scale = tuple[tuple[float, ...], tuple[float, ...]]
 """Mean and deviation of pixels in units of 0..1, one number per channel."""
-COMMON_SIDE = 28
-"""Height and width of the images in a federation of several domains."""
+COMMON_SIDE = 28  # height and width of the images in a federation of several domains
 
 
 class SampleSource(ABC):

@@ -22,10 +22,8 @@ from asyncfl.data.own.samples import Samples
 from asyncfl.data.sample_source import Floats, Ints, Rng, SampleSource, Split
 
 BLOCK = 500
-BLOCKS = 2**30
-"""Blocks per split, enough for every seed to use samples of its own."""
-TEST_SAMPLES = 2000
-"""Default size of the test set."""
+BLOCKS = 2**30  # blocks per split, enough for every seed to use samples of its own
+TEST_SAMPLES = 2000  # default size of the test set
 
 _WRITTEN = Distortion(turn=15, shear=0.25, stretch=0.2, scale=(0.8, 1.05), shift=1.6, bend=0.9, width=(-0.6, 1.2))
 _SLIGHT = Distortion(turn=6, shear=0.1, stretch=0.08, scale=(0.95, 1.1), shift=0.8, bend=0.4, width=(-0.5, 0.0))
@@ -37,8 +35,7 @@ _LATIN = _DIGITS + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _HUNDRED = _LATIN + "abdefghijmnqrtyΓΔΘΛΞΠΣΦΨΩαβγδεζηθλμξπρστφχψωБДЖЗИЛУЦЧШЩЪЫЭЮЯ&%@#"
 """A hundred characters of different shapes; no two differ only in size."""
 
-PATCH_DRAWS = 5
-"""Uniform random numbers per patch of a photograph."""
+PATCH_DRAWS = 5  # uniform random numbers per patch of a photograph
 _OWN_DRAWS = {"strokes": 2, "inverted": 1 + PATCH_DRAWS, "coloured": 8 + PATCH_DRAWS}
 
 
@@ -53,8 +50,7 @@ class Style:
     distortion: Distortion
     characters: str = _DIGITS
     fonts: tuple[str, ...] = SANS + UPRIGHT
-    side: int = 28
-    """Height and width of an image."""
+    side: int = 28  # height and width of an image
 
     @property
     def draws(self) -> int:

@@ -20,8 +20,7 @@ class AsyncFilterState:
 
     means: dict[int, Floats] = field(default_factory=dict)
     """Version -> mean (n_parameters,) of all updates trained from it so far."""
-    counts: dict[int, int] = field(default_factory=dict)
-    """Version -> number of these updates."""
+    counts: dict[int, int] = field(default_factory=dict)  # version -> number of these updates
 
 
 class AsyncFilter(Detector):

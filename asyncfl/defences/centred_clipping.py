@@ -20,10 +20,8 @@ from asyncfl.defences.rule import Aggregate
 class CentredClippingState:
     """State of the rule between buffers."""
 
-    centre: Vector
-    """(n_parameters,) the last centre; 0 before the first buffer."""
-    shuffle: Any
-    """Random stream that shuffles buckets, or None."""
+    centre: Vector  # (n_parameters,) the last centre; 0 before the first buffer
+    shuffle: Any  # random stream that shuffles buckets, or None
 
 
 class CentredClipping(RobustRule):

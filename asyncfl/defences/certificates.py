@@ -24,10 +24,8 @@ from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.client_means import ClientMeans
 from asyncfl.defences.distances import inner_products
 
-ROUNDING = 1e-5
-"""Relative tolerance for float32 in every comparison with a bound."""
-COMPARABLE = 1e18
-"""L2 norm up to which inner products of updates do not overflow float32."""
+ROUNDING = 1e-5  # relative tolerance for float32 in every comparison with a bound
+COMPARABLE = 1e18  # L2 norm up to which inner products of updates do not overflow float32
 UNCHECKED_REMARK = "certificates of length and likeness are not checked: updates are compressed"
 
 
@@ -62,12 +60,9 @@ def _product(noise: Floats, step: Floats) -> Floats:
 class Checked(NamedTuple):
     """A buffer whose certificates were checked; rows are its updates."""
 
-    own: Floats
-    """(n, n) inner products of the updates."""
-    against: Floats
-    """(n, clients) inner products of the updates with the clients' earlier ones."""
-    broken: Bools
-    """(n,) whether the update breaks a certificate."""
+    own: Floats  # (n, n) inner products of the updates
+    against: Floats  # (n, clients) inner products of the updates with the clients' earlier ones
+    broken: Bools  # (n,) whether the update breaks a certificate
     forged: Bools
     """(n,) whether any update of its sender does; then all are left out, whether or not the sender is banned."""
     reasons: list[str]

@@ -17,12 +17,9 @@ from asyncfl.defences.distances import inner_products
 class ClientMeans:
     """The mean of each client's last updates; rows are clients. Nothing is modified in place."""
 
-    rows: tuple[Vector | None, ...]
-    """Mean (n_parameters,) of each client, None if it has sent no update."""
-    gram: Floats
-    """(clients, clients) inner products; 0 where a row is missing."""
-    counts: Ints
-    """(clients,) number of updates so far."""
+    rows: tuple[Vector | None, ...]  # mean (n_parameters,) of each client, None if it has sent no update
+    gram: Floats  # (clients, clients) inner products; 0 where a row is missing
+    counts: Ints  # (clients,) number of updates so far
     noise_std: Floats
     """(clients,) standard deviation of the noise in each parameter of the mean; 0 where a row is missing."""
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from asyncfl.base.messages import Bools, Floats, Ints
 
-MIN_GAP = 0.2
-"""Smallest difference of means between two groups that counts: without noise any would be many deviations."""
+MIN_GAP = 0.2  # smallest difference of means between two groups that counts: without noise any would be many deviations
 
 
 def lower_cluster(scores: Floats) -> Bools:

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from asyncfl.base.messages import Floats, Ints, Vector
 
-PRODUCT_CHUNK = 4096
-"""Columns that `inner_products` multiplies in float32 before the sum continues in float64."""
+PRODUCT_CHUNK = 4096  # columns that `inner_products` multiplies in float32 before the sum continues in float64
 
 
 def inner_product(left: Vector, right: Vector) -> float:
@@ -69,10 +68,8 @@ def inner_products(left: Vector, right: Vector | list[Vector]) -> Floats:
     return out
 
 
-DISTANCE_CHUNK = 8192
-"""Columns per matrix product: 50 rows of a chunk take 1.6 MB."""
-NEAR = 0.05
-"""Squared distances below this share of the summed squared norms have lost digits to cancellation."""
+DISTANCE_CHUNK = 8192  # columns per matrix product: 50 rows of a chunk take 1.6 MB
+NEAR = 0.05  # squared distances below this share of the summed squared norms have lost digits to cancellation
 
 
 def squared_distances(updates: Vector) -> Floats:

@@ -20,16 +20,11 @@ class FLDetectorState:
     """State of the detector between buffers."""
 
     context: DefenceContext
-    random: Any
-    """Random stream for the references of the gap statistic."""
-    gradients: dict[int, Gradient] = field(default_factory=dict)
-    """Client -> its last gradient."""
-    before: tuple[Vector, Floats] | None = None
-    """Global model and mean gradient of the previous buffer."""
-    pairs: tuple[Pair, ...] = ()
-    """Last differences between global models, and of the mean gradients, the oldest first."""
-    prediction_errors: dict[int, float] = field(default_factory=dict)
-    """Client -> L2 error of its last prediction."""
+    random: Any  # random stream for the references of the gap statistic
+    gradients: dict[int, Gradient] = field(default_factory=dict)  # client -> its last gradient
+    before: tuple[Vector, Floats] | None = None  # global model and mean gradient of the previous buffer
+    pairs: tuple[Pair, ...] = ()  # last differences between global models, and of the mean gradients, the oldest first
+    prediction_errors: dict[int, float] = field(default_factory=dict)  # client -> L2 error of its last prediction
     scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
     """Client -> its last normalised errors, the oldest first."""
 

@@ -20,10 +20,8 @@ from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.distances import squared_distances
 from asyncfl.defences.robust_rule import RobustRule, weighted_sum
 
-FAR_RATIO = 100.0
-"""Distance from the middle update, in usual distances, beyond which float32 has too few digits."""
-MAX_RATIO = 1e6
-"""Distance from the middle update, in usual distances, beyond which an update is moved closer."""
+FAR_RATIO = 100.0  # distance from the middle update, in usual distances, beyond which float32 has too few digits
+MAX_RATIO = 1e6  # distance from the middle update, in usual distances, beyond which an update is moved closer
 
 
 class GeometricMedian(RobustRule):

@@ -35,14 +35,10 @@ def gradient_scale(context: DefenceContext, buffer: Buffer, row: int) -> float:
 class Gradient:
     """A client's mean gradient in one task, stored as its update, since the gradient may overflow float32."""
 
-    delta: Vector
-    """(n_parameters,) the update."""
-    scale: float
-    """Factor that turns the update into the gradient."""
-    version: int
-    """Model version at which it was computed."""
-    model: Vector
-    """(n_parameters,) the model of that version."""
+    delta: Vector  # (n_parameters,) the update
+    scale: float  # factor that turns the update into the gradient
+    version: int  # model version at which it was computed
+    model: Vector  # (n_parameters,) the model of that version
 
     def values(self) -> Floats:
         """Return the gradient (n_parameters,)."""

@@ -23,10 +23,8 @@ class KardamState:
     context: DefenceContext
     gradients: dict[int, Gradient] = field(default_factory=dict)
     """Client -> its last gradient, in float32 with infinities where it overflows."""
-    coefficients: dict[int, float] = field(default_factory=dict)
-    """Client -> its last Lipschitz coefficient."""
-    accepted: tuple[int, ...] = ()
-    """Senders of the last 2f accepted updates, oldest first."""
+    coefficients: dict[int, float] = field(default_factory=dict)  # client -> its last Lipschitz coefficient
+    accepted: tuple[int, ...] = ()  # senders of the last 2f accepted updates, oldest first
 
 
 class Kardam(Detector):

@@ -14,14 +14,11 @@ COUNTS = ("judged", "unjudged", "true_positives", "false_positives", "false_nega
 class Judgement(NamedTuple):
     """Verdicts of a detector on one buffer of n updates, and the resulting bans."""
 
-    accused: Sequence[bool]
-    """(n,) whether the update was judged as poison (`Verdict.accused`)."""
+    accused: Sequence[bool]  # (n,) whether the update was judged as poison (`Verdict.accused`)
     malicious: Sequence[bool]
     """(n,) whether the update was sent by an attacker, whether or not the attack had begun or did harm."""
-    unjudged: Sequence[bool]
-    """(n,) whether the detector could not judge the update; empty: all were judged."""
-    banned: Sequence[int]
-    """Clients banned by these verdicts."""
+    unjudged: Sequence[bool]  # (n,) whether the detector could not judge the update; empty: all were judged
+    banned: Sequence[int]  # clients banned by these verdicts
 
 
 def overall_quality(judgements: Iterable[Judgement], attackers: Bools) -> dict[str, float]:

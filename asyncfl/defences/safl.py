@@ -27,14 +27,10 @@ from asyncfl.defences.detector import Detector, ScoreRequest, Verdict
 class SaflState:
     """State between a request and its answer."""
 
-    random: np.random.Generator
-    """The detector's random stream, for decoys and their positions."""
-    models: Vector | None = None
-    """(n_models, n_parameters) models to score for the open buffer; None: no request yet."""
-    rows: Ints | None = None
-    """(n_models,) row of the buffer for each of `models`, -1 for a decoy."""
-    evaluator: int = -1
-    """Client that was asked last, -1: none."""
+    random: np.random.Generator  # the detector's random stream, for decoys and their positions
+    models: Vector | None = None  # (n_models, n_parameters) models to score for the open buffer; None: no request yet
+    rows: Ints | None = None  # (n_models,) row of the buffer for each of `models`, -1 for a decoy
+    evaluator: int = -1  # client that was asked last, -1: none
 
 
 class Safl(Detector):

@@ -22,12 +22,10 @@ class SecureAflState:
     """State of the rule: accepted gradients and curvature of each client."""
 
     context: DefenceContext
-    gradients: dict[int, Gradient] = field(default_factory=dict)
-    """Client -> its last accepted gradient."""
+    gradients: dict[int, Gradient] = field(default_factory=dict)  # client -> its last accepted gradient
     pairs: dict[int, tuple[Pair, ...]] = field(default_factory=dict)
     """Client -> last differences between the models it was sent, and of its gradients, the oldest first."""
-    coefficients: dict[int, float] = field(default_factory=dict)
-    """Client -> its last Lipschitz coefficient."""
+    coefficients: dict[int, float] = field(default_factory=dict)  # client -> its last Lipschitz coefficient
 
 
 class SecureAfl(Rule):

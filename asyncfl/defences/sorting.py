@@ -13,10 +13,8 @@ import numpy as np
 
 from asyncfl.base.messages import Vector
 
-CHUNK = 16384
-"""Parameters per pass, so that a chunk of all rows fits the cache."""
-NETWORK_LIMIT = 128
-"""Number of rows up to which the network is faster than NumPy's sort."""
+CHUNK = 16384  # parameters per pass, so that a chunk of all rows fits the cache
+NETWORK_LIMIT = 128  # number of rows up to which the network is faster than NumPy's sort
 
 
 @lru_cache(maxsize=256)

@@ -23,10 +23,8 @@ class StrikeState:
 
     history: Bools
     """(clients, window) strikes of the last judged updates, the newest first; (clients, 0) without a window."""
-    total: Ints
-    """(clients,) strikes since the start."""
-    banned: Bools
-    """(clients,) whether the client is banned."""
+    total: Ints  # (clients,) strikes since the start
+    banned: Bools  # (clients,) whether the client is banned
 
 
 class Strikes(Component):

@@ -32,10 +32,8 @@ class TrustedState:
     """The server's own gradient or update, between buffers."""
 
     context: DefenceContext
-    own: Vector | None = None
-    """(n_parameters,) gradient or update on the root set."""
-    version: int = 0
-    """Model version at which it was computed."""
+    own: Vector | None = None  # (n_parameters,) gradient or update on the root set
+    version: int = 0  # model version at which it was computed
 
 
 class TrustingFilter(Detector):

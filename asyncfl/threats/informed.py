@@ -20,8 +20,7 @@ from asyncfl.threats.attack import Attack, AttackView, Knowledge
 
 T = TypeVar("T")
 
-BLOCK = 1 << 15
-"""Columns per block in float64, to limit memory: fifty rows of a block take 13 MB."""
+BLOCK = 1 << 15  # columns per block in float64, to limit memory: fifty rows of a block take 13 MB
 
 
 class Informed(Attack):

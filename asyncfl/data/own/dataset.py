@@ -20,8 +20,7 @@ from asyncfl.data.own.samples import PART_NAMES, Samples, sample_faults, split_t
 from asyncfl.data.sample_source import Array, Floats, Ints, SampleSource, Scale, Split
 
 log = logging.getLogger(__name__)
-_ROWS = 4096
-"""Samples that are processed at once."""
+_ROWS = 4096  # samples that are processed at once
 
 
 class Dataset(Component):

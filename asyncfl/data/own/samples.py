@@ -13,14 +13,12 @@ from asyncfl.base.errors import Fault, shortened
 from asyncfl.base.streams import Streams
 from asyncfl.data.sample_source import Array, Ints, Split
 
-TEST_SHARE = 0.2
-"""Share of the samples that become the test set if a data set has none."""
+TEST_SHARE = 0.2  # share of the samples that become the test set if a data set has none
 MOST_UNSEEN = 100
 UNSEEN_FACTOR = 10
 """Integer labels above `MOST_UNSEEN` are taken for identifiers if there are more than `UNSEEN_FACTOR` times as many
 classes up to the largest as occur: a model would need an output for each of them."""
-_AT_ONCE = 2**24
-"""Numbers that are checked at once."""
+_AT_ONCE = 2**24  # numbers that are checked at once
 
 
 @dataclass(frozen=True, eq=False)

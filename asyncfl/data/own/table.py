@@ -21,12 +21,10 @@ from asyncfl.data.sample_source import Array, Floats, Split
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_VALUES = 1000
-"""Largest number of different texts in a feature column."""
+MOST_VALUES = 1000  # largest number of different texts in a feature column
 MOST_CODES = 20
 """Largest number of different numbers among texts that count as categories, such as house numbers with letters."""
-MOST_CLASSES = 100
-"""Largest number of different integers that count as classes with `task: auto`."""
+MOST_CLASSES = 100  # largest number of different integers that count as classes with `task: auto`
 
 
 class TableFile(InFiles):

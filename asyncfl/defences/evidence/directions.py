@@ -19,12 +19,9 @@ import numpy as np
 from asyncfl.base.messages import Floats, Ints, Vector
 from asyncfl.defences.client_means import ClientMeans
 
-GUESSES = 2
-"""Number of directions that `guess_directions` returns."""
-MIN_CLIENTS = 3
-"""Minimum number of clients that a direction is the mean of."""
-MAX_ROUNDS = 30
-"""Maximum number of rounds in which the clients that a direction is the mean of are chosen anew."""
+GUESSES = 2  # number of directions that `guess_directions` returns
+MIN_CLIENTS = 3  # minimum number of clients that a direction is the mean of
+MAX_ROUNDS = 30  # maximum number of rounds in which the clients that a direction is the mean of are chosen anew
 
 
 def add_buffer(

@@ -19,8 +19,7 @@ import numpy as np
 
 from asyncfl.base.messages import Bools, Floats, Ints
 
-PRIOR_UPDATES = 4.0
-"""Weight of the pooled variance, in updates of the client."""
+PRIOR_UPDATES = 4.0  # weight of the pooled variance, in updates of the client
 MAX_VARIANCE_RATIO = 4.0
 """Largest variance of a single client, relative to the usual; more would shield attackers that vary on purpose."""
 
@@ -35,12 +34,9 @@ class GainHistory:
 
     gained: Floats
     """Gain a m, on average m^2 for clients that go along like the direction itself; 0 if there is no update."""
-    expected: Floats
-    """Expected gain m^2."""
-    variance: Floats
-    """Variance of `gained` due to the noise that the client added."""
-    counts: Ints
-    """(clients,) number of updates so far, including those no longer kept."""
+    expected: Floats  # expected gain m^2
+    variance: Floats  # variance of `gained` due to the noise that the client added
+    counts: Ints  # (clients,) number of updates so far, including those no longer kept
 
     def add(
         self, clients: Ints | int, gained: Floats | float, expected: Floats | float, variance: Floats | float
@@ -82,8 +78,7 @@ class GainVariance:
     """Variance of each client, shrunk towards `pooled`; `pooled` where the client has none of its own (`several`)."""
     several: Bools
     """Whether the client has a variance of its own: it is judged, and at least two of its updates are kept."""
-    pooled: float
-    """p: median over the clients of their variances; 0 if no client has a variance of its own."""
+    pooled: float  # p: median over the clients of their variances; 0 if no client has a variance of its own
 
     def noise(self, history: GainHistory, usual: float) -> Floats:
         """Return the variance of each entry of `history.gained`, (clients, kept): the client's own, limited to

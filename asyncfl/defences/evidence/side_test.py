@@ -76,28 +76,20 @@ TOO_WIDE = (
 class SideResult:
     """Result of the test along one direction. Arrays are (clients,)."""
 
-    certified: bool
-    """Whether more than half of all clients are known to go along the direction."""
+    certified: bool  # whether more than half of all clients are known to go along the direction
     share: Floats
     """x: gain of each client as a multiple of the usual gain, which is the median of those that go along if enough do,
     and the expected gain (`GainHistory`) otherwise; NaN if unknown."""
-    out: Bools
-    """Whether the client's updates are to be left out."""
-    struck: Bools
-    """Whether the client works against the majority, which is a strike."""
-    along: int
-    """Number of clients that are known to go along."""
-    needed: int
-    """Number of clients that must go along."""
+    out: Bools  # whether the client's updates are to be left out
+    struck: Bools  # whether the client works against the majority, which is a strike
+    along: int  # number of clients that are known to go along
+    needed: int  # number of clients that must go along
     missing: float
     """Further updates per client until that number is reached, if they are like those so far; inf: not to be expected;
     nan: no more are needed."""
-    signal: float
-    """Median over clients of the length of the common step when their last updates arrived."""
-    power: float
-    """Share of the clients not banned that would be left out by now if they sent the opposite of the usual."""
-    obstacle: str = ""
-    """Reason why no side is certified although enough clients go along; empty otherwise."""
+    signal: float  # median over clients of the length of the common step when their last updates arrived
+    power: float  # share of the clients not banned that would be left out by now if they sent the opposite of the usual
+    obstacle: str = ""  # reason why no side is certified although enough clients go along; empty otherwise
 
 
 def combine_sides(certified: Sequence[SideResult]) -> SideResult:

@@ -15,14 +15,10 @@ from asyncfl.defences.distances import inner_products
 class Bank(ClientMeans):
     """The mean of each client's last `most` updates; with `most` 1 its last update."""
 
-    most: int
-    """Number of a client's last updates that are averaged, >= 1."""
-    bases: Floats
-    """(clients,) mean model version that the updates were trained from."""
-    arrived: Ints
-    """(clients,) rank of the clients by their last update: the greatest belongs to the newest."""
-    projections: Floats
-    """(clients,) mean projection on the root set's descent direction, NaN if it was not computed."""
+    most: int  # number of a client's last updates that are averaged, >= 1
+    bases: Floats  # (clients,) mean model version that the updates were trained from
+    arrived: Ints  # (clients,) rank of the clients by their last update: the greatest belongs to the newest
+    projections: Floats  # (clients,) mean projection on the root set's descent direction, NaN if it was not computed
 
     @property
     def base_versions(self) -> Ints:

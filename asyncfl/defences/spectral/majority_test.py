@@ -24,30 +24,21 @@ from asyncfl.defences.spectral.spectrum import (
     product_std,
 )
 
-HUGE = 1e3
-"""Multiple of the median norm above which an update is struck and left out before the comparison."""
+HUGE = 1e3  # multiple of the median norm above which an update is struck and left out before the comparison
 
 
 @dataclass(frozen=True)
 class MajorityFinding:
     """Result of the test. Arrays are (clients,); a client without a row is not left out."""
 
-    out: Bools
-    """Whether the client's updates are to be left out."""
-    struck: Bools
-    """Whether the client's last update counts as a strike."""
-    against: Bools
-    """Whether the client is left out because of its direction."""
-    cleared: Bools
-    """Whether the client goes along with the majority within its noise."""
-    notes: dict[str, float]
-    """Numbers about the test, by name, see `Verdict.notes`."""
-    reasons: dict[int, str] = field(default_factory=dict)
-    """Client -> reason for which it is left out."""
-    decided: bool = False
-    """Whether the majority is certain for most rows, or has no common direction."""
-    clearness: float = 0.0
-    """Median of `Alignment.clearness` over the points; 0 without an alignment."""
+    out: Bools  # whether the client's updates are to be left out
+    struck: Bools  # whether the client's last update counts as a strike
+    against: Bools  # whether the client is left out because of its direction
+    cleared: Bools  # whether the client goes along with the majority within its noise
+    notes: dict[str, float]  # numbers about the test, by name, see `Verdict.notes`
+    reasons: dict[int, str] = field(default_factory=dict)  # client -> reason for which it is left out
+    decided: bool = False  # whether the majority is certain for most rows, or has no common direction
+    clearness: float = 0.0  # median of `Alignment.clearness` over the points; 0 without an alignment
 
     def merge_pooled(self, pooled: MajorityFinding) -> MajorityFinding:
         """Return this result merged with a clearer one from the `pooled` updates, of which only clients against the
@@ -69,17 +60,14 @@ MEMORY_VERSIONS = 20.0
 """Versions between two updates' base versions after which one has weight 1/e in the other's majority. It exceeds the
 age of the bank's rows: with 6, attackers that answer five times as fast have the freshest rows, hence the greater
 weight although they are the minority, and honest clients are banned."""
-CERTAINTY = 5.0
-"""Clearness above which the majority is certain, see `Alignment.clearness`."""
+CERTAINTY = 5.0  # clearness above which the majority is certain, see `Alignment.clearness`
 SUSPICION = 2.0
 """Clearness below which the test abstains. Between this and `CERTAINTY` only `DIRECTION` counts, beyond the point's own
 noise (`BLUR`)."""
-DIRECTION = 0.3
-"""Updates with a smaller projection on the majority (1: the majority's own) are left out."""
+DIRECTION = 0.3  # updates with a smaller projection on the majority (1: the majority's own) are left out
 COHERENCE, COHERENCE_STRIKE = 1.0, 2.5
 """Squared distances from the majority's line, beyond noise, above which updates are left out, and struck."""
-DOUBT = 4.0
-"""Standard deviations of noise that are tolerated off the line."""
+DOUBT = 4.0  # standard deviations of noise that are tolerated off the line
 BLUR = 3.5
 """Standard deviations of a point's own noise that are tolerated along the line. If the majority is certain, this only
 matters for points noisier than the others."""

@@ -28,28 +28,20 @@ from asyncfl.defences.spectral.majority_test import MajorityFinding, judge_major
 POOLED = 5
 """Number of a client's last updates whose mean is judged in addition while single updates are not clear of the
 noise."""
-CLEAR = 20.0
-"""Clearness of the majority (see `MajorityFinding.clearness`) from which single updates suffice."""
+CLEAR = 20.0  # clearness of the majority (see `MajorityFinding.clearness`) from which single updates suffice
 
 
 @dataclass(frozen=True)
 class ProvisionalBuffer:
     """A buffer with provisional verdicts. Rows are its updates except those that broke a certificate."""
 
-    clients: Ints
-    """(n,) senders."""
-    samples: Ints
-    """(n,) training samples of the senders."""
-    staleness: Ints
-    """(n,) versions."""
-    work: Floats | None
-    """(n,) share of a task's epochs; None: all are complete."""
-    deltas: Vector
-    """(n, n_parameters) updates."""
-    applied: Bools
-    """(n,) whether the update is aggregated."""
-    factors: Floats
-    """(n,) factor in the aggregate; 0 if it is not aggregated."""
+    clients: Ints  # (n,) senders
+    samples: Ints  # (n,) training samples of the senders
+    staleness: Ints  # (n,) versions
+    work: Floats | None  # (n,) share of a task's epochs; None: all are complete
+    deltas: Vector  # (n, n_parameters) updates
+    applied: Bools  # (n,) whether the update is aggregated
+    factors: Floats  # (n,) factor in the aggregate; 0 if it is not aggregated
 
 
 def revise(
@@ -80,16 +72,11 @@ class SpectralState:
 
     context: DefenceContext
     bank: Bank
-    pool: Bank
-    """Means of each client's last updates."""
-    suspects: Bools
-    """(clients,) whether the client's updates stay left out until it goes along with the majority again."""
-    banned: Bools
-    """(clients,) whether the client is banned."""
-    is_open: bool = False
-    """Whether verdicts are final: the gate is open."""
-    provisional: tuple[ProvisionalBuffer, ...] = ()
-    """The buffers so far, while verdicts are provisional."""
+    pool: Bank  # means of each client's last updates
+    suspects: Bools  # (clients,) whether the client's updates stay left out until it goes along with the majority again
+    banned: Bools  # (clients,) whether the client is banned
+    is_open: bool = False  # whether verdicts are final: the gate is open
+    provisional: tuple[ProvisionalBuffer, ...] = ()  # the buffers so far, while verdicts are provisional
 
 
 class Spectral(Detector):

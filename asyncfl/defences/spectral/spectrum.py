@@ -11,26 +11,19 @@ import numpy as np
 
 from asyncfl.base.messages import Floats
 
-EDGE_FACTOR = 1.3
-"""Eigenvalues count above this multiple of the edge of the noise spectrum."""
-WEAKEST = 0.02
-"""Eigenvalues count above this share of the greatest."""
-COMPONENTS = 6
-"""Maximum number of eigenvalues."""
-IMPUTATIONS = 5
-"""Rounds of imputing the diagonal; without them every point is too short."""
-LARGE = 300
-"""Number of rows from which later decompositions refine the first one instead of starting afresh."""
+EDGE_FACTOR = 1.3  # eigenvalues count above this multiple of the edge of the noise spectrum
+WEAKEST = 0.02  # eigenvalues count above this share of the greatest
+COMPONENTS = 6  # maximum number of eigenvalues
+IMPUTATIONS = 5  # rounds of imputing the diagonal; without them every point is too short
+LARGE = 300  # number of rows from which later decompositions refine the first one instead of starting afresh
 
 
 @dataclass(frozen=True)
 class Embedding:
     """Signals of the updates in the few directions above the noise."""
 
-    points: Floats
-    """(n, rank) coordinates."""
-    noise: Floats
-    """(rank,) standard deviation of a point's coordinates due to noise."""
+    points: Floats  # (n, rank) coordinates
+    noise: Floats  # (rank,) standard deviation of a point's coordinates due to noise
 
 
 def product_std(gram: Floats, n_parameters: int, noise_std: float) -> float:
@@ -109,14 +102,11 @@ def geometric_medians(points: Floats, weights: Floats, steps: int = 60) -> Float
 class Alignment:
     """Position of each point relative to the majority m; lengths are in units of |m|. Arrays are (n,)."""
 
-    along: Floats
-    """u: 1 like the majority, 0 orthogonal, -1 opposite."""
-    off: Floats
-    """o: squared distance from the line of the majority."""
+    along: Floats  # u: 1 like the majority, 0 orthogonal, -1 opposite
+    off: Floats  # o: squared distance from the line of the majority
     doubt: Floats
     """|nu| / |m|: expected distance due to noise alone, with nu the standard deviations of a point's coordinates."""
-    blur: Floats
-    """Standard deviation of `along` due to the point's own noise."""
+    blur: Floats  # standard deviation of `along` due to the point's own noise
     clearness: Floats
     """|m| in standard deviations of a point's noise along m: how well opposite points can be distinguished."""
 
