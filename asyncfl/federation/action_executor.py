@@ -35,8 +35,8 @@ from asyncfl.federation.phases import Way
 from asyncfl.server import Server
 from asyncfl.server.machine import AGGREGATION
 from asyncfl.server.tasks import TaskRecord
-from asyncfl.trace import Kind
-from asyncfl.trace.recorder import NAN
+from asyncfl.trace import Kind, Recorder
+from asyncfl.trace.recorder import FLUSH_AT, NAN
 
 JUDGED = {Fate.AGGREGATED: Kind.AGGREGATED, Fate.FLAGGED: Kind.FLAGGED, Fate.REJECTED: Kind.REJECTED}
 """Fates with an event kind of their own. Other fates that the server decides are `discarded` events with the fate as
@@ -66,9 +66,8 @@ class EventLog:
     version: int
     """The version published last, as far as the log has come: the server's own version may be ahead."""
 
-    def __init__(self, add: Callable[..., None], time: TimeSource) -> None:
-        """`add`: stores an event, its columns by position as in `Recorder.add`."""
-        self._add = add
+    def __init__(self, recorder: Recorder, time: TimeSource) -> None:
+        self.recorder = recorder
         self._time = time
 
     @property
@@ -78,7 +77,7 @@ class EventLog:
 
     def record(self, kind: Kind, client: int = -1, detail: str = "", size: int = -1, attempt: int = -1) -> None:
         """Record an event that belongs to no task. `size` in bytes, `attempt`: number of transmissions; -1 for none."""
-        self._add(self._time.now, kind, -1, client, self.version, -1, -1, size, attempt, NAN, detail)
+        self.recorder.add(self.now, kind, -1, client, self.version, -1, -1, size, attempt, NAN, detail)
 
     def record_task(
         self,
@@ -92,9 +91,11 @@ class EventLog:
     ) -> None:
         """Record an event of a task. `size`, `attempt`: as in `record`; `staleness` in versions, -1 for none; `weight`:
         of the update, NaN for none."""
-        # Pass columns by position: most events are of tasks, and keywords would double the cost.
-        number, client, base = task.number, task.client, task.base_version
-        self._add(self._time.now, kind, number, client, self.version, base, staleness, size, attempt, weight, detail)
+        # As `Recorder.add`, without a further call: most events are of tasks.
+        values, number, client, base = self.recorder.values, task.number, task.client, task.base_version
+        values += (self.now, kind, number, client, self.version, base, staleness, size, attempt, weight, detail)
+        if len(values) >= FLUSH_AT:
+            self.recorder.flush()
 
 
 @dataclass

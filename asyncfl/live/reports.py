@@ -34,10 +34,9 @@ class LiveEventLog(EventLog):
     """Records the events of one live run as the server learns of them."""
 
     def __init__(self, recorder: Recorder, clock: LiveClock) -> None:
-        self.recorder = recorder
         self._version = 0
         self._published = array("d")
-        super().__init__(recorder.add, clock)
+        super().__init__(recorder, clock)
 
     @property
     def version(self) -> int:
@@ -63,7 +62,7 @@ class LiveEventLog(EventLog):
         version = self._version if time_s >= self.now else max(0, bisect_right(self._published, time_s) - 1)
         number, base = (-1, -1) if task is None else (task.number, task.base_version)
         client = client if task is None else task.client
-        self._add(time_s, kind, number, client, version, base, -1, size, attempt, float("nan"), detail)
+        self.recorder.add(time_s, kind, number, client, version, base, -1, size, attempt, float("nan"), detail)
 
     def table(self) -> pa.Table:
         """Return all events by time; those of one time in the order in which they were recorded."""

@@ -146,12 +146,9 @@ class Processors:
     def __init__(self, clock: Clock, number: float | None) -> None:
         """`number`: processors in all; None if each client and the server have one of their own."""
         self._clock = clock
-        self._share = None if number is None else FairShare(clock, number)
-
-    @property
-    def are_shared(self) -> bool:
+        self.are_shared = number is not None
         """Whether work may take longer than it would alone."""
-        return self._share is not None
+        self._share = None if number is None else FairShare(clock, number)
 
     def work(self, alone_s: float, do: Call, until_s: float = math.inf) -> None:
         """Do work that takes `alone_s` on a processor of its own, then call `do` with whether it was done by `until_s`,
@@ -176,6 +173,8 @@ class Workers:
         """`number`: places in all; None for one per client. `turnaround_s`: seconds that a place stays empty between
         clients. `processors`: processors that clients compute on."""
         self.processors = processors
+        self.are_limited = number is not None
+        """Whether clients may have to wait for a place."""
         self._clock = clock
         self._turnaround_s = turnaround_s
         self._places = None if number is None else _Places(clock.env, number)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import deque
 from collections.abc import Callable
-from heapq import heappush
+from heapq import heappop, heappush
 from typing import Any, TypeAlias
 
 import simpy
-from simpy.events import NORMAL, URGENT
+from simpy.events import NORMAL
 
 from asyncfl.base.messages import Input
 from asyncfl.federation.action_executor import EventLog
@@ -28,25 +29,14 @@ Call: TypeAlias = Callable[..., object]
 """Function that the clock calls: a bound method or a partial of one, so that it can be pickled."""
 
 
-def _call(event: ScheduledCall) -> None:
-    event.do(*event.arguments)
-
-
-_CALL: Any = [_call]
-
-
 class ScheduledCall(simpy.Event):
-    """Event in SimPy's queue that calls a function. Cheaper than a timeout, which has a list of callbacks of its
-    own."""
+    """Event in SimPy's queue that calls a function. Cheaper than a timeout, which has a list of callbacks."""
 
-    __slots__ = ("arguments", "callbacks", "do")
-    _ok = True
-    _value = None
+    __slots__ = ("arguments", "do")
 
     def __init__(self, do: Call, arguments: tuple[Any, ...]) -> None:
         self.do = do
         self.arguments = arguments
-        self.callbacks = _CALL
 
 
 class Environment(simpy.Environment):
@@ -69,34 +59,54 @@ class Environment(simpy.Environment):
 class Clock(EventLog):
     """Virtual time of one seed. Logs every event with the time and the current version."""
 
+    now: float = 0.0
+    """Seconds since the start."""
+
     def __init__(self, server: Server, world: WorldState, recorder: Recorder, tell: Tell) -> None:
         """`tell`: passes a message to the server and executes the actions that follow."""
         self.env = Environment()
-        super().__init__(recorder.add, self.env)
+        super().__init__(recorder, self.env)
         self.server = server
         self.world = world
         self.recorder = recorder
         self.tell = tell
         self.version = 0
+        self._soon: deque[tuple[Call, tuple[Any, ...]]] = deque()
 
     @property
     def stopped(self) -> bool:
         """Whether the server has stopped. Pending events are then ignored."""
         return self.server.phase is ServerPhase.STOPPED
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is a further event."""
+        return bool(self._soon or self.env._queue)
+
     def step(self) -> None:
         """Process the next event. Raises any exception of a call, KeyboardInterrupt included."""
-        self.env.step()
+        if self._soon:
+            do, arguments = self._soon.popleft()
+            do(*arguments)
+            return
+        env = self.env
+        self.now, _, _, event = heappop(env._queue)
+        env._now = self.now
+        if type(event) is ScheduledCall:
+            event.do(*event.arguments)
+        else:  # one of SimPy's own; none ever fails
+            callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
+            for callback in callbacks:
+                callback(event)
 
     def soon(self, do: Call, *arguments: Any) -> None:
         """Call `do` now, after the current event and earlier calls of this kind, before anything else happens."""
-        env = self.env
-        heappush(env._queue, (env._now, URGENT, next(env._eid), ScheduledCall(do, arguments)))
+        self._soon.append((do, arguments))
 
     def later(self, delay_s: float, do: Call, *arguments: Any) -> None:
         """Call `do` after `delay_s` >= 0 seconds."""
         env = self.env
-        heappush(env._queue, (env._now + delay_s, NORMAL, next(env._eid), ScheduledCall(do, arguments)))
+        heappush(env._queue, (self.now + delay_s, NORMAL, next(env._eid), ScheduledCall(do, arguments)))
 
     def at(self, time_s: float, do: Call, *arguments: Any) -> None:
         """Call `do` at exactly `time_s`, which must be finite and not before now."""
@@ -106,11 +116,3 @@ class Clock(EventLog):
     def either(self, event: simpy.Event, until_s: float) -> simpy.Event:
         """Return an event that follows `event` or the time `until_s`, whichever is first; inf: never."""
         return event if until_s == math.inf else event | self.env.at(until_s)
-
-    def stay(self, client: int, duration_s: float, do: Call) -> None:
-        """Call `do(True)` after `duration_s`, or `do(False)` when the client goes offline before."""
-        until_s = self.world.presence.next_change(client, self.env._now)
-        if self.env._now + duration_s <= until_s:
-            self.later(duration_s, do, True)
-        else:
-            self.at(until_s, do, False)

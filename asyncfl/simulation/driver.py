@@ -7,6 +7,7 @@ eavesdropper may overhear.
 
 from __future__ import annotations
 
+import gc
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -51,6 +52,7 @@ from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.clock import Clock
 from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.events import CAUGHT, SCORING_DOWN
+from asyncfl.trace.recorder import NAN
 from asyncfl.trace.scoring_requests import NO_ANSWER
 from asyncfl.world import WorldState
 
@@ -58,6 +60,8 @@ Sent: TypeAlias = tuple[int, int]
 """Bytes and transmissions of a message that have left."""
 NOTHING_SENT: Sent = (-1, -1)
 """Stands for them in a phase without a message."""
+COLLECT_EVERY = 50_000
+"""New objects after which Python looks for cycles among them."""
 
 
 class ClientProcesses:
@@ -76,9 +80,11 @@ class ClientProcesses:
             way: ServerLink(clock, link.server_bandwidth_bps) for way, link in links.items() if link.is_shared
         }
         """Way -> link of the server that messages of all clients share."""
-        # A request for scores waits for the client's task only if clients score and train one after the other.
+        self.are_shared = bool(self.shared) or workers.processors.are_shared
+        """Whether a phase may last longer than its duration."""
         self.running: dict[int, simpy.Event] | None = {} if clients.scoring == "serial" else None
-        """Client -> event at the end of its latest task; None if requests do not wait."""
+        """Client -> event at the end of its latest task, for which its requests for scores wait; None if clients train
+        and score at the same time."""
         self.requests = Counter[int]()
         """Client -> number of requests for scores that have reached it."""
 
@@ -117,7 +123,7 @@ class ClientProcesses:
         if mark.kind is Kind.OVERHEARD:
             task.overheard |= way != "down"
             self.traffic.overhear("down" if way == "down" else "up", task.client, task.base_version)
-        self.clock.record_task(mark.kind, task, size=mark.size, attempt=mark.attempt, detail=way)
+        self.clock.record_task(mark.kind, task, -1, mark.size, mark.attempt, NAN, way)
 
     def went_offline(self, task: TaskRecord, message: LinkMessage | None = None, sent: Sent = NOTHING_SENT) -> None:
         """Inform the server that the client has just gone offline: now, when the lease ends, or when the client
@@ -188,44 +194,45 @@ class ClientProcess(ABC):
     def _ended(self, broken: Sent | None) -> None:
         """Called at the end of a phase. `broken`: bytes and transmissions that had left, if it was broken off."""
 
-    def _begin_phase(self, duration_s: float, until_s: float, note: Callable[[MessageEvent], None] | None) -> None:
+    @abstractmethod
+    def _logger(self, message: LinkMessage) -> Callable[[MessageEvent], None]:
+        """Return a function that logs an event of the message."""
+
+    def _begin_phase(self, duration_s: float, until_s: float) -> None:
         """Begin a phase that lasts for `duration_s`, or longer where its link or processor is shared; then until
-        `until_s` at most. `note`: logs an event of the message."""
+        `until_s` at most."""
         message, processes = self.message, self.processes
-        clock, processors = processes.clock, processes.workers.processors
+        clock = processes.clock
         self.began_s = clock.now
-        if message is not None and note is not None:
-            if (link := processes.shared.get(message.way)) is not None:
-                link.carry(message, until_s, note, self._ended)
+        if message is not None:
+            if processes.are_shared and (link := processes.shared.get(message.way)) is not None:
+                link.carry(message, until_s, self._logger(message), self._ended)
                 return
             if message.transfer.resent_at_s or message.transfer.caught_s < math.inf:
-                online_until_s = clock.world.presence.next_change(self.client, self.began_s)
+                note = self._logger(message)
                 for mark in message.events():
-                    if self.began_s + mark.at_s <= online_until_s:
+                    if self.began_s + mark.at_s <= until_s:
                         clock.later(mark.at_s, note, mark)
-        elif processors.are_shared:
-            processors.work(duration_s, self._stayed, until_s)
+        elif processes.workers.processors.are_shared:
+            processes.workers.processors.work(duration_s, self._worked, until_s)
             return
-        clock.stay(self.client, duration_s, self._stayed)
-
-    def _stayed(self, stayed: bool) -> None:
-        if stayed:
-            self._ended(None)
-        elif self.message is None:
-            self._ended(NOTHING_SENT)
+        if self.began_s + duration_s <= until_s:
+            clock.later(duration_s, self._ended, None)
         else:
-            self._ended(self.message.broken_off(self.processes.clock.now - self.began_s))
+            clock.at(until_s, self._break_off)
 
-    def _leave_place(self) -> None:
-        if self.place is not None:
-            self.processes.workers.leave(self.place)
-            self.place = None
+    def _worked(self, done: bool) -> None:
+        self._ended(None if done else NOTHING_SENT)
+
+    def _break_off(self) -> None:
+        after_s = self.processes.clock.now - self.began_s
+        self._ended(NOTHING_SENT if self.message is None else self.message.broken_off(after_s))
 
 
 class TaskProcess(ClientProcess):
     """A client's task, from its dispatch until the server learns of its end."""
 
-    __slots__ = ("_asked_s", "_gives_up_s", "_offline_s", "_over", "_phase", "_phases", "_since_s", "task")
+    __slots__ = ("_asked_s", "_offline_s", "_over", "_patience_s", "_phase", "_phases", "_since_s", "task")
     _phases: TaskPhases
     _phase: Phase
     _asked_s: float
@@ -234,8 +241,8 @@ class TaskProcess(ClientProcess):
     """Time since which the client is at the task. Waiting for a place to compute delays it."""
     _offline_s: float
     """Time at which the client goes offline."""
-    _gives_up_s: float
-    """Time at which the client gives the task up; inf if that is decided already."""
+    _patience_s: float
+    """Seconds from the begin of the phase until the client gives the task up; inf if that is decided already."""
 
     def __init__(self, processes: ClientProcesses, task: TaskRecord, over: simpy.Event | None = None) -> None:
         """`over`: event that follows its end; None for none."""
@@ -251,17 +258,19 @@ class TaskProcess(ClientProcess):
         self._next_phase()
 
     def _next_phase(self) -> None:
-        processes, clock, processors = self.processes, self.processes.clock, self.processes.workers.processors
-        is_shared = bool(processes.shared) or processors.are_shared
-        phase = self._phases.after(clock.now - self._since_s) if is_shared else next(self._phases)
-        computes, message = phase.begins is Kind.TRAINING_STARTED, phase.sending
-        # A phase may last longer than its duration.
-        is_slowed = processors.are_shared if computes else message is not None and message.way in processes.shared
-        if phase.patience_s < phase.duration_s and not is_slowed:
-            phase = phase.given_up(phase.patience_s)
+        processes, clock, is_slowed = self.processes, self.processes.clock, False
+        if processes.are_shared:
+            phase = self._phases.after(clock.now - self._since_s)
+            message, processors = phase.sending, processes.workers.processors
+            # A phase may last longer than its duration.
+            is_slowed = processors.are_shared if message is None else message.way in processes.shared
+            if phase.patience_s < phase.duration_s and not is_slowed:
+                phase = phase.given_up(phase.patience_s)
+        else:
+            phase = next(self._phases)
         self._phase, self.message = phase, phase.sending
-        self._gives_up_s = phase.patience_s if is_slowed else math.inf
-        if computes:
+        self._patience_s = phase.patience_s if is_slowed else math.inf
+        if phase.sending is None and processes.workers.are_limited:
             self._asked_s = clock.now
             processes.workers.wait(self.client, self._placed)
         else:
@@ -278,37 +287,40 @@ class TaskProcess(ClientProcess):
 
     def _start_phase(self) -> None:
         processes, clock, task = self.processes, self.processes.clock, self.task
-        phase, message, budgets = self._phase, self.message, self.processes.clients.budgets
-        clock.record_task(phase.begins, task, size=-1 if message is None else message.transfer.payload_bytes)
-        if phase.begins is Kind.UPLOAD_STARTED and budgets is not None:
+        phase, message = self._phase, self.message
+        clock.record_task(phase.begins, task, -1, -1 if message is None else message.transfer.payload_bytes)
+        if phase.begins is Kind.UPLOAD_STARTED and (budgets := processes.clients.budgets) is not None:
             # An upload counts as it begins, whether or not it arrives: it may be overheard.
             budgets.charge_upload(self.client, task.epochs)
             processes.check_budget(self.client, task.turn + 1)
-        note = None if message is None else partial(processes.note, task, message.way)
         self._offline_s = clock.world.presence.next_change(self.client, clock.now)
-        self._gives_up_s += clock.now
-        self._begin_phase(phase.duration_s, min(self._offline_s, self._gives_up_s), note)
+        self._begin_phase(phase.duration_s, min(self._offline_s, clock.now + self._patience_s))
+
+    def _logger(self, message: LinkMessage) -> Callable[[MessageEvent], None]:
+        return partial(self.processes.note, self.task, message.way)
 
     def _ended(self, broken: Sent | None) -> None:
         processes, clock, task, phase = self.processes, self.processes.clock, self.task, self._phase
-        goes_offline = broken is not None and self._gives_up_s > self._offline_s
+        goes_offline = broken is not None and self.began_s + self._patience_s > self._offline_s
         if broken is not None and goes_offline:
             processes.went_offline(task, self.message, broken)
         elif broken is not None:
             phase = phase.given_up(clock.now - self.began_s, None if self.message is None else broken)
-        self._leave_place()
+        if self.place is not None:
+            processes.workers.leave(self.place)
+            self.place = None
         if goes_offline:
             self._end()
             return
         if phase.sending is not None:
-            transfer, way = phase.sending.transfer, phase.sending.way
+            transfer, way, _ = phase.sending
             processes.traffic.count(transfer.sent_bytes, way)
-            clock.record_task(phase.ends, task, size=transfer.sent_bytes, attempt=transfer.attempts, detail=way)
+            clock.record_task(phase.ends, task, -1, transfer.sent_bytes, transfer.attempts, NAN, way)
         else:
             clock.record_task(phase.ends, task, detail=phase.detail)
-        if phase.ends is Kind.TRAINED:
-            task.epochs = phase.epochs
-            processes.clients.training_ended(task)
+            if phase.ends is Kind.TRAINED:
+                task.epochs = phase.epochs
+                processes.clients.training_ended(task)
         if phase.fails is not None:
             processes.gone(task, phase.fails)
             clock.tell(ClientIdle(clock.now, self.client))
@@ -383,12 +395,15 @@ class ScoringProcess(ClientProcess):
 
     def _start_phase(self) -> None:
         clock = self.processes.clock
-        until_s = clock.world.presence.next_change(self.client, clock.now)
-        note = None if self.message is None else partial(self._note, self._phase.name)
-        self._begin_phase(self._phase.duration_s, until_s, note)
+        self._begin_phase(self._phase.duration_s, clock.world.presence.next_change(self.client, clock.now))
+
+    def _logger(self, message: LinkMessage) -> Callable[[MessageEvent], None]:
+        return partial(self._note, self._phase.name)
 
     def _ended(self, broken: Sent | None) -> None:
-        self._leave_place()
+        if self.place is not None:
+            self.processes.workers.leave(self.place)
+            self.place = None
         if broken is not None:
             self._when_detected(self._broken_off, broken)
             return
@@ -457,10 +472,16 @@ class Driver(ActionExecutor):
 
     def run(self) -> str:
         """Run to the end and return the reason for it. Raises any exception of a call of the clock."""
-        self.begin()
-        while self.goes_on:
-            self.clock.step()
-        return self.end()
+        thresholds = gc.get_threshold()
+        # Tasks in flight are many objects that live long, in no cycles: the collector would look at each many times.
+        gc.set_threshold(COLLECT_EVERY, *thresholds[1:])
+        try:
+            self.begin()
+            while self.goes_on:
+                self.clock.step()
+            return self.end()
+        finally:
+            gc.set_threshold(*thresholds)
 
     def begin(self) -> None:
         """Publish version 0 and begin the first tasks."""
@@ -472,7 +493,7 @@ class Driver(ActionExecutor):
     @property
     def goes_on(self) -> bool:
         """Whether the clock has a further step. The driver can be pickled between two steps."""
-        return self.stopped is None and self.clock.env.peek() < math.inf
+        return self.stopped is None and self.clock.goes_on
 
     def end(self) -> str:
         """Stop the server, if nothing can happen any more, and return the reason for the end of the run."""

@@ -10,11 +10,11 @@ import pyarrow as pa
 from asyncfl.trace.batch_spool import BatchSpool
 from asyncfl.trace.events import SCHEMA, Kind
 
-FLUSH_EVERY = 65_536
-"""Events kept as Python objects before they are packed into an Arrow batch on disk."""
-
 EVENT_COLUMNS = tuple(name for name in SCHEMA.names if name not in ("seq", "seed"))
 """Columns that the caller gives for each event; the recorder fills in `seq` and `seed`."""
+
+FLUSH_AT = 16_384 * len(EVENT_COLUMNS)
+"""Values of events kept as Python objects before they are packed into an Arrow batch on disk."""
 
 NAN = float("nan")
 
@@ -24,13 +24,14 @@ class Recorder:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        # One event after another in a single flat list: a tuple for each would keep the garbage collector busy.
-        self._values: list[Any] = []
+        self.values: list[Any] = []
+        """Columns of the latest events, one event after another: a tuple for each would keep the garbage collector
+        busy."""
         self._spool = BatchSpool()
         self._packed = 0
 
     def __len__(self) -> int:
-        return self._packed + len(self._values) // len(EVENT_COLUMNS)
+        return self._packed + len(self.values) // len(EVENT_COLUMNS)
 
     def add(
         self,
@@ -47,18 +48,22 @@ class Recorder:
         detail: str = "",
     ) -> None:
         """Record one event. The arguments are the columns of `Event`; `size` is its column `bytes`."""
-        values = self._values
+        values = self.values
         values += (time_s, kind, task, client, version, base_version, staleness, size, attempt, weight, detail)
-        if len(values) >= FLUSH_EVERY * len(EVENT_COLUMNS):
-            batch = self._batch()
-            self._spool.put(batch)
-            self._packed += len(batch)
-            self._values = []
+        if len(values) >= FLUSH_AT:
+            self.flush()
+
+    def flush(self) -> None:
+        """Pack the latest events and move them to disk."""
+        batch = self._batch()
+        self._spool.put(batch)
+        self._packed += len(batch)
+        self.values.clear()
 
     def _batch(self) -> pa.RecordBatch:
         """Return the events that are not in the spool yet, as an Arrow batch."""
-        given, events = len(EVENT_COLUMNS), len(self._values) // len(EVENT_COLUMNS)
-        made: dict[str, Any] = {name: self._values[place::given] for place, name in enumerate(EVENT_COLUMNS)}
+        given, events = len(EVENT_COLUMNS), len(self.values) // len(EVENT_COLUMNS)
+        made: dict[str, Any] = {name: self.values[place::given] for place, name in enumerate(EVENT_COLUMNS)}
         made["seq"] = np.arange(self._packed, self._packed + events)
         made["seed"] = np.full(events, self.seed)
         arrays = [
@@ -71,5 +76,5 @@ class Recorder:
 
     def table(self) -> pa.Table:
         """Return all events so far, in order. The recorder does not change, so it can be called at any time."""
-        batches = [*self._spool.batches(), *([self._batch()] if self._values else [])]
+        batches = [*self._spool.batches(), *([self._batch()] if self.values else [])]
         return pa.Table.from_batches(batches, schema=SCHEMA).unify_dictionaries()

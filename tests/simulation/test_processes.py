@@ -1,9 +1,7 @@
 """Whole seeds on the clock: phases of tasks, order of events, and clients that go offline."""
 
-import math
 from collections import Counter
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -251,32 +249,19 @@ def test_events_of_one_time_happen_in_the_order_of_their_scheduling(machine: Ser
     clock, happened = clock_of(machine), list[str]()
     for name, delay_s in (("b", 2.0), ("a", 1.0), ("c", 2.0)):
         clock.later(delay_s, lambda name: happened.append(f"{name} at {clock.now:g}"), name)
-    clock.env.run()
+    run(clock)
     assert happened == ["a at 1", "b at 2", "c at 2"]
 
 
-def test_a_client_stays_as_long_as_asked_or_until_it_goes_offline(machine: Server) -> None:
-    clock, stayed = clock_of(machine, availability={"kind": "alternating", "on_s": 5.0, "off_s": 1.0}), list[Any]()
-    leaves_s = clock.world.next_change(0, 0.0)
-    assert 0 < leaves_s < math.inf
-
-    for duration_s in (leaves_s / 2, leaves_s, leaves_s * 1.01):
-        clock.stay(0, duration_s, lambda stays: stayed.append((stays, clock.now)))
-    clock.env.run()
-    assert stayed == [(True, leaves_s / 2), (True, leaves_s), (False, leaves_s)]
-
-
-def test_a_wait_ends_at_its_time_despite_rounding(machine: Server) -> None:
+def test_a_call_comes_at_its_time_despite_rounding(machine: Server) -> None:
     """0.61 + (1.82 - 0.61) is less than 1.82: by the sum the client would not have gone offline yet."""
-    clock, stayed = clock_of(machine), list[Any]()
+    clock, called = clock_of(machine), list[float]()
     assert 0.61 + (1.82 - 0.61) < 1.82
-    change = SimpleNamespace(next_change=lambda client, time_s: 1.82 if time_s < 1.82 else 3.0)
-    clock.world = SimpleNamespace(presence=change)  # type: ignore[assignment]
+    clock.later(0.61, clock.at, 1.82, lambda: called.append(clock.now))
+    run(clock)
+    assert called == [1.82]
 
-    def note(stays: bool) -> None:
-        stayed.extend((stays, clock.world.presence.next_change(0, clock.now)))
 
-    clock.later(0.61, clock.stay, 0, 5.0, note)
-    clock.env.run()
-    assert stayed == [False, 3.0]
-    assert clock.now == pytest.approx(1.82, rel=1e-15)
+def run(clock: Clock) -> None:
+    while clock.goes_on:
+        clock.step()

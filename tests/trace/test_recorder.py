@@ -34,7 +34,7 @@ def test_events_are_in_order_with_blanks_in_columns_that_were_not_given(events: 
 
 
 def test_a_long_trace_is_packed_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "FLUSH_EVERY", 4)
+    monkeypatch.setattr(recorder, "FLUSH_AT", 4 * len(recorder.EVENT_COLUMNS))
     book = Recorder(seed=0)
     for number in range(10):
         book.add(float(number), Kind.TRAINED, task=number, detail=f"number {number % 3}")

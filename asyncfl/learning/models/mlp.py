@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.learning.architecture import Architecture, Shape, Widths
+from asyncfl.learning.layout import Layout
 
 if TYPE_CHECKING:
     import torch
@@ -23,6 +24,14 @@ class Layered(Architecture):
     def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
         """Estimate six operations per weight, at the rate that small batches reach."""
         return 1e-6 + 6 * sum(a * b for a, b in pairwise(self.widths(shape, outputs))) / 100e9
+
+    def layout(self, shape: Shape, outputs: int) -> Layout:
+        # As that of `module`, but without importing torch, which commands that train nothing do not need.
+        if type(self).module is not Layered.module:
+            return super().layout(shape, outputs)
+        widths = self.widths(shape, outputs)
+        sizes = [{"weight": (after, before), "bias": (after,)} for before, after in pairwise(widths)]
+        return Layout.of([(str(2 * place + 1), size) for place, size in enumerate(sizes)])
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
         from torch import nn
