@@ -143,16 +143,21 @@ class Stack:
         logits: torch.Tensor,
         targets: torch.Tensor,
         activation: torch.Tensor | None = None,
+        shift: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Run a batch forward and backward: write its logits (n, outputs) and fill its errors. Returns `error_in`.
 
         `x`: (n, padded) inputs, whose last used column is ones; `targets`: (n, outputs) one-hot labels, or numbers to
         predict. `activation`: (n, inputs) output of the ReLU that is the stack's input, whose gradient `error_in` then
-        is; None leaves `error_in` as it is.
+        is; None leaves `error_in` as it is. `shift`: (n, units) share of a block's noise in the outputs of the first
+        layer, see `BlockDraws`.
         """
         transposed, inner, errors = self.weights.transposed, self.weights.inner, batch.errors
         for layer in range(1, self.layers):
-            self._mm(x, transposed[layer - 1], out=batch.inner[layer]).clamp_min_(0)
+            output = self._mm(x, transposed[layer - 1], out=batch.inner[layer])
+            if shift is not None and layer == 1:
+                output.add_(shift, alpha=-self.lr * self.noise_std)
+            output.clamp_min_(0)
             x = batch.inputs[layer]
         self._mm(x, transposed[-1], out=logits)
         if self._squared:
@@ -213,6 +218,12 @@ class Stack:
         self.weights.add(noise, -self.lr * self.noise_std * share)
         if self.momentum:
             self.velocity.add(noise, self.noise_std * share)
+
+    def add_block_noise(self, total: torch.Tensor, part: float, upper: torch.Tensor, share: float) -> None:
+        """Add `part` of `total` to the first layer, and `upper` to the others as `add_noise` does; both are padded."""
+        first, others = self.weights.flat[: len(total)], self.weights.flat[len(total) :]
+        first.add_(total, alpha=-self.lr * self.noise_std * part)
+        others.add_(upper, alpha=-self.lr * self.noise_std * share)
 
     def step(
         self, batch: BatchBuffers, x: torch.Tensor, error: torch.Tensor | None = None, gram: torch.Tensor | None = None

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.learning.architecture import Shape
+from asyncfl.learning.block_noise import Block, blocks_of
 from asyncfl.learning.dense import PLANS, BatchBuffers, Stack, mean_loss, padded
 from asyncfl.learning.gemm import products
 from asyncfl.learning.gram import GramTrainer, cost
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     import torch
 
 Way = Literal["auto", "direct", "gram"]
+_Step = tuple[BatchBuffers, "torch.Tensor", "torch.Tensor", "torch.Tensor"]
+"""Buffers, images, logits and targets of a batch."""
 
 
 class _Plan:
@@ -40,11 +43,16 @@ class _Plan:
         self.targets = torch.empty(samples, outputs)
         self.logits = torch.empty(samples, outputs)
         n = training.batch_of(samples)
-        self.steps: list[tuple[BatchBuffers, torch.Tensor, torch.Tensor, torch.Tensor]] = []
-        for start in range(0, samples, n):
-            cut = slice(start, min(start + n, samples))
-            batch = stack.batch(cut.stop - cut.start)
-            self.steps.append((batch, self.images[cut], self.logits[cut], self.targets[cut]))
+        cuts = [slice(start, min(start + n, samples)) for start in range(0, samples, n)]
+        steps = [(stack.batch(c.stop - c.start), self.images[c], self.logits[c], self.targets[c]) for c in cuts]
+        blocks: list[Block | None] = [*blocks_of(training, stack.widths, samples)]
+        self.normals = max((block.normals(stack) for block in blocks if block is not None), default=0)
+        self.blocks: list[tuple[Block | None, torch.Tensor, list[_Step]]] = []
+        for block in blocks or [None]:
+            taken = len(steps) if block is None else len(block.batches)
+            later = self.images[cuts[0].stop : cuts[taken - 1].stop]
+            self.blocks.append((block, later, steps[:taken]))
+            steps, cuts = steps[taken:], cuts[taken:]
 
 
 class DirectTrainer:
@@ -65,32 +73,40 @@ class DirectTrainer:
         images: torch.Tensor,
         wanted: torch.Tensor,
         order: torch.Tensor,
-        noise: StandardNormal | None = None,
+        bits: np.random.BitGenerator | None = None,
         squared: bool = False,
         deadline: Deadline | None = None,
     ) -> float:
         """Train one client, write the model into `row` and return the mean loss of the last epoch.
 
         row, base: (n_parameters,); images (m, inputs); wanted (m, outputs): one-hot labels, or numbers to predict if
-        the loss is `squared`; order (epochs, m) int64; noise: n_parameters standard normals per step; `deadline`: see
-        `Job`.
+        the loss is `squared`; order (epochs, m) int64; bits: generator of the noise of DP-SGD; `deadline`: see `Job`.
         """
         import torch
 
         stack, plan = self._stack, self._plan(len(images))
         inner = plan.images[:, : stack.widths[0]]
+        each = None if bits is None else StandardNormal(bits, len(base))
+        together = None if bits is None or not plan.normals else StandardNormal(bits, plan.normals)
         stack.start(base, squared)
         loss = math.nan
         for epoch, indices in enumerate(order, 1):
             torch.index_select(images, 0, indices, out=inner)
             torch.index_select(wanted, 0, indices, out=plan.targets)
-            for batch, x, logits, targets in plan.steps:
-                stack.differentiate(batch, x, logits, targets)
-                share = stack.step(batch, x)
-                if noise is not None:
-                    stack.add_noise(torch.from_numpy(noise.draw()), share)
-                if deadline is not None and deadline.passed():
-                    return loss
+            for block, later, steps in plan.blocks:
+                drawn = None
+                if block is not None and together is not None:
+                    drawn = block.draw(stack, later, torch.from_numpy(together.draw()))
+                for number, (batch, x, logits, targets) in enumerate(steps):
+                    shift = None if drawn is None else drawn.shifts[number]
+                    stack.differentiate(batch, x, logits, targets, shift=shift)
+                    share = stack.step(batch, x)
+                    if drawn is not None and block is not None:
+                        stack.add_block_noise(drawn.total, block.parts[number], drawn.upper[number], share)
+                    elif each is not None:
+                        stack.add_noise(torch.from_numpy(each.draw()), share)
+                    if deadline is not None and deadline.passed():
+                        return loss
             if deadline is not None:
                 deadline.epochs_done += 1
             if deadline is not None or epoch == len(order):
@@ -104,7 +120,7 @@ class MlpLearner(Learner):
 
     `way` chooses the representation of the first layer during training: "direct" (its weights) or "gram" (coefficients
     of the client's samples); "auto" takes the cheaper one for each client. Without a hidden layer it is always
-    "direct", and also with noise on the steps, since noise leaves the span of the samples.
+    "direct", and also with noise on the steps, since noise leaves the span of the samples (`block_noise`).
     """
 
     def __init__(self, model: Layered, training: Training, shape: Shape, outputs: int, way: Way = "auto") -> None:
@@ -147,9 +163,10 @@ class MlpLearner(Learner):
                 few = 2_500_000 if trainer is self._gram else 4_000_000  # below, oneDNN's overhead exceeds its gain
                 depth = samples if trainer is self._gram else self._widths[0]
                 little = self.training.batch_of(samples) * depth * self._widths[1] <= few
+                bits = job.noise if self.training.example_noise else None
                 with products(self.gemm, little):
                     if isinstance(trainer, DirectTrainer):
-                        losses[number] = trainer.train(*arrays, self._step_noise(job), squared, job.deadline)
+                        losses[number] = trainer.train(*arrays, bits, squared, job.deadline)
                     else:
                         losses[number] = trainer.train(*arrays, squared)
 

@@ -1,10 +1,11 @@
 """Standard normal and Laplace noise, drawn faster than by NumPy or torch, with tails of full length.
 
-DP-SGD needs one draw per parameter and step, which costs more than the step itself: 7-10 ns by NumPy's ziggurat, 2.6 to
-3.4 ns by torch, 1.8 to 2.2 ns here (float32, one core). Random bits come from SFC64, pairs of normals from the method
-of Box and Muller (1958), (r cos t, r sin t) with r = sqrt(-2 ln u), u uniform on (0, 1] in steps of 2^-31 and t on
-[-pi, pi); Laplace noise is s ln u with a random sign s. Draws beyond `NORMAL_TAIL` or `LAPLACE_TAIL`, which these bits
-would make discrete and cut off, are replaced by float64 draws from the conditional distribution of the tail.
+DP-SGD needs one draw per parameter and step (fewer by `block_noise`), which costs more than the step itself: 7-10 ns
+by NumPy's ziggurat, 2.6 to 3.4 ns by torch, 1.8 to 2.2 ns here (float32, one core). Random bits come from SFC64, pairs
+of normals from the method of Box and Muller (1958), (r cos t, r sin t) with r = sqrt(-2 ln u), u uniform on (0, 1] in
+steps of 2^-31 and t on [-pi, pi); Laplace noise is s ln u with a random sign s. Draws beyond `NORMAL_TAIL` or
+`LAPLACE_TAIL`, which these bits would make discrete and cut off, are replaced by float64 draws from the conditional
+distribution of the tail.
 """
 
 from __future__ import annotations

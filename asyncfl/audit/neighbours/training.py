@@ -183,7 +183,8 @@ def step_distances(
     data. `empty`: whether a twin has no data, so that its sums are zero.
 
     Returns for each twin the L2 distance of each step in which its batch differs (a twin that differs nowhere has a
-    single distance, 0), and the model (n_parameters,) at the end, equal to `learner.train` but for rounding.
+    single distance, 0), and the model (n_parameters,) at the end, equal to `learner.train` but for rounding, or of the
+    same law where that draws the noise of several steps together (`learning.block_noise`).
     """
     import torch
     from torch.nn.utils import vector_to_parameters
