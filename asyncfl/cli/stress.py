@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from asyncfl.cli.options import Json, Quiet, argument, option
@@ -42,25 +41,17 @@ def stress(
         task = bar.add_task("federations", total=len(trials), note="")
         report = stressed(chosen, trials=trials, progress=lambda done, of: bar.update(task, completed=done))
     if json:
-        found = {
-            "honest": report.honest,
-            "honest_banned": report.honest_banned,
-            "federations": len(report.cases),
-            "federations_harmed": report.harmed,
-            "most_harmed": report.most_harmed,
-            "worst_attack": report.worst_attack,
-            "broken": list(report.violations),
-            "behind": [{**asdict(case), "gained_between": case.gained_between} for case in report.behind],
-            "rows": [asdict(row) for row in report.rows],
-            "cells": [asdict(cell) for cell in report.cells],
-        }
+        found = {name: getattr(report, name) for name in ("honest", "honest_banned", "most_harmed")}
+        found |= {"federations": len(report.cases), "federations_harmed": report.harmed}
+        tables = {"rows": report.rows.reset_index(), "cells": report.cells}
+        found |= {"broken": list(report.violations)} | {name: one.to_dict("records") for name, one in tables.items()}
         print_json(found)
         return
-    print_table(COLUMNS, [_cells(row) for row in report.rows])
+    print_table(COLUMNS, [_cells(row) for row in report.rows.itertuples()])
     print_text(*report.summary, *(f"Violated property: {violation}." for violation in report.violations))
 
 
 def _cells(row: Any) -> list[Any]:
     shares = [round(100 * value, 2) for value in (row.honest_flagged, row.attacks_flagged, row.unjudged)]
     points = [round(100 * value, 1) for value in (row.gained, row.worst, row.lost)]
-    return [row.name, row.honest_banned, row.honest, row.attackers_banned, row.attackers, *shares, *points]
+    return [row.Index, row.honest_banned, row.honest, row.attackers_banned, row.attackers, *shares, *points]

@@ -6,25 +6,25 @@ the plain mean.
 
 Runs with the detector and with the plain mean share all random streams: a ban or a flag does not change batches or
 noise of other clients. So gains in accuracy are paired differences. A cell consists of federations that differ only by
-their seed; its gain has an interval of Student's t over them. The interval of a single federation covers the randomness
-of its 400 test samples, not that of training.
+their seed; its gain has an interval of Student's t over them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property, lru_cache
 from itertools import count
-from typing import get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 
-from asyncfl.base.messages import Bools
 from asyncfl.defences import Detector, Rule, Strikes
-from asyncfl.privacy.estimators.intervals import interval, upper_bound
+from asyncfl.privacy.estimators.intervals import upper_bound
 from asyncfl.testing.trials import ATTACKS, TESTED, Noise, Skew, Trial, TrialResult, run_trial
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_BANNED = 1e-3  # largest share of honest clients that may be banned
 MOST_LOST = 0.01  # largest mean loss of accuracy against the plain mean, over a row of the table or over a cell
@@ -57,6 +57,10 @@ def stress_grid(repeats: int = 1, *, root: bool = False, first: int = 0, seeds: 
     return tuple(replace(trial, seed=trial.seed + ANOTHER_SEED * seed) for seed in range(seeds) for trial in trials)
 
 
+SETTINGS = [field.name for field in fields(Trial) if field.name != "seed"]
+"""Settings of a cell."""
+
+
 @dataclass(frozen=True)
 class StressCase:
     """Results of a federation with the detector, with the plain mean, and with the plain mean without attackers."""
@@ -64,82 +68,13 @@ class StressCase:
     result: TrialResult
     mean: float  # final accuracy of the plain mean, 0..1
     clean: float  # final accuracy of the plain mean without attackers, 0..1
-    better: int  # test samples that only the detector's model classifies correctly
-    worse: int  # test samples that only the plain mean's model classifies correctly
 
     @property
     def gained(self) -> float:
-        return (self.better - self.worse) / TESTED
-
-    @property
-    def gained_between(self) -> tuple[float, float]:
-        """95 % interval of `gained` for the random test samples, exact given the number on which the models differ."""
-        differ = self.better + self.worse
-        if not differ:
-            return 0.0, 0.0
-        low, high = interval(self.better, differ)
-        return (2 * low - 1) * differ / TESTED, (2 * high - 1) * differ / TESTED
-
-
-@dataclass(frozen=True)
-class StressCell:
-    """Federations that differ only by their seed."""
-
-    trial: Trial
-    federations: int
-    gained: float  # mean gain in accuracy over the plain mean
-    low: float  # lower end of its 95 % interval, by Student's t over the federations; NaN: there is only one
-    high: float
-
-    @classmethod
-    def of(cls, cases: Sequence[StressCase]) -> StressCell:
-        from scipy.stats import t
-
-        gains = np.array([case.gained for case in cases])
-        n, middle = len(gains), float(gains.mean())
-        half = float(t.ppf(0.975, n - 1) * gains.std(ddof=1) / n**0.5) if n > 1 else float("nan")
-        return cls(cases[0].result.trial, n, middle, middle - half, middle + half)
-
-
-@dataclass(frozen=True)
-class StressRow:
-    """Sums and means over the federations of one kind."""
-
-    name: str  # attack or skew of these federations
-    honest: int
-    honest_banned: int
-    attackers: int
-    attackers_banned: int
-    honest_flagged: float
-    """Share of the judged updates of honest clients that were flagged or struck; NaN: none were judged."""
-    attacks_flagged: float  # share of the judged updates of attackers that were flagged or struck
-    unjudged: float
-    gained: float  # mean gain in accuracy over the plain mean
-    worst: float  # smallest gain of a federation
-    lost: float  # mean loss of accuracy against the plain mean without attackers
-
-    @classmethod
-    def of(cls, name: str, cases: Sequence[StressCase]) -> StressRow:
-        def total(*fields: str) -> int:
-            return sum(getattr(case.result, field) for case in cases for field in fields)
-
-        def share(part: str, *whole: str) -> float:
-            return total(part) / total(*whole) if total(*whole) else float("nan")
-
-        gains = [case.gained for case in cases]
-        return cls(
-            name,
-            total("honest"),
-            total("honest_banned"),
-            total("attackers"),
-            total("attackers_banned"),
-            share("honest_flagged", "honest_judged"),
-            share("attacks_flagged", "attacks_judged"),
-            share("unjudged", "honest_judged", "attacks_judged", "unjudged"),
-            float(np.mean(gains)),
-            min(gains),
-            float(np.mean([case.clean - case.result.accuracy for case in cases])),
-        )
+        """Gain in accuracy over the plain mean."""
+        return (
+            round(TESTED * (self.result.accuracy - self.mean)) / TESTED
+        )  # a number of samples, without rounding errors
 
 
 @dataclass(frozen=True)
@@ -148,18 +83,31 @@ class StressReport:
 
     cases: tuple[StressCase, ...]
 
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """Table with a row per federation: its settings, the counts of its result, and what it `gained` and `lost`."""
+        import pandas as pd
+
+        found = []
+        for case in self.cases:
+            result = asdict(case.result)
+            found.append(
+                result.pop("trial") | result | {"gained": case.gained, "lost": case.clean - result["accuracy"]}
+            )
+        return pd.DataFrame(found)
+
     @property
     def honest(self) -> int:
-        return sum(case.result.honest for case in self.cases)
+        return int(self.table["honest"].sum())
 
     @property
     def honest_banned(self) -> int:
-        return sum(case.result.honest_banned for case in self.cases)
+        return int(self.table["honest_banned"].sum())
 
     @property
     def harmed(self) -> int:
         """Number of federations in which an honest client was banned."""
-        return sum(case.result.honest_banned > 0 for case in self.cases)
+        return int((self.table["honest_banned"] > 0).sum())
 
     @property
     def most_harmed(self) -> float:
@@ -169,60 +117,61 @@ class StressReport:
         """
         return upper_bound(self.harmed, len(self.cases), 0.05)
 
-    @property
-    def rows(self) -> tuple[StressRow, ...]:
-        """Rows of the table: one for each attack, one for each skew, and one for all."""
-        groups: dict[str, list[StressCase]] = {name: [] for name in ("no attack", *ATTACKS, *SKEWS, "all")}
-        for case in self.cases:
-            for name in (case.result.trial.attack or "no attack", case.result.trial.skew, "all"):
-                groups[name].append(case)
-        return tuple(StressRow.of(name, cases) for name, cases in groups.items() if cases)
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        """Sums and means over the federations of each attack, of each skew, and of all.
 
-    @property
-    def cells(self) -> tuple[StressCell, ...]:
-        """Cells: federations grouped by all settings but the seed, in the order of the grid."""
-        groups: dict[Trial, list[StressCase]] = {}
-        for case in self.cases:
-            groups.setdefault(replace(case.result.trial, seed=0), []).append(case)
-        return tuple(map(StressCell.of, groups.values()))
+        `honest_flagged`, `attacks_flagged`: share of the judged updates that were flagged or struck; NaN: none were
+        judged. `gained`: mean gain in accuracy over the plain mean; `worst`: the smallest of a federation; `lost`: mean
+        loss of accuracy against the plain mean without attackers.
+        """
+        import pandas as pd
 
-    @property
-    def behind(self) -> tuple[StressCase, ...]:
-        """Federations more than one point of accuracy below the plain mean, the worst first."""
-        return tuple(sorted((case for case in self.cases if case.gained < -MOST_LOST), key=lambda case: case.gained))
+        table = self.table
+        groups = {"no attack": table["attack"].isna(), **{name: table["attack"] == name for name in ATTACKS}}
+        groups |= {name: table["skew"] == name for name in SKEWS} | {"all": table["buffer"] > 0}
+        parts = {name: table[chosen] for name, chosen in groups.items() if chosen.any()}
+        sums = pd.DataFrame({name: part.select_dtypes("number").sum() for name, part in parts.items()}).T
+        judged = sums["honest_judged"] + sums["attacks_judged"] + sums["unjudged"]
+        clients = sums[["honest", "honest_banned", "attackers", "attackers_banned"]].astype(int)
+        shares = {
+            "honest_flagged": sums["honest_flagged"] / sums["honest_judged"],
+            "attacks_flagged": sums["attacks_flagged"] / sums["attacks_judged"],
+            "unjudged": sums["unjudged"] / judged,
+            "gained": {name: part["gained"].mean() for name, part in parts.items()},
+            "worst": {name: part["gained"].min() for name, part in parts.items()},
+            "lost": {name: part["lost"].mean() for name, part in parts.items()},
+        }
+        return clients.assign(**{name: pd.Series(column) for name, column in shares.items()}).rename_axis("name")
+
+    @cached_property
+    def cells(self) -> pd.DataFrame:
+        """Cells, in the order of the grid: settings, number of `federations`, mean gain in accuracy over the plain
+        mean, and its 95 % interval by Student's t over the federations, `low` to `high`; NaN: there is only one."""
+        from scipy.stats import t
+
+        groups = self.table.groupby(SETTINGS, sort=False, dropna=False)["gained"]
+        found = groups.agg(federations="count", gained="mean", spread="std").reset_index()
+        half = t.ppf(0.975, found["federations"] - 1) * found.pop("spread") / found["federations"] ** 0.5
+        return found.assign(low=found["gained"] - half, high=found["gained"] + half)
 
     @property
     def summary(self) -> tuple[str, ...]:
         """Sentences on banned honest clients and on accuracy lost against the plain mean."""
-        behind, cells = self.behind, self.cells
-        points = f"{100 * MOST_LOST:g} point"
+        cells, points = self.cells[self.cells["federations"] > 1], f"{100 * MOST_LOST:g} point"
         sentences = [
             f"{self.honest_banned} of {self.honest} honest clients banned, in {self.harmed} of {len(self.cases)} "
-            f"federations: in at most {100 * self.most_harmed:.3g} % of such federations (exact, 95 %). "
-            f"Worst attack: {self.worst_attack}.",
-            f"{len(behind)} of {len(self.cases)} federations end more than {points} below the plain mean, "
-            f"{sum(case.gained_between[1] < -MOST_LOST for case in behind)} of them beyond the uncertainty of "
-            f"{TESTED} test samples (95 %).",
+            f"federations: in at most {100 * self.most_harmed:.3g} % of such federations (exact, 95 %).",
+            f"{(self.table['gained'] < -MOST_LOST).sum()} of {len(self.cases)} federations end more than {points} "
+            "below the plain mean.",
         ]
-        if behind:
-            low, high = (100 * end for end in behind[0].gained_between)
+        if len(cells):
+            behind, surely, perhaps = ((cells[name] < -MOST_LOST).sum() for name in ("gained", "high", "low"))
             sentences.append(
-                f"The worst: {100 * behind[0].gained:+.1f} points ({low:+.1f} to {high:+.1f}), "
-                f"{cell_name(behind[0].result.trial)}."
-            )
-        if several := [cell for cell in cells if cell.federations > 1]:
-            sentences.append(
-                f"{sum(cell.gained < -MOST_LOST for cell in several)} of {len(several)} cells are more than {points} "
-                f"below it on average over their seeds, {sum(cell.high < -MOST_LOST for cell in several)} of them with "
-                f"95 %; of {sum(cell.low < -MOST_LOST for cell in several)} it is not ruled out."
+                f"{behind} of {len(cells)} cells are more than {points} below it on average over their seeds, "
+                f"{surely} of them with 95 %; of {perhaps} it is not ruled out."
             )
         return tuple(sentences)
-
-    @property
-    def worst_attack(self) -> str | None:
-        """Attack under which most honest clients are banned; among equals, the one that costs most accuracy."""
-        rows = [row for row in self.rows if row.name in ATTACKS]
-        return max(rows, key=lambda row: (row.honest_banned, row.lost)).name if rows else None
 
     @property
     def violations(self) -> tuple[str, ...]:
@@ -233,23 +182,17 @@ class StressReport:
                 f"at most {MOST_BANNED:.1%} of honest clients may be banned; it banned {self.honest_banned} of "
                 f"{self.honest}, in {self.harmed} of {len(self.cases)} federations"
             )
-        for row in self.rows:
-            if row.name == "no attack" and row.honest_banned:
-                found.append(
-                    f"without attackers no client may be banned; it banned {row.honest_banned} of {row.honest}"
-                )
-            if row.gained < -MOST_LOST:
-                found.append(
-                    f"accuracy may be at most {100 * MOST_LOST:g} point below that of the plain mean; it is "
-                    f"{-100 * row.gained:.1f} points below on average ({row.name})"
-                )
-        for cell in self.cells:
-            if cell.high < -MOST_LOST:
-                found.append(
-                    f"in no cell accuracy may be more than {100 * MOST_LOST:g} point below that of the plain mean; "
-                    f"it is {-100 * cell.gained:.1f} points below, at least {-100 * cell.high:.1f} with 95 % "
-                    f"({cell_name(cell.trial)})"
-                )
+        limit = f"accuracy may be {{}} {100 * MOST_LOST:g} point below that of the plain mean"
+        for name, row in self.rows.iterrows():
+            if name == "no attack" and row["honest_banned"]:
+                banned = f"{row['honest_banned']:g} of {row['honest']:g}"
+                found.append(f"without attackers no client may be banned; it banned {banned}")
+            if row["gained"] < -MOST_LOST:
+                lost = f"it is {-100 * row['gained']:.1f} points below on average ({name})"
+                found.append(f"{limit.format('at most')}; {lost}")
+        for _, cell in self.cells[self.cells["high"] < -MOST_LOST].iterrows():
+            lost = f"{-100 * cell['gained']:.1f} points below, at least {-100 * cell['high']:.1f} with 95 %"
+            found.append(f"in no cell {limit.format('more than')}; it is {lost} ({_cell_name(cell)})")
         return tuple(found)
 
 
@@ -273,21 +216,20 @@ def stress(
     # For matrices this small, several threads are slower than one.
     with threadpool_limits(1):
         for number, trial in enumerate(chosen):
-            result, right = run_trial(trial, detector, strikes, fallback)
-            mean, clean = _plain(trial), _plain(replace(trial, attack=None, share=0.0))
-            better, worse = int((right & ~mean).sum()), int((mean & ~right).sum())
-            cases.append(StressCase(result, float(mean.mean()), float(clean.mean()), better, worse))
+            result = run_trial(trial, detector, strikes, fallback)
+            cases.append(StressCase(result, _plain(trial), _plain(replace(trial, attack=None, share=0.0))))
             if progress is not None:
                 progress(number + 1, len(chosen))
     return StressReport(tuple(cases))
 
 
 @lru_cache(maxsize=4096)
-def _plain(trial: Trial) -> Bools:
-    """Return which test samples the plain mean's last model classifies correctly; it is the same for all detectors."""
-    return run_trial(trial)[1]
+def _plain(trial: Trial) -> float:
+    """Return the final accuracy of the plain mean; it is the same for all detectors."""
+    return run_trial(trial).accuracy
 
 
-def cell_name(trial: Trial) -> str:
-    attack = "no attack" if trial.attack is None else f"{trial.attack} by {100 * trial.share:g} %"
-    return f"{trial.skew}, {attack}, buffer {trial.buffer}, noise {trial.noise}" + ", root set" * trial.root
+def _cell_name(cell: Any) -> str:
+    attack = f"{cell['attack']} by {100 * cell['share']:g} %" if isinstance(cell["attack"], str) else "no attack"
+    named = f"{cell['skew']}, {attack}, buffer {cell['buffer']}, noise {cell['noise']}"
+    return named + ", root set" * bool(cell["root"])

@@ -342,11 +342,11 @@ class TrialClients:
 
 def run_trial(
     trial: Trial, detector: Detector | None = None, strikes: Strikes | None = None, fallback: Rule | None = None
-) -> tuple[TrialResult, Bools]:
-    """Run `trial` on a server that takes the mean, with `detector` and `strikes`.
+) -> TrialResult:
+    """Run `trial` on a server that takes the mean, with `detector` and `strikes`, and return the result.
 
-    Returns the result, and which test samples the last model classifies correctly, (TESTED,). `strikes`: rule of bans;
-    None: two strikes within three judged updates. `fallback`: rule where the detector abstains; None: the mean.
+    `strikes`: rule of bans; None: two strikes within three judged updates. `fallback`: rule where the detector
+    abstains; None: the mean.
     """
     federation = TrialClients(trial)
     protocol = Buffered(rounds=trial.versions, buffer=trial.buffer)
@@ -371,14 +371,12 @@ def run_trial(
         if banned.all():
             break
     wrong = banned & ~federation.malicious
-    right = correct_predictions(models[-1][None], *federation.data.test)[0]
-    result = TrialResult(
+    return TrialResult(
         trial,
         trial.clients - trial.attackers,
         trial.attackers,
         int(wrong.sum()),
         int((banned & ~wrong).sum()),
         **counts,
-        accuracy=float(right.mean()),
+        accuracy=float(correct_predictions(models[-1][None], *federation.data.test).mean()),
     )
-    return result, right

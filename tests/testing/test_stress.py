@@ -34,14 +34,12 @@ class Harsh(Innocent):
         return Verdict(first, first), state
 
 
-def made(gains, trial=None, differ=40, banned=0, honest=36):
-    """Federations of a cell that gain so many of the 400 test samples, where the models differ on `differ` of them."""
+def made(gains, trial=None, banned=0, honest=36):
+    """Federations of a cell that gain so many of the 400 test samples."""
     trial = trial or Trial("shards", "mimic", 0.1)
     result = TrialResult(trial, honest, 4, banned, 0, 480, 0, 0, 0, 0, accuracy=0.5)
     return tuple(
-        StressCase(
-            replace(result, trial=replace(trial, seed=seed)), 0.5, 0.5, (differ + gain) // 2, (differ - gain) // 2
-        )
+        StressCase(replace(result, trial=replace(trial, seed=seed)), 0.5 - gain / lab.TESTED, 0.5)
         for seed, gain in enumerate(gains)
     )
 
@@ -52,12 +50,10 @@ def test_one_point_of_accuracy_and_one_client_in_a_thousand_are_allowed() -> Non
     attacked = Trial("IID", "IPM", 0.4)
 
     def report(*gains, banned=0, trial=attacked):
-        return StressReport(made(gains, trial, differ=point + 4, banned=banned, honest=1000))
+        return StressReport(made(gains, trial, banned=banned, honest=1000))
 
-    fine = report(-point, banned=1)
-    assert (fine.violations, fine.behind) == ((), ())
+    assert report(-point, banned=1).violations == ()
     assert len(report(-point, banned=2).violations) == 1
-    assert [case.gained for case in report(-point - 2, -point - 4).behind] == [-0.02, -0.015]
     assert report(0, banned=1, trial=Trial()).violations == (
         "without attackers no client may be banned; it banned 1 of 1000",
     )
@@ -85,8 +81,8 @@ def test_gradients_are_those_of_the_loss():
 
 
 def test_trials_are_reproducible_and_attackers_attack():
-    assert run_trial(CAPTURED)[0] == run_trial(CAPTURED)[0]
-    assert run_trial(Trial("IID", "sign flip", 0.4))[0].accuracy < run_trial(Trial("IID"))[0].accuracy - 0.2
+    assert run_trial(CAPTURED) == run_trial(CAPTURED)
+    assert run_trial(Trial("IID", "sign flip", 0.4)).accuracy < run_trial(Trial("IID")).accuracy - 0.2
     clients = TrialClients(Trial("IID", "flooding", 0.25))
     drawn = Counter(clients.malicious[clients.next_clients(np.ones(40, bool))].sum() for _ in range(40))
     assert np.average(list(drawn), weights=list(drawn.values())) > 5
@@ -130,7 +126,6 @@ def test_spectral_bans_the_honest_majority_where_evidence_does_no_harm():
     assert report.violations[0].startswith(
         "at most 0.1% of honest clients may be banned; it banned 24 of 24, in 1 of 1"
     )
-    assert report.worst_attack == "Min-Max"
     assert stress(Evidence(), trials=[CAPTURED]).violations == ()
 
 
@@ -141,7 +136,7 @@ def test_evidence_finds_attackers_where_there_is_a_signal():
     assert report.honest_banned == 0
     flips, ipm = report.cases
     assert flips.result.attacks_flagged > 0.3 * flips.result.attacks_judged
-    assert flips.gained_between[0] > 0.1
+    assert flips.gained > 0.1
     assert ipm.result.attackers_banned == 4
     assert ipm.gained > 0
     assert flips.result.honest_flagged == ipm.result.honest_flagged == 0
@@ -149,41 +144,32 @@ def test_evidence_finds_attackers_where_there_is_a_signal():
 
 def test_counts_add_up_over_federations():
     report = stress(Innocent(), trials=[Trial("IID", "sign flip", 0.25), Trial("shards", buffer=40)])
-    row = report.rows[-1]
-    assert (row.name, row.honest, row.attackers, row.honest_banned) == ("all", 30 + 40, 10, 0)
+    row = report.rows.loc["all"]
+    assert (row.honest, row.attackers, row.honest_banned) == (30 + 40, 10, 0)
     assert (row.honest_flagged, row.unjudged, row.gained, row.worst) == (0, 0, 0, 0)
-    assert [one.name for one in report.rows] == ["no attack", "sign flip", "IID", "shards", "all"]
+    assert list(report.rows.index) == ["no attack", "sign flip", "IID", "shards", "all"]
     # Clients of one federation are no independent cases. Harm in none of 2 federations: 1 - .05^(1/2).
     assert report.most_harmed == pytest.approx(1 - 0.05**0.5)
-    assert math.isnan(report.rows[0].attacks_flagged)
+    assert math.isnan(report.rows.loc["no attack", "attacks_flagged"])
     assert report.violations == ()
-
-
-def test_the_gain_of_a_federation_has_an_exact_interval():
-    """Of 40 samples that only one of two models names rightly the worse has 30: .5866 to .8730 (Clopper, Pearson)."""
-    (case,) = made([-20])
-    assert case.gained == -0.05
-    assert case.gained_between == pytest.approx((-0.1 * (2 * 0.8730 - 1), -0.1 * (2 * 0.5880 - 1)), abs=2e-4)
-    assert made([0], differ=0)[0].gained_between == (0, 0)
 
 
 def test_a_cell_is_behind_where_its_t_interval_is():
     """Mean -5 points, deviation 1.25, t of two degrees of freedom 4.3027: -8.1 to -1.9."""
     report = StressReport(made([-15, -20, -25]) + made([-4, 4, 0], Trial("IID")))
-    behind, even = report.cells
+    behind, even = report.cells.itertuples()
     assert (behind.federations, behind.gained) == (3, pytest.approx(-0.05))
     assert (behind.low, behind.high) == pytest.approx((-0.05 - 0.031052, -0.05 + 0.031052), abs=1e-5)
     assert even.low < 0 < even.high
-    assert [case.gained for case in report.behind] == [-0.0625, -0.05, -0.0375]
     law = "in no cell accuracy may be more than 1 point below that of the plain mean; it is 5.0 points below"
     assert f"{law}, at least 1.9 with 95 % (shards, mimic by 10 %, buffer 10, noise usual)" in report.violations
     text = " ".join(report.summary)
-    assert "3 of 6 federations end more than 1 point below the plain mean, 2 of them beyond the uncertainty" in text
+    assert "3 of 6 federations end more than 1 point below the plain mean." in text
     assert (
         "1 of 2 cells are more than 1 point below it on average over their seeds, 1 of them with 95 %; of 2 it" in text
     )
     single = StressReport(made([-20]))
-    assert math.isnan(single.cells[0].low)
+    assert math.isnan(single.cells["low"].iloc[0])
     assert "cells" not in " ".join(single.summary)
 
 
