@@ -13,9 +13,3 @@ def upper_bound(successes: int, trials: int, level: float) -> float:
 def lower_bound(successes: int, trials: int, level: float) -> float:
     """Return a one-sided lower confidence bound, 0..1, that fails with probability at most `level`."""
     return 1.0 - upper_bound(trials - successes, trials, level)
-
-
-def interval(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the two-sided exact confidence interval, with half of the error on each side."""
-    level = (1 - confidence) / 2
-    return lower_bound(successes, trials, level), upper_bound(successes, trials, level)

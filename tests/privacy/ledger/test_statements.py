@@ -42,40 +42,39 @@ def said(*rows):
     return statements(pa.Table.from_pylist([{**ROW, **row} for row in rows]))
 
 
-def test_the_proven_epsilon_comes_first_and_names_its_client():
+def test_the_largest_proven_epsilon_comes_first():
     assert said({}, {"client": 3, "provable": 20000.0}, {"client": 4, "exact_epsilon": 0.0, "provable": 0.0}) == [
-        f"eavesdropper: epsilon 2e+04, proven, {HIDDEN}, of client 3 (claimed 6, {PLAUSIBLE}); trusted: server, clients"
+        f"eavesdropper: epsilon 2e+04, proven, {HIDDEN} (claimed 6, {PLAUSIBLE}); trusted: server, clients"
     ]
 
 
-def test_a_client_without_proof_is_the_worst_and_its_flags_are_listed():
+def test_one_client_without_proof_leaves_nothing_proven_and_its_flags_are_listed():
     scored = {**PROVEN, "client": 3, "provable": math.inf, "exact_epsilon": 6.0, "flags": "scores without noise"}
     assert said({**PROVEN, "claim_holds": False}, scored) == [
-        f"eavesdropper: no epsilon is proven {OF_ALL}, of client 3 (the claimed 6 does not hold, 8.5 for client 0 from "
-        "the noised releases alone); flagged: scores without noise; trusted: server, clients"
+        f"eavesdropper: no epsilon is proven {OF_ALL} (the claimed 6 does not hold, 8.5 from the noised releases "
+        "alone); flagged: scores without noise; trusted: server, clients"
     ]
 
 
-def test_measurements_name_their_client():
+def test_measurements_are_named_by_their_audit():
     audited = {"client": 5, "status": "disproved", **twins(113.8), "claim_holds": False}
-    disproved = "8.5 with a sensitivity that an audit of this run disproved"
-    assert said({}, audited) == [
-        f"eavesdropper: epsilon 1.057e+04, proven, {HIDDEN}, of client 5 (the claimed 6 does not hold, {disproved}, "
-        "measured by twins at least 113.8); trusted: server, clients"
-    ]
+    beside = (
+        "(the claimed 6 does not hold, 8.5 with a sensitivity that an audit of this run disproved, measured by twins "
+        "at least 113.8); trusted: server, clients"
+    )
+    assert said({}, audited) == [f"eavesdropper: epsilon 1.057e+04, proven, {HIDDEN} {beside}"]
     assert said({}, audited, {"client": 1, "provable": math.inf}) == [
-        f"eavesdropper: no epsilon is proven {HIDDEN}, of client 1 (the claimed 6 does not hold, {disproved}, "
-        "measured by twins at least 113.8 for client 5); trusted: server, clients"
+        f"eavesdropper: no epsilon is proven {HIDDEN} {beside}"
     ]
 
 
 def test_the_first_epsilon_is_never_below_the_measured_one():
     assert said({**PROVEN, **twins(9.0), "claimed_epsilon": 8.5, "claim_holds": False}) == [
-        f"eavesdropper: epsilon at least 9, although 8.5 counts as proven, {OF_ALL}, of client 0 "
+        f"eavesdropper: epsilon at least 9, although 8.5 counts as proven, {OF_ALL} "
         "(the claimed 8.5 does not hold, measured by twins at least 9); trusted: server, clients"
     ]
     [sentence] = said({**twins(math.inf), "status": "disproved", "claim_holds": False})
-    assert sentence.startswith(f"eavesdropper: epsilon is infinite, without any protection, {HIDDEN}, of client 0 (")
+    assert sentence.startswith(f"eavesdropper: epsilon is infinite, without any protection, {HIDDEN} (")
 
 
 def test_zero_and_infinite_epsilons_are_described_in_words():
@@ -88,9 +87,9 @@ def test_zero_and_infinite_epsilons_are_described_in_words():
     )
     assert found == [
         "eavesdropper: holds no update of any client; flagged: scores without noise; trusted: server, clients",
-        f"both: epsilon is infinite, without any protection, {HIDDEN}, of client 0 (claimed 6); trusted: none",
-        f"curious: no bound on epsilon is known {HIDDEN}, of client 0 (claimed 6); trusted: server, clients",
-        f"public: no epsilon is proven at delta 1e-05 for sample: shuffled, of client 0 (claimed 6, {PLAUSIBLE}); "
+        f"both: epsilon is infinite, without any protection, {HIDDEN} (claimed 6); trusted: none",
+        f"curious: no bound on epsilon is known {HIDDEN} (claimed 6); trusted: server, clients",
+        f"public: no epsilon is proven at delta 1e-05 for sample: shuffled (claimed 6, {PLAUSIBLE}); "
         "trusted: server, clients",
     ]
 
@@ -98,7 +97,7 @@ def test_zero_and_infinite_epsilons_are_described_in_words():
 def test_failing_claims_about_models_are_stated():
     model = {**PROVEN, "holder": "model", "client": -1, "claimed_epsilon": 24.92, "exact_epsilon": 126.0}
     silent = {**PROVEN, "claimed_epsilon": math.inf}
-    says = f"eavesdropper: epsilon 8.5, proven, {OF_ALL}, of client 0; "
+    says = f"eavesdropper: epsilon 8.5, proven, {OF_ALL}; "
     trust = "trusted: server, clients"
     broken = "the 24.92 claimed for published models does not hold"
     assert said(silent, {**model, "claim_holds": False}) == [f"{says}{broken}: epsilon is 126; {trust}"]
@@ -110,11 +109,6 @@ def test_failing_claims_about_models_are_stated():
         f"{says}the 24.92 claimed for published models is not proven; {trust}"
     ]
     assert said(silent, {**model, "claim_holds": True, "exact_epsilon": 1.0}) == [f"{says}{trust}"]
-
-
-def test_clients_are_named_with_their_seed_if_there_are_several():
-    [sentence] = said(PROVEN, {**PROVEN, "seed": 7, "client": 2, "exact_epsilon": 9.0, "provable": 9.0})
-    assert ", of client 2 in seed 7 (" in sentence
 
 
 def test_statements_without_privacy():
