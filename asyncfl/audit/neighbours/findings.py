@@ -27,7 +27,7 @@ from asyncfl.evaluation import OF_CLIENTS, OF_SAMPLES, Twin
 from asyncfl.federation import SeedRun
 from asyncfl.federation.adversaries import AdversaryHoldings, holdings
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.accounting.release_pairs import BINS, GaussianPairs, ReleasePairs
+from asyncfl.privacy.accounting.release_pairs import BINS, GaussianPair, differ, epsilon_of_pairs
 from asyncfl.privacy.ledger.audit_columns import Row, with_measured
 from asyncfl.privacy.ledger.releases import model_releases
 from asyncfl.privacy.release import ModelRelease
@@ -35,8 +35,6 @@ from asyncfl.privacy.scheme import Guarantee
 
 NOTE = "audit: "
 ROUNDING = 1e-5  # part of a sensitivity by which float32 may exceed it
-GaussianRow = tuple[float, float, float, float]
-"""Numbers released, squared distance, standard deviation of the noise here and in the twin's world."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class TwinRelease:
     sensitivity: float
     std: float
     twin_std: float
-    gaussians: tuple[GaussianRow, ...]  # rows of `GaussianPairs`; empty with Laplace noise
+    gaussians: tuple[GaussianPair, ...]  # empty with Laplace noise
     shifts: NDArray[np.int64] | None  # `laplace_shift_counts`; None with Gaussian noise
     pure: float  # epsilon at delta = 0
 
@@ -68,7 +66,7 @@ def upload_releases(
         if release.distribution == "laplace":
             scale = release.std / math.sqrt(2)
             pure = math.fsum(twin.distances) / scale if scale else math.inf if twin.distance else 0.0
-            rows: tuple[GaussianRow, ...] = ()
+            rows: tuple[GaussianPair, ...] = ()
             if twin.shifts is None and twin.distance:
                 rows = ((d, twin.distance**2, 0.0, 0.0),)
         else:
@@ -76,7 +74,7 @@ def upload_releases(
             seen = [other for other in others if held.uploads.get(other.task, math.inf) <= time_s]
             rows = tuple((d, distance**2, release.std, twin.std) for distance in twin.distances)
             rows += tuple((d, other.distance**2, other.std, other.twin_std) for other in seen)
-            pure = math.inf if GaussianPairs.of(rows).telling.any() else 0.0
+            pure = math.inf if differ(rows) else 0.0
         moved = twin.distance, release.sensitivity, release.std, twin.std
         yield TwinRelease(time_s, number, twin.neighbour, *moved, rows, twin.shifts, pure)
 
@@ -134,7 +132,7 @@ def _model(
         pure = distance * math.sqrt(2) / own.std
         return TwinRelease(time_s, -1, first.neighbour, distance, own.sensitivity, own.std, twin_std, (), None, pure)
     row = (float(path.learner.n_parameters), distance**2, own.std, twin_std)
-    pure = math.inf if GaussianPairs.of([row]).telling.any() else 0.0
+    pure = math.inf if differ([row]) else 0.0
     return TwinRelease(time_s, -1, first.neighbour, distance, own.sensitivity, own.std, twin_std, (row,), None, pure)
 
 
@@ -145,21 +143,21 @@ def epsilons(releases: Sequence[TwinRelease], delta: float) -> tuple[Floats, Flo
         return once, np.cumsum(once)
     mus = np.array([math.fsum(_squared_mu(row) for row in one.gaussians) for one in releases])
     once, so_far = exact_epsilon(mus, delta), exact_epsilon(np.cumsum(mus), delta)
-    together: tuple[GaussianRow, ...] = ()
+    together: tuple[GaussianPair, ...] = ()
     shifts, alike = np.zeros(len(BINS), np.int64), True
     for place, one in enumerate(releases):
         own = np.zeros_like(shifts) if one.shifts is None else one.shifts
         together, shifts = together + one.gaussians, shifts + own
         if one.shifts is not None or any(std != twin_std for _, _, std, twin_std in one.gaussians):
             alike = False
-            once[place] = ReleasePairs(GaussianPairs.of(one.gaussians), own).epsilon(delta)
+            once[place] = epsilon_of_pairs(one.gaussians, delta, own)
         if not alike:
             least = float(so_far[place - 1]) if place else 0.0
-            so_far[place] = max(least, ReleasePairs(GaussianPairs.of(together), shifts).epsilon(delta))
+            so_far[place] = max(least, epsilon_of_pairs(together, delta, shifts))
     return once, so_far
 
 
-def _squared_mu(row: GaussianRow) -> float:
+def _squared_mu(row: GaussianPair) -> float:
     _, squared_distance, std, _ = row
     return squared_distance / std**2 if std > 0 else math.inf if squared_distance else 0.0
 

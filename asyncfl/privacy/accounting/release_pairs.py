@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -38,30 +37,13 @@ BINS = 10.0 ** np.arange(-12, 4.001, 1 / 40)
 """Lower limits of the classes of Laplace shifts; each shift counts as its lower limit, so none is overstated."""
 
 
-@dataclass(frozen=True)
-class GaussianPairs:
-    """Releases with Gaussian noise under both data sets. All columns are (n,)."""
+GaussianPair = tuple[float, float, float, float]
+"""Release with Gaussian noise under both data sets: number of coordinates, |u - u'|^2, s, s'."""
 
-    dimensions: Floats  # number of released coordinates
-    squared_distance: Floats  # |u - u'|^2
-    std: Floats  # s
-    other_std: Floats  # s'
 
-    @classmethod
-    def of(cls, rows: Iterable[tuple[float, float, float, float]]) -> GaussianPairs:
-        """Create from (dimensions, squared distance, s, s') each."""
-        columns = np.array(list(rows), dtype=np.float64).reshape(-1, 4).T
-        return cls(*columns)
-
-    def swapped(self) -> GaussianPairs:
-        """Return the pairs with the two data sets exchanged."""
-        return GaussianPairs(self.dimensions, self.squared_distance, self.other_std, self.std)
-
-    @property
-    def telling(self) -> NDArray[np.bool_]:
-        """(n,) whether the two distributions differ."""
-        apart = (self.std != self.other_std) & (self.dimensions > 0)
-        return np.asarray((self.squared_distance > 0) | apart)
+def differ(pairs: Iterable[GaussianPair]) -> bool:
+    """Return whether the two distributions of any of the releases differ."""
+    return any(squared > 0 or (d > 0 and std != other) for d, squared, std, other in pairs)
 
 
 def laplace_shift_counts(difference: NDArray[np.floating], scale: float) -> NDArray[np.int64]:
@@ -70,38 +52,36 @@ def laplace_shift_counts(difference: NDArray[np.floating], scale: float) -> NDAr
     return np.bincount(np.searchsorted(BINS, shifts, side="right"), minlength=len(BINS) + 1)[1:].astype(np.int64)
 
 
-@dataclass(frozen=True)
-class ReleasePairs:
-    """Everything that an adversary sees, under both data sets."""
+def epsilon_of_pairs(pairs: Iterable[GaussianPair], delta: float, laplace: NDArray[np.int64] | None = None) -> float:
+    """Return the smallest epsilon for which the two data sets are (epsilon, delta)-indistinguishable; infinite if
+    something was released that only one of them could release.
 
-    gaussians: GaussianPairs
-    laplace: NDArray[np.int64] | None = None  # `laplace_shift_counts`, summed over the releases; None: no Laplace noise
-
-    def epsilon(self, delta: float) -> float:
-        """Return the smallest epsilon for which the two data sets are (epsilon, delta)-indistinguishable; infinite if
-        something was released that only one of them could release. `delta` 0..1, exclusive."""
-        telling = self.gaussians.telling
-        seen = GaussianPairs(*(getattr(self.gaussians, one.name)[telling] for one in fields(GaussianPairs)))
-        if ((seen.std == 0) | (seen.other_std == 0)).any():
-            return math.inf
-        laplace = self.laplace if self.laplace is not None and self.laplace.any() else None
-        alike = bool((seen.std == seen.other_std).all())
-        if laplace is None and alike:
-            return float(exact_epsilon(float((seen.squared_distance / seen.std**2).sum()), delta))
-        return max(_Loss(way, laplace).epsilon(delta) for way in ([seen] if alike else [seen, seen.swapped()]))
+    `delta` 0..1, exclusive; `laplace`: `laplace_shift_counts`, summed over the releases; None: no Laplace noise.
+    """
+    seen = np.array([pair for pair in pairs if differ([pair])], dtype=np.float64).reshape(-1, 4)
+    _, squared, std, other = seen.T
+    if not (std.all() and other.all()):
+        return math.inf
+    laplace = laplace if laplace is not None and laplace.any() else None
+    alike = bool((std == other).all())
+    if laplace is None and alike:
+        return float(exact_epsilon(float((squared / std**2).sum()), delta))
+    return max(_Loss(way, laplace).epsilon(delta) for way in ([seen] if alike else [seen, seen[:, [0, 1, 3, 2]]]))
 
 
 class _Loss:
     """Distribution of the privacy loss, given by its cumulants."""
 
-    def __init__(self, seen: GaussianPairs, laplace: NDArray[np.int64] | None) -> None:
+    def __init__(self, seen: Floats, laplace: NDArray[np.int64] | None) -> None:
+        """`seen`: (n, 4) rows of `GaussianPair`."""
         # If the standard deviations are equal, only the distances count, and they add up.
-        alike = seen.std == seen.other_std
-        spreads, where = np.unique((seen.std + 1j * seen.other_std)[~alike], return_inverse=True)
+        dimensions, squared, stds, others = seen.T
+        alike = stds == others
+        spreads, where = np.unique((stds + 1j * others)[~alike], return_inverse=True)
         std, other = spreads.real, spreads.imag
-        of_alike = float((seen.squared_distance[alike] / (2 * seen.std[alike] ** 2)).sum())
-        half_b = np.bincount(where, seen.squared_distance[~alike], len(spreads)) / (2 * other**2)
-        self.half_d = np.append(np.bincount(where, seen.dimensions[~alike], len(spreads)) / 2, 0.0)
+        of_alike = float((squared[alike] / (2 * stds[alike] ** 2)).sum())
+        half_b = np.bincount(where, squared[~alike], len(spreads)) / (2 * other**2)
+        self.half_d = np.append(np.bincount(where, dimensions[~alike], len(spreads)) / 2, 0.0)
         self.half_b = np.append(half_b, of_alike)
         self.rho = np.append((other - std) * (other + std) / other**2, 0.0)
         self.rest = _log1p_rest(-self.rho)

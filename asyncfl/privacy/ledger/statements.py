@@ -53,7 +53,7 @@ def _bare(row: Row) -> bool:
 def _known(row: Row) -> float:
     """Return the largest epsilon that can refute a claim: an infinite one only if it is not for lack of a bound."""
     exact: float = row["exact_epsilon"]
-    return max(exact if math.isfinite(exact) or _bare(row) else 0.0, row["measured"])
+    return max(exact if math.isfinite(exact) or _bare(row) else 0.0, float(row["measured"]))
 
 
 def _parts(who: str, rows: Sequence[Row], models: Sequence[Row]) -> Iterator[str]:

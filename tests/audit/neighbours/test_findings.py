@@ -14,7 +14,7 @@ from asyncfl.audit.neighbours.observer import Other
 from asyncfl.audit.neighbours.training import TwinUpload
 from asyncfl.federation.adversaries import AdversaryHoldings
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.accounting.release_pairs import BINS, GaussianPairs, ReleasePairs
+from asyncfl.privacy.accounting.release_pairs import BINS, epsilon_of_pairs
 from asyncfl.privacy.release import Contribution, Release
 from asyncfl.privacy.scheme import Guarantee
 
@@ -142,7 +142,7 @@ def test_unequal_noise_is_accounted_from_its_first_release_on() -> None:
     once, so_far = epsilons([release(alike), release(other), release(alike)], 1e-3)
 
     def worlds(*rows: tuple[float, float, float, float]) -> float:
-        return ReleasePairs(GaussianPairs.of(rows)).epsilon(1e-3)
+        return epsilon_of_pairs(rows, 1e-3)
 
     assert once == pytest.approx([worlds(alike), worlds(other), worlds(alike)])
     assert so_far == pytest.approx([worlds(alike), worlds(alike, other), worlds(alike, other, alike)])
@@ -160,12 +160,11 @@ def test_epsilon_never_falls_along_a_transcript() -> None:
 def test_laplace_shifts_of_releases_add_up() -> None:
     shifts = np.zeros(len(BINS), np.int64)
     shifts[np.searchsorted(BINS, 0.2)] = 3
-    none = GaussianPairs.of([])
     once, so_far = epsilons([release(shifts=shifts), release(shifts=shifts), release((10, 1.0, 2.0, 2.0))], 1e-2)
-    one, two = ReleasePairs(none, shifts).epsilon(1e-2), ReleasePairs(none, 2 * shifts).epsilon(1e-2)
+    one, two = epsilon_of_pairs([], 1e-2, shifts), epsilon_of_pairs([], 1e-2, 2 * shifts)
     assert 0 < one < two
     assert once == pytest.approx([one, one, exact_epsilon(0.25, 1e-2)])
-    mixed = ReleasePairs(GaussianPairs.of([(10, 1.0, 2.0, 2.0)]), 2 * shifts).epsilon(1e-2)
+    mixed = epsilon_of_pairs([(10, 1.0, 2.0, 2.0)], 1e-2, 2 * shifts)
     assert so_far == pytest.approx([one, two, mixed])
 
 
