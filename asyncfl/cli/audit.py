@@ -321,7 +321,6 @@ def reconstruct(
     from asyncfl.audit.finished_run import FinishedRun
     from asyncfl.audit.reconstruction.image_reconstruction import LEVELS, ReconstructionSettings, write_images
     from asyncfl.audit.reconstruction.image_reconstruction import reconstruct as reconstruct_upload
-    from asyncfl.audit.reconstruction.inversion import Inversion
     from asyncfl.audit.reconstruction.upload import choose_task, find_upload
 
     finished = FinishedRun.load(run)
@@ -329,7 +328,7 @@ def reconstruct(
     levels = tuple(dict.fromkeys(epsilon)) if epsilon else LEVELS
     if low := [level for level in epsilon or () if not level > 0]:
         raise ScenarioError([Fault("--epsilon", f"must be above 0, or inf for no noise, got {low[0]:g}")])
-    attack = ReconstructionSettings(method, images, Inversion(steps=steps), most_parameters)
+    attack = ReconstructionSettings(method, images, steps, most_parameters)
     attack.check(finished.run.scenario)
     with ProgressBar(finished.run.scenario.model_copy(update={"seeds": (chosen,)}), quiet or json) as bar:
         held = find_upload(finished, chosen, choose_task(finished, chosen, adversary, client, task), bar)

@@ -12,7 +12,6 @@ import pandas as pd
 from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.audit.membership import audit_membership
 from asyncfl.audit.reconstruction.image_reconstruction import ReconstructedImages, ReconstructionSettings, reconstruct
-from asyncfl.audit.reconstruction.inversion import Inversion
 from asyncfl.audit.reconstruction.upload import choose_task, find_upload
 from asyncfl.experiments.csv_files import MEMBERSHIP, PICTURES, packed, plain, write_csv
 from asyncfl.experiments.spec import Experiment, MembershipInference, UploadAttack
@@ -52,7 +51,7 @@ def _pictures(run: FinishedRun, seeds: tuple[int, ...], asked: UploadAttack) -> 
         held = find_upload(run, seed, choose_task(run, seed, asked.adversary))
         with run.compute_settings(seed):
             for method in asked.methods:
-                how = ReconstructionSettings(method, asked.images, Inversion(steps=asked.steps))
+                how = ReconstructionSettings(method, asked.images, asked.steps)
                 rows += [{"seed": seed, "method": method, **row} for row in _images(reconstruct(held, how, [None]))]
     return rows
 

@@ -22,7 +22,7 @@ the convex hull of the images, whose corners are found by successive projection 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -34,8 +34,9 @@ from asyncfl.audit.reconstruction.upload import NoisedUpload
 from asyncfl.base.messages import Floats, Vector
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.data_spec import DataSpec
-from asyncfl.learning import Architecture, Layout, Shape
+from asyncfl.learning import Layout, Learner
 from asyncfl.learning.layout import Layer
+from asyncfl.learning.weights import module_with_parameters
 
 Method = Literal["first_layer", "cosine", "l2", "labels"]
 """Attack: division at the first layer, descent on the cosine or the L2 distance of gradients, or labels alone."""
@@ -68,10 +69,7 @@ def pixel_range(data: DataSpec, domain: int = 0) -> PixelRange:
 class Attacker:
     """Attacker that holds one upload, with its knowledge."""
 
-    model: Architecture
-    shape: Shape
-    classes: int
-    layout: Layout
+    learner: Learner
     base: Vector  # (n_parameters,) model that the client was sent
     samples: int  # images that the client trained on
     step: float  # quotient of update and mean gradient: learning rate times steps times the scheme's factor on updates
@@ -86,10 +84,9 @@ class Attacker:
         of_models = scheme.clip_target.payload == "model"
         factor = 1.0 if of_models else scheme.update_factor(path.context, held.samples, held.assignment.epochs)
         domain = int(federation.data.client_domains[held.assignment.client])
-        network = (learner.model, learner.shape, learner.n_outputs, learner.layout)
         step = training.lr * training.steps(held.samples, held.assignment.epochs) * factor
         clip_norm = held.upload.clip_norm if of_models else None
-        return cls(*network, held.assignment.base, held.samples, step, clip_norm, pixel_range(scenario.data, domain))
+        return cls(learner, held.assignment.base, held.samples, step, clip_norm, pixel_range(scenario.data, domain))
 
     def gradient(self, upload: NoisedUpload) -> tuple[NDArray[np.float32], float]:
         """Estimate the mean gradient (n_parameters,), and the standard deviation of the noise on each component."""
@@ -104,28 +101,29 @@ class Attacker:
 
     def labels(self, upload: NoisedUpload) -> NDArray[np.int64]:
         """Infer and return the labels of the client's images, (samples,), ascending."""
-        return leaked_labels(self.gradient(upload)[0], self.layout, self.samples)
+        return leaked_labels(self.gradient(upload)[0], self.learner.layout, self.samples)
 
     def images(
-        self, upload: NoisedUpload, method: Method, count: int, inversion: Inversion, random: np.random.Generator
+        self, upload: NoisedUpload, method: Method, count: int, steps: int, random: np.random.Generator
     ) -> NDArray[np.float32]:
         """Reconstruct (n <= count, channels, height, width) images, pixels 0..1; none for the method `labels`.
 
-        `inversion`: settings of the descent; `random`: draws its first guess. For `first_layer` the network must begin
+        `steps`: gradient steps of a descent; `random`: draws its first guess. For `first_layer` the network must begin
         with a dense layer.
         """
-        gradient, noise_std = self.gradient(upload)
+        (gradient, noise_std), learner = self.gradient(upload), self.learner
+        shape, layout = learner.shape, learner.layout
         if method == "labels":
-            return np.empty((0, *self.shape), np.float32)
+            return np.empty((0, *shape), np.float32)
         if method == "first_layer":
-            first = dense_first_layer(self.layout, math.prod(self.shape))
+            first = dense_first_layer(layout, math.prod(shape))
             assert first is not None
-            return self.pixels.to_unit(divided_images(gradient, first, self.shape, count, self.pixels, noise_std))
-        labels = leaked_labels(gradient, self.layout, self.samples)
+            return self.pixels.to_unit(divided_images(gradient, first, shape, count, self.pixels, noise_std))
+        labels = leaked_labels(gradient, layout, self.samples)
         looked_for = labels[np.linspace(0, self.samples - 1, count).round().astype(np.int64)]
-        network = (self.model, self.shape, self.classes, self.base)
-        inversion = replace(inversion, distance=method)
-        return self.pixels.to_unit(inversion.images(*network, gradient, looked_for, self.pixels, random))
+        module = module_with_parameters(learner.model, shape, learner.n_outputs, self.base)
+        found = Inversion(module, gradient, looked_for, self.pixels).images(method, steps, shape, random)
+        return self.pixels.to_unit(found)
 
 
 def leaked_labels(gradient: NDArray[np.floating], layout: Layout, count: int) -> NDArray[np.int64]:

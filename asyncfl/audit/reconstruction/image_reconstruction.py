@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from asyncfl.audit.reconstruction.attacker import (
     share_right,
     share_right_by_chance,
 )
-from asyncfl.audit.reconstruction.inversion import Inversion
 from asyncfl.audit.reconstruction.upload import upload_at_epsilon
 from asyncfl.base.contact_sheet import SheetRow, draw_sheet, true_row
 from asyncfl.base.errors import Fault, OutputError, ScenarioError
@@ -97,7 +96,7 @@ def match_images(true: Images, made: Images) -> tuple[NDArray[np.int64], NDArray
 class ReconstructionSettings:
     method: Method | None = None  # attack; None: `first_layer` where the network allows it, else `cosine`
     images: int = 16  # largest number of images to reconstruct, >= 1
-    inversion: Inversion = field(default_factory=Inversion)
+    steps: int = 1000  # gradient steps of a descent, >= 1
     most_parameters: int = 2_000_000
     """Parameters of the largest network to use descent on; a step costs two passes through it."""
 
@@ -176,14 +175,14 @@ class ReconstructedImages:
         """Table with a row for each noise: epsilon, noise_std, psnr_db, ssim, ssim_best, labels_right."""
         rows = [
             (
-                one.epsilon,
-                one.noise_std,
-                one.mean_psnr_db,
-                float(one.ssim.mean()),
-                float(one.ssim.max()),
-                one.labels_right,
+                level.epsilon,
+                level.noise_std,
+                level.mean_psnr_db,
+                level.ssim.mean(),
+                level.ssim.max(),
+                level.labels_right,
             )
-            for one in self.levels
+            for level in self.levels
         ]
         return pd.DataFrame(rows, columns=["epsilon", "noise_std", "psnr_db", "ssim", "ssim_best", "labels_right"])
 
@@ -221,7 +220,7 @@ def reconstruct(
         upload = upload_at_epsilon(held, epsilon)
         # The same first guess under each noise.
         random = federation.resolved.streams.generator("reconstruction", task.client, task.turn)
-        made = attacker.images(upload, method, count, settings.inversion, random)
+        made = attacker.images(upload, method, count, settings.steps, random)
         read = share_right(attacker.labels(upload), labels)
         placed, errors = np.full_like(true, GREY), np.full(len(true), np.inf)
         if len(made):
@@ -231,7 +230,7 @@ def reconstruct(
         if place == 0:
             best = np.argsort(errors, kind="stable")[:count]
         levels.append(LevelImages(upload.epsilon, upload.std, true[best], placed[best], read))
-    chance = share_right_by_chance(labels, attacker.classes)
+    chance = share_right_by_chance(labels, attacker.learner.n_outputs)
     mean = attacker.pixels.to_unit(federation.data.test_images.mean(axis=0, dtype=np.float64)[None])
     guess = LevelImages(None, math.nan, true[best], np.repeat(mean, count, axis=0), chance)
     steps = federation.path.training.steps(held.samples, task.epochs)

@@ -14,14 +14,12 @@ and pixels are clamped to their range. `l2` must know the factor on the gradient
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.learning.architecture import Architecture, Shape
-from asyncfl.learning.weights import module_with_parameters
+from asyncfl.learning.architecture import Shape
 
 if TYPE_CHECKING:
     import torch
@@ -45,47 +43,43 @@ class PixelRange(NamedTuple):
         return unit
 
 
-@dataclass(frozen=True)
 class Inversion:
-    distance: Distance = "cosine"
-    steps: int = 1000  # gradient steps, >= 1; Geiping et al. take 4,800 and more
+    """Search for images (n, *shape), scaled like the network's input, with given labels and a given mean gradient."""
 
-    def images(
-        self,
-        model: Architecture,
-        shape: Shape,
-        classes: int,
-        base: NDArray[np.float32],
-        gradient: NDArray[np.float32],
-        labels: NDArray[np.int64],
-        pixels: PixelRange,
-        random: np.random.Generator,
-    ) -> NDArray[np.float32]:
-        """Find images (n, *shape), scaled like the network's input, with the labels (n,).
-
-        `gradient`: (n_parameters,) mean gradient at the model `base`; non-finite components count as 0. `pixels`: range
-        of the network's input. `random`: draws the first guess.
-        """
+    def __init__(
+        self, module: torch.nn.Module, gradient: NDArray[np.float32], labels: NDArray[np.int64], pixels: PixelRange
+    ) -> None:
+        """`module`: network at the model that the gradient (n_parameters,) belongs to; non-finite components count as
+        0. `labels`: (n,). `pixels`: range of the network's input."""
         import torch
 
-        module = module_with_parameters(model, shape, classes, base)
-        problem = _Problem(module, np.nan_to_num(gradient), labels, pixels)
-        noise = torch.from_numpy(random.standard_normal((len(labels), *shape), dtype=np.float32))
-        first = problem.middle + problem.spread * noise
-        found = (self._by_lbfgs if self.distance == "l2" else self._by_signed_adam)(problem, first)
+        self._module, self._weights = module, list(module.parameters())
+        self._wanted, self._labels = torch.from_numpy(np.nan_to_num(gradient)), torch.from_numpy(labels.copy())
+        self._low, self._high = torch.from_numpy(pixels.low.copy()), torch.from_numpy(pixels.high.copy())
+        self.middle = (self._low + self._high) / 2
+        self.spread = (self._high - self._low) / 4
+
+    def images(self, distance: Distance, steps: int, shape: Shape, random: np.random.Generator) -> NDArray[np.float32]:
+        """Find the images by at most `steps` >= 1 gradient steps (Geiping et al. take 4,800 and more). `random`: draws
+        the first guess."""
+        import torch
+
+        noise = torch.from_numpy(random.standard_normal((len(self._labels), *shape), dtype=np.float32))
+        first = self.middle + self.spread * noise
+        found = (self._by_lbfgs if distance == "l2" else self._by_signed_adam)(steps, first)
         return torch.nan_to_num(found).numpy()
 
-    def _by_lbfgs(self, problem: _Problem, first: torch.Tensor) -> torch.Tensor:
+    def _by_lbfgs(self, steps: int, first: torch.Tensor) -> torch.Tensor:
         import torch
 
         images = first.clone().requires_grad_()
         optimiser = torch.optim.LBFGS(
-            [images], lr=1.0, max_iter=self.steps, max_eval=self.steps, history_size=100, tolerance_grad=1e-12,
+            [images], lr=1.0, max_iter=steps, max_eval=steps, history_size=100, tolerance_grad=1e-12,
             tolerance_change=1e-14, line_search_fn="strong_wolfe",
         )  # fmt: skip
 
         def closure() -> torch.Tensor:
-            value = problem.distance(images, "l2")
+            value = self.distance(images, "l2")
             [images.grad] = torch.autograd.grad(value, [images])
             return value.detach()
 
@@ -93,14 +87,14 @@ class Inversion:
         # A diverged search returns its first guess.
         return images.detach() if bool(torch.isfinite(images).all()) else first
 
-    def _by_signed_adam(self, problem: _Problem, first: torch.Tensor) -> torch.Tensor:
+    def _by_signed_adam(self, steps: int, first: torch.Tensor) -> torch.Tensor:
         import torch
 
-        images = problem.clamped(first)
+        images = self.clamped(first)
         mean, square = torch.zeros_like(images), torch.zeros_like(images)
-        for step in range(self.steps):
+        for step in range(steps):
             images.requires_grad_(True)
-            value = problem.distance(images, "cosine") + TOTAL_VARIATION * problem.variation(images)
+            value = self.distance(images, "cosine") + TOTAL_VARIATION * self.variation(images)
             [slope] = torch.autograd.grad(value, [images])
             with torch.no_grad():
                 slope = slope.sign()
@@ -108,24 +102,9 @@ class Inversion:
                 square.lerp_(slope.square(), 0.001)
                 corrected = mean / (1 - 0.9 ** (step + 1))
                 root = (square / (1 - 0.999 ** (step + 1))).sqrt_().add_(1e-8)
-                length = STEP_LENGTH * 0.1 ** sum(step >= share * self.steps for share in (3 / 8, 5 / 8, 7 / 8))
-                images = problem.clamped(images.detach() - length * problem.spread * corrected / root)
+                length = STEP_LENGTH * 0.1 ** sum(step >= share * steps for share in (3 / 8, 5 / 8, 7 / 8))
+                images = self.clamped(images.detach() - length * self.spread * corrected / root)
         return images.detach()
-
-
-class _Problem:
-    """Distance of the gradient of some images from the overheard one."""
-
-    def __init__(
-        self, module: torch.nn.Module, gradient: NDArray[np.float32], labels: NDArray[np.int64], pixels: PixelRange
-    ) -> None:
-        import torch
-
-        self._module, self._weights = module, list(module.parameters())
-        self._wanted, self._labels = torch.from_numpy(gradient.copy()), torch.from_numpy(labels.copy())
-        self._low, self._high = torch.from_numpy(pixels.low.copy()), torch.from_numpy(pixels.high.copy())
-        self.middle = (self._low + self._high) / 2
-        self.spread = (self._high - self._low) / 4
 
     def clamped(self, images: torch.Tensor) -> torch.Tensor:
         return images.clamp(self._low, self._high)

@@ -11,7 +11,6 @@ from asyncfl.api import execute
 from asyncfl.audit.finished_run import FinishedRun, HeldUpload
 from asyncfl.audit.reconstruction.attacker import Attacker
 from asyncfl.audit.reconstruction.image_reconstruction import ReconstructionSettings, reconstruct, write_images
-from asyncfl.audit.reconstruction.inversion import Inversion
 from asyncfl.audit.reconstruction.upload import choose_task, find_upload, repeat_upload, upload_at_epsilon
 from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier
@@ -184,7 +183,7 @@ def test_true_images_are_those_of_the_client(held: HeldUpload) -> None:
 def test_more_local_steps_spoil_descent_and_not_division(held: HeldUpload, tmp_path: Path) -> None:
     training = {"lr": 0.5, "batch_size": 1, "epochs": 20, "gradient_clip": 1.0}
     longer = held_in(made(tmp_path / "run", training=training))
-    descent = ReconstructionSettings(method="cosine", inversion=Inversion(steps=150))
+    descent = ReconstructionSettings(method="cosine", steps=150)
     one, many = (reconstruct(each, descent, [math.inf]) for each in (held, longer))
     assert (one.steps, many.steps) == (1, 80)
     assert one.levels[0].ssim.mean() > many.levels[0].ssim.mean() + 0.2
@@ -194,8 +193,7 @@ def test_more_local_steps_spoil_descent_and_not_division(held: HeldUpload, tmp_p
 
 def test_each_descent_follows_the_distance_that_it_is_named_after(held: HeldUpload) -> None:
     cosine, squared = (
-        reconstruct(held, ReconstructionSettings(method=method, inversion=Inversion(steps=5)), [math.inf])
-        for method in ("cosine", "l2")
+        reconstruct(held, ReconstructionSettings(method=method, steps=5), [math.inf]) for method in ("cosine", "l2")
     )
     assert not np.array_equal(cosine.levels[0].made, squared.levels[0].made)
 
