@@ -16,6 +16,7 @@ from asyncfl.federation.prepare import Federation, ResolvedSeed
 from asyncfl.federation.release_store import ModelRecords, UploadRecords
 from asyncfl.federation.round_recorder import RoundRecorder, Row, diverged_at
 from asyncfl.privacy import PrivacyContext
+from asyncfl.privacy.ledger.rows import scheme_notes
 from asyncfl.privacy.scheme import stop_notes
 from asyncfl.server import Server
 from asyncfl.server.recording import Recording
@@ -161,7 +162,7 @@ def _notes(events: pa.Table, federation: Federation) -> Iterator[str]:
     """Yield sentences for readers of the results."""
     scenario, path = federation.resolved.scenario, federation.path
     private = not scenario.privacy.off
-    yield from path.scheme.notes(path.context)
+    yield from scheme_notes(path.scheme, path.context)
     if path.personal is not None:
         own, shared = len(path.personal.learner.initial), path.personal.learner.n_parameters
         yield (

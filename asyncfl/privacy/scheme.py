@@ -276,7 +276,7 @@ class Scheme(Component):
         return None
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        """Return sentences that readers of the results must see: assumptions, and claims that do not hold."""
+        """Return sentences that readers of the results must see, besides explanations of the flags."""
         return []
 
     def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:

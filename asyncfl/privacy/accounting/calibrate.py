@@ -51,24 +51,9 @@ class ClassicalRelease:
     constant: float = 1.0
 
     @property
-    def limit(self) -> float:
-        """Largest epsilon for which that noise is enough."""
-        return classical_limit(self.delta, self.constant)
-
-    @property
     def past_its_limit(self) -> bool:
         """Whether the release exceeds its budget."""
-        return self.epsilon > self.limit
-
-    def notes(self, which: str = "") -> list[str]:
-        """Return sentences for readers of the results; none within the limit. `which`: description of the releases."""
-        if not self.past_its_limit:
-            return []
-        constant = "" if self.constant == 1 else f" and constant {self.constant:g}"
-        return [
-            f"the classical calibration holds up to epsilon {self.limit:.4g} for delta {self.delta:.4g}{constant}; "
-            f"{which or f'one release at {self.epsilon:.4g}'} exceeds its claim, see the ledger"
-        ]
+        return self.epsilon > classical_limit(self.delta, self.constant)
 
 
 @lru_cache(maxsize=1024)

@@ -141,6 +141,14 @@ def flags_of(
     return _in_order([*status, *past, *scheme.flags(context, once, of_models)])
 
 
+def scheme_notes(scheme: Scheme, context: PrivacyContext) -> list[str]:
+    """Return sentences for readers of the results: an explanation of each flag of a scheme, and the scheme's notes."""
+    of_uploads = flags_of(scheme, context, scheme.upload_guarantee(context))
+    of_models = flags_of(scheme, context, scheme.model_guarantee(context), of_models=True)
+    flags = _in_order([*of_uploads, *of_models])
+    return [f"{flag}: {FLAGS[flag]}" for flag in flags if flag in FLAGS] + scheme.notes(context)
+
+
 def _in_order(flags: Sequence[str]) -> list[str]:
     """Return the flags without duplicates, in the order of `FLAGS`, then the scheme's own."""
     return [*(flag for flag in FLAGS if flag in flags), *dict.fromkeys(flag for flag in flags if flag not in FLAGS)]

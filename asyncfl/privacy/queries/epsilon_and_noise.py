@@ -16,6 +16,7 @@ from asyncfl.privacy.accounting.calibrate import Composition, multiplier_for
 from asyncfl.privacy.accounting.events import LARGEST, MOST_RELEASES, SMALLEST
 from asyncfl.privacy.accounting.gaussian import classical_constant, classical_limit, exact_epsilon, squared_mu_of
 from asyncfl.privacy.flags import CLASSICAL
+from asyncfl.privacy.ledger.rows import scheme_notes
 from asyncfl.privacy.queries import Count, Question
 from asyncfl.privacy.ranges import Delta, Factor, within
 from asyncfl.privacy.release import Contribution, Distribution, PrivacyContext
@@ -251,7 +252,7 @@ class NbaflQuestion(Question):
             "classical_limit": classical_limit(self.delta, self.constant),
             # Twice the same number of uploads is one row.
             "worth": [_row(*release, self.delta) for release in dict.fromkeys(releases)],
-            "notes": scheme.notes(context),
+            "notes": scheme_notes(scheme, context),
         }
         if self.parameters is not None:
             answer["upload_noise_norm"] = noise.sigma_u * math.sqrt(self.parameters)

@@ -53,7 +53,6 @@ from asyncfl.base.quantities import MeasuredIn
 from asyncfl.learning.layout import Layout
 from asyncfl.learning.training import Training
 from asyncfl.privacy.accounting.calibrate import ClassicalRelease, noise_multiplier
-from asyncfl.privacy.accounting.gaussian import classical_limit
 from asyncfl.privacy.client_weights import (
     UNEVEN_WEIGHTS,
     client_sensitivities,
@@ -77,7 +76,6 @@ from asyncfl.privacy.scheme import (
 Adjustment = Literal["linear", "exponential", "none"]
 Spend = Literal["naive", "rdp"]
 
-NAMED = 5  # clients listed in one sentence at most
 LARGEST = 1e100  # of budgets: noise for it is negligible, and its square and sums are still finite
 
 OF_CLIENT = {"2M": "replace", "M": "zero_out"}
@@ -349,36 +347,13 @@ class AdaptiveBudgets(Scheme):
                 f"constant budgets {listed}: the {how} over the uploads equals that of the run whose budgets follow "
                 "the loss; they come from its losses, a release that no ledger covers"
             )
-        if self.sensitivity in ("2M/batch", "2M/n"):
-            notes.append(
-                f"sensitivity {self.sensitivity} is heuristic: it holds for one mean gradient, not for the payload "
-                "that is clipped after a whole epoch; sensitivity: 2M always holds"
-            )
-        if self.adapts:
-            notes.append(
-                "budgets follow the clients' losses, which no noise protects: the amount of noise on an upload depends "
-                "on the data, a release that no ledger covers"
-            )
         notes.append("a budget is spent on every upload; the ledger shows the total of each client")
-        limit = classical_limit(self.delta, self.constant)
-        past = [
-            f"{client} ({epsilon:.4g})" for client, epsilon in enumerate(self.budgets) if limit < epsilon < math.inf
-        ]
-        more = f" and {len(past) - NAMED} more" if len(past) > NAMED else ""
-        which = [f"that of client {', '.join(past[:NAMED])}{more}"] if past else []
-        which += ["one whose budget grows beyond"] if self.adapts else []
-        if which:
-            beyond = ClassicalRelease(math.inf, self.delta, self.constant)
-            notes += beyond.notes(f"an upload past it ({', or '.join(which)})")
         if self.threshold is not None:
-            each = f"threshold {self.threshold:g} is for the model of one round; the ledger composes the rounds"
-            if self.round_budget == "max":
-                each += "; sigma_D is the source's, for Delta instead of the mean's Delta/K: more than is missing"
-            else:
-                if self.server_noise == "per_update":
-                    each += "; server_noise: per_update leaves less noise on the mean than it needs"
-                each += "; the sum of budgets is the cost of having data at every client"
-            notes.append(each)
+            each = "the cost of having data at every client" if self.round_budget == "sum" else "the largest budget"
+            notes.append(
+                f"threshold {self.threshold:g} bounds {each} in one round; the ledger composes the rounds, with the "
+                "noise that was added"
+            )
             if not context.equal_weights:
                 notes.append(UNEVEN_WEIGHTS)
         if self.shuffler is not None:

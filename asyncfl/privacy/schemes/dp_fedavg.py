@@ -252,11 +252,6 @@ class DpFedAvg(Scheme):
             notes.append("noise_at: server trusts the server: uploads carry no noise, and no ledger row covers them")
         if not context.equal_weights:
             notes.append(UNEVEN_WEIGHTS)
-        elif not context.once_each and not self._by_server:
-            notes.append(
-                "the claim for published models assumes uniform means of updates of different clients and is "
-                "heuristic: here a client may be in a version several times or weigh more than others, see the ledger"
-            )
         if self.adaptive is not None:
             notes.append(
                 f"adaptive: the bits have noise {self._sigma_b(context):.4g}, the updates multiplier "

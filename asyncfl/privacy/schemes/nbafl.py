@@ -243,48 +243,14 @@ class Nbafl(Scheme):
             f"exposures: {context.exposures} overheard uploads per client are an assumption about the "
             "eavesdropper, not a guarantee"
         ]
-        if self.sensitivity != "2C":
-            notes.append(
-                "sensitivity 2C/m is heuristic: it is derived for an average of per-sample minimisers, "
-                "not for a model trained by SGD; sensitivity: 2C always holds for a clipped model"
-            )
         if not context.equal_weights:
             notes.append(UNEVEN_WEIGHTS)
-        if self.clip_norm == "median":
-            notes.append("clip_norm: median is computed from the clients' norms, a release that no ledger covers")
-            if (growth := self.norm_growth(context)) > NORM_GROWTH_WORTH_A_NOTE:
-                notes.append(
-                    f"clip_norm: median feeds noise back into the norm, which grows about {growth:.3g}-fold over "
-                    f"{context.rounds} rounds from noise alone"
-                )
-        if context.participants < context.clients and self.b_rule != "none":
-            notes.append("the discount b holds only if the eavesdropper cannot tell which clients were drawn")
-            if self.b_rule == "paper":
-                b = self.noise(context, 1.0).b
-                found = "does not exist here, so the server adds nothing" if b is None else f"is {b:.4g} here"
-                notes.append(
-                    f"b_rule: paper, whose b {found}, does not invert amplification by subsampling; "
-                    "b_rule: amplification does"
-                )
-            if self.composition in ("analytic", "rdp"):
-                notes.append(
-                    "b is derived for an even split of epsilon over the rounds; with composition "
-                    f"{self.composition} it is heuristic"
-                )
-        # Of an upload, or of a published model if no upload is overheard.
-        one = self.classical(context, self.epsilon, not context.exposures)
-        if one is None:
-            if self.constant != 1:
-                notes.append(f"constant {self.constant:g} has no effect: composition {self.composition} has no c1")
-            return notes
-        if self.composition == "naive" and max(context.exposures, context.rounds) > 1:
+        if (growth := self.norm_growth(context)) > NORM_GROWTH_WORTH_A_NOTE:
             notes.append(
-                "composition: naive gives (epsilon, releases x delta), strictly; naive_delta_split repairs that"
+                f"clip_norm: median feeds noise back into the norm, which grows about {growth:.3g}-fold over "
+                f"{context.rounds} rounds from noise alone"
             )
-        n = context.exposures or context.rounds
-        what = "overheard uploads" if context.exposures else "published models"
-        which = f"each of {n} {what} has {one.epsilon:.4g} of {self.epsilon:g} and" if n > 1 else ""
-        return notes + one.notes(which)
+        return notes
 
 
 def paper_discount(epsilon: float, rounds: int, share: float) -> float | None:

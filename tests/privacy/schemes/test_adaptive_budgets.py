@@ -17,7 +17,7 @@ from asyncfl.privacy import AdaptiveBudgets, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.flags import BUDGETS, CLASSICAL, HEURISTIC
 from asyncfl.privacy.ledger.releases import releases_of, upload_release
-from asyncfl.privacy.ledger.rows import ledger
+from asyncfl.privacy.ledger.rows import ledger, scheme_notes
 from asyncfl.privacy.release import Contribution, Upload
 from asyncfl.privacy.schemes.adaptive_budgets import LossHistory, Shuffler, constant_budget, swapped_order
 from asyncfl.scenario import Scenario
@@ -93,10 +93,10 @@ def test_server_noise_inside_the_sum_is_averaged_like_the_updates() -> None:
     assert once.model_noise(CONTEXT, 1.0, uneven).std == pytest.approx(sigma_d, rel=1e-6)
 
 
-def test_notes_name_what_does_not_hold() -> None:
-    said = " ".join(AdaptiveBudgets(budgets=SETTING_3, threshold=36.0).notes(CONTEXT))
-    for words in ("depends on the data", "heuristic", "8.42", "exceeds its claim", "threshold 36"):
-        assert words in said
+def test_notes_explain_flags_and_the_threshold() -> None:
+    found = scheme_notes(AdaptiveBudgets(budgets=SETTING_3, threshold=36.0), CONTEXT)
+    assert [note.partition(": ")[0] for note in found[:3]] == [CLASSICAL, HEURISTIC, BUDGETS]
+    assert any(note.startswith("threshold 36") for note in found)
 
 
 def upload(client: int, epsilon: float) -> Upload:

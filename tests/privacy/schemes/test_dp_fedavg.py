@@ -51,20 +51,18 @@ def test_epsilon_for_each_neighbouring_relation_equals_the_published_values(neig
 
 
 @pytest.mark.parametrize(
-    ("fields", "status", "noted"),
+    ("fields", "status"),
     [
-        ({}, "heuristic", True),
-        ({"noise_at": "server"}, "proven", False),
-        ({"noise_at": "server", "adaptive": AdaptiveClip()}, "proven", False),
-        ({"adaptive": AdaptiveClip()}, "heuristic", True),
+        ({}, "heuristic"),
+        ({"noise_at": "server"}, "proven"),
+        ({"noise_at": "server", "adaptive": AdaptiveClip()}, "proven"),
+        ({"adaptive": AdaptiveClip()}, "heuristic"),
     ],
 )
-def test_models_are_heuristic_if_noise_cannot_follow_the_weights(fields, status, noted):
+def test_models_are_heuristic_if_noise_cannot_follow_the_weights(fields, status):
     often = replace(CONTEXT, once_each=False)
     assert scheme(**fields).model_guarantee(CONTEXT).status == "proven"
     assert scheme(**fields).model_guarantee(often).status == status
-    assert any("several times" in note for note in scheme(**fields).notes(often)) == noted
-    assert not any("several times" in note for note in scheme(**fields).notes(CONTEXT))
 
 
 @given(st.floats(0.05, 20), st.floats(1.01, 100))

@@ -8,7 +8,9 @@ import pytest
 
 from asyncfl.learning import Training
 from asyncfl.privacy import Contribution, GaussianNoise, LaplaceNoise, Mechanisms, PrivacyContext
+from asyncfl.privacy.flags import INVALID
 from asyncfl.privacy.ledger.releases import upload_release
+from asyncfl.privacy.ledger.rows import scheme_notes
 from asyncfl.privacy.schemes.mechanisms import Clip
 
 CONTEXT = PrivacyContext(clients=10, participants=4, rounds=20, smallest_samples=50, exposures=0, n_parameters=10)
@@ -42,7 +44,7 @@ def test_accountants_use_the_true_sensitivity_of_invalid_noise():
     assert 1 / release.multiplier == pytest.approx(2 * math.sqrt(10))
     assert release.epsilon == 1
     assert scheme.upload_guarantee(CONTEXT).status == scheme.model_guarantee(CONTEXT).status == "invalid"
-    assert sum("seed_literal is invalid" in note for note in scheme.notes(CONTEXT)) == 2
+    assert scheme_notes(scheme, CONTEXT)[0].startswith(INVALID)
     # In a mean of four a neighbour moves a quarter of that.
     assert scheme.model_noise(CONTEXT, 0.5).sensitivity == pytest.approx(math.sqrt(10) / 4)
     assert scheme.model_noise(CONTEXT, 0.5).std == pytest.approx(math.sqrt(2) * 0.5)

@@ -9,6 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from asyncfl.privacy import Contribution, Nbafl, PrivacyContext
+from asyncfl.privacy.client_weights import UNEVEN_WEIGHTS
+from asyncfl.privacy.flags import AMPLIFICATION, CLASSICAL, CLIP_NORM, FLAGS, HEURISTIC
+from asyncfl.privacy.ledger.rows import scheme_notes
 from asyncfl.privacy.schemes.nbafl import amplification_discount, model_std, paper_discount
 
 SMALL, LARGE = Contribution(0, 100), Contribution(0, 900)
@@ -49,28 +52,17 @@ def test_median_clipping_makes_the_norm_grow():
     assert math.isfinite(Nbafl(epsilon=1e-3).norm_growth(EVERYONE))
 
 
-def noted(scheme, context, words):
-    return [note for note in scheme.notes(context) if words in note]
-
-
-def test_notes_name_every_assumption_that_fails():
+def test_notes_explain_every_flag_and_name_assumptions():
     usual = Nbafl(epsilon=50)
-    assert noted(usual, EVERYONE, "assumption")
-    assert noted(usual, EVERYONE, "heuristic")
-    assert noted(usual, EVERYONE, "no ledger covers")
-    assert noted(usual, EVERYONE, "4.26-fold")
-    assert noted(usual, EVERYONE, "releases x delta")
-    assert noted(usual, EVERYONE, "up to epsilon 13.77")
-    assert not noted(usual, EVERYONE, "b_rule")
-
-
-def test_notes_explain_the_sampling_discount():
-    assert noted(Nbafl(epsilon=50), FIGURE_4, "does not exist here, so the server adds nothing")
-    assert noted(Nbafl(epsilon=6), FIGURE_4, "b_rule: paper, whose b is ")
-    assert noted(Nbafl(epsilon=6, b_rule="amplification"), FIGURE_4, "cannot tell which clients were drawn")
-    assert noted(Nbafl(epsilon=6, composition="analytic"), FIGURE_4, "even split")
-    assert noted(Nbafl(epsilon=6, composition="analytic"), FIGURE_4, "no effect")
-    assert not noted(Nbafl(epsilon=6, b_rule="none"), FIGURE_4, "drawn")
+    flags = [HEURISTIC, CLASSICAL, CLIP_NORM]
+    assert [note.partition(": ")[0] for note in scheme_notes(usual, EVERYONE)[:3]] == sorted(
+        flags, key=list(FLAGS).index
+    )
+    assumption, growth = scheme_notes(usual, EVERYONE)[3:]
+    assert "an assumption about the eavesdropper" in assumption
+    assert "4.26-fold" in growth
+    assert any(note.startswith(AMPLIFICATION) for note in scheme_notes(Nbafl(epsilon=6), FIGURE_4))
+    assert not any(AMPLIFICATION in note for note in scheme_notes(Nbafl(epsilon=6, b_rule="none"), FIGURE_4))
 
 
 @pytest.mark.parametrize(
@@ -91,8 +83,8 @@ def test_status_of_the_guarantees_for_each_sensitivity(sensitivity, clip_norm, u
     uneven = dataclasses.replace(FIGURE_4, equal_weights=False)
     assert scheme.upload_guarantee(uneven).status == upload
     assert scheme.model_guarantee(uneven).status == "heuristic"
-    assert noted(scheme, uneven, "weigh more than 1/n")
-    assert not noted(scheme, FIGURE_4, "weigh more than 1/n")
+    assert UNEVEN_WEIGHTS in scheme.notes(uneven)
+    assert UNEVEN_WEIGHTS not in scheme.notes(FIGURE_4)
 
 
 def test_server_noise_grows_with_the_weight_of_one_client():
