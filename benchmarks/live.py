@@ -25,13 +25,12 @@ from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import resolve
 from asyncfl.live.client import LiveClient
 from asyncfl.live.clock import Terms
+from asyncfl.live.connections import listening, to
 from asyncfl.live.host import Host
 from asyncfl.live.local_training import LocalTraining, TrainedUpdate
 from asyncfl.live.run import run_live
-from asyncfl.live.sockets import listening, to
 from asyncfl.live.task_runner import ClientSetup
-from asyncfl.live.vocabulary import Update, Welcome
-from asyncfl.live.wire import encode, server_decoder
+from asyncfl.live.wire import Update, Welcome, encode, server_decoder
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 

@@ -7,7 +7,7 @@ from typing import get_args
 
 from asyncfl.base.disclosure import Disclosure, Leak, Public, Released, disclosures
 from asyncfl.base.messages import Input
-from asyncfl.live import vocabulary
+from asyncfl.live import wire
 from asyncfl.trace.events import DISCLOSED, Event
 
 INTRO = """# What do messages tell?
@@ -32,10 +32,10 @@ public: the time that a device takes for a task must not depend on the values of
 def disclosure_page() -> str:
     """Return the page as Markdown."""
     parts = [INTRO, "## Messages of live clients"]
-    for message in (*get_args(vocabulary.FromClient), vocabulary.Noted):
+    for message in (*get_args(wire.FromClient), wire.Noted):
         parts.append(_table(message.__name__, disclosures(message)))
     parts.append("## Messages to live clients")
-    for message in get_args(vocabulary.FromServer):
+    for message in get_args(wire.FromServer):
         parts.append(_table(message.__name__, disclosures(message)))
     parts.append("## Messages to the server's state machine\n\nOf live and simulated clients.")
     for message in get_args(Input):

@@ -20,8 +20,8 @@ from asyncfl.cli.run import read_scenario
 
 if TYPE_CHECKING:
     from asyncfl.live.client import LiveClient
+    from asyncfl.live.connections import Connect
     from asyncfl.live.joining import Joining
-    from asyncfl.live.transport import Connect
 
 HELP = """Run a scenario as a real federation, in real time.
 
@@ -94,9 +94,9 @@ def join(
     limit_threads()
     from asyncfl.data.client_file import ClientFile
     from asyncfl.live.client import LEFT
+    from asyncfl.live.connections import to
     from asyncfl.live.joining import Joining, load_agreed
     from asyncfl.live.keys import client_context, read_token
-    from asyncfl.live.sockets import to
 
     (name, secret), tls = read_token(token), client_context(certificate)
     if scenario is not None:

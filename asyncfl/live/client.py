@@ -15,10 +15,10 @@ from contextlib import suppress
 from functools import partial
 
 from asyncfl.base.messages import Download, Vector
-from asyncfl.live import vocabulary
+from asyncfl.live import wire
 from asyncfl.live.clock import LiveClock
+from asyncfl.live.connections import Connect, Connection, EndedError
 from asyncfl.live.task_runner import Activity, ClientSetup, RepeatedError, TaskRunner
-from asyncfl.live.transport import Connect, Connection, EndedError
 from asyncfl.live.wire import Decoder, WireError, client_decoder, encode
 from asyncfl.trace import Kind
 from asyncfl.world import WorldState
@@ -37,7 +37,7 @@ class LiveClient:
         name: str,
         token: str,
         connect: Connect,
-        prepare: Callable[[vocabulary.Welcome], ClientSetup],
+        prepare: Callable[[wire.Welcome], ClientSetup],
         *,
         samples: int,
         patience_s: float = math.inf,
@@ -58,7 +58,7 @@ class LiveClient:
         self._instance = secrets.token_hex(8)
         self._run = ""
         self._failure: BaseException | None = None
-        self._decoder: Decoder[vocabulary.FromServer] = client_decoder(0)
+        self._decoder: Decoder[wire.FromServer] = client_decoder(0)
         self._connection: Connection | None = None
         self._connected, self._online = asyncio.Event(), asyncio.Event()
         self._online.set()
@@ -121,25 +121,25 @@ class LiveClient:
 
     async def _converse(self, connection: Connection) -> None:
         at = tuple(number for number in self._activities if number >= 0)
-        hello = vocabulary.Hello(self.name, self.token, self.samples, at, self._instance)
+        hello = wire.Hello(self.name, self.token, self.samples, at, self._instance)
         await connection.send(encode(hello))
         while self.over is None:
             message, models = self._decoder.decode(await connection.receive())
             match message:
-                case vocabulary.Welcome():
+                case wire.Welcome():
                     await self._welcomed(message, connection)
-                case vocabulary.Begin():
+                case wire.Begin():
                     if not self._clock.has_begun:
                         self._begin(message.now_s)
-                case vocabulary.Task() | vocabulary.Judge():
+                case wire.Task() | wire.Judge():
                     self._start(message, models)
-                case vocabulary.Ping():
-                    await connection.send(encode(vocabulary.Pong()))
-                case vocabulary.Refused():
+                case wire.Ping():
+                    await connection.send(encode(wire.Pong()))
+                case wire.Refused():
                     self.over = message.reason
-                case vocabulary.Over():
+                case wire.Over():
                     for one in self._activities.values():
-                        await connection.send(encode(vocabulary.Trace(one.number, one.report(self._clock.now))))
+                        await connection.send(encode(wire.Trace(one.number, one.report(self._clock.now))))
                     self.over, self.ended_well = message.reason, True
 
     async def leave(self) -> None:
@@ -147,11 +147,11 @@ class LiveClient:
         self.over, self.ended_well = LEFT, True
         if self._connection is not None:
             with suppress(EndedError):
-                await self._connection.send(encode(vocabulary.Leaving()))
+                await self._connection.send(encode(wire.Leaving()))
             await self._connection.close()
         self._online.set()
 
-    async def _welcomed(self, welcome: vocabulary.Welcome, connection: Connection) -> None:
+    async def _welcomed(self, welcome: wire.Welcome, connection: Connection) -> None:
         if self._run not in ("", welcome.run):
             # What was drawn for the tasks of one run is not drawn again for those of another.
             self.over = "the server holds another run now; join again to take part in that"
@@ -165,7 +165,7 @@ class LiveClient:
         if not self._is_ready and self._runner is not None:
             setup = self._setup
             online = setup.world is None or setup.world.online(setup.number, max(0.0, welcome.now_s))
-            await connection.send(encode(vocabulary.Ready(online, self._runner.why_spent)))
+            await connection.send(encode(wire.Ready(online, self._runner.why_spent)))
             self._is_ready = True
         if welcome.now_s >= 0 and not self._clock.has_begun:
             self._begin(welcome.now_s)
@@ -174,7 +174,7 @@ class LiveClient:
         self._connection = connection
         self._connected.set()
 
-    async def _say(self, message: vocabulary.Message, models: Vector | Download | None = None) -> None:
+    async def _say(self, message: wire.Message, models: Vector | Download | None = None) -> None:
         """Send a message now, or as soon as there is a connection again."""
         frame = encode(message, models)
         while True:
@@ -214,21 +214,21 @@ class LiveClient:
             if one.number >= 0:
                 one.note(now_s, Kind.WENT_OFFLINE, size, attempt)
             elif one.sending is not None:
-                one.note(now_s, vocabulary.SENT, size, detail=one.sending.way)
+                one.note(now_s, wire.SENT, size, detail=one.sending.way)
             if connection is not None:
                 with suppress(EndedError):
-                    await connection.send(encode(vocabulary.Trace(one.number, one.report(now_s))))
+                    await connection.send(encode(wire.Trace(one.number, one.report(now_s))))
             self._drop(one.number)
         if connection is not None:
             await connection.close()
 
     # --- what it is at ---------------------------------------------------------------------------------------------
 
-    def _start(self, given: vocabulary.Task | vocabulary.Judge, models: Vector) -> None:
+    def _start(self, given: wire.Task | wire.Judge, models: Vector) -> None:
         """Begin a task or a request. A repeated one ends the client. Raises WireError for one that cannot be."""
         if self._runner is None or self._setup is None:
             raise WireError("it gives work to a client that it has not let in")
-        number = given.task if isinstance(given, vocabulary.Task) else -1
+        number = given.task if isinstance(given, wire.Task) else -1
         activity = Activity(number, self._clock.now, self._setup.observer)
         try:
             work = self._runner.begin(given, models, activity)

@@ -20,11 +20,22 @@ from typing import Any
 from asyncfl.base.errors import AsyncflError, MessageError
 from asyncfl.base.messages import Action, Download, Vector
 from asyncfl.federation.action_executor import Work
+from asyncfl.live.connections import Connection, EndedError
 from asyncfl.live.live_federation import LiveFederation, RefusedError
 from asyncfl.live.remote_client import Handling, RemoteClient
-from asyncfl.live.transport import Connection, EndedError
-from asyncfl.live.vocabulary import FromClient, Hello, Message, Over, Ping, Pong, Refused
-from asyncfl.live.wire import Decoder, WireError, encode, server_decoder
+from asyncfl.live.wire import (
+    Decoder,
+    FromClient,
+    Hello,
+    Message,
+    Over,
+    Ping,
+    Pong,
+    Refused,
+    WireError,
+    encode,
+    server_decoder,
+)
 
 log = logging.getLogger("asyncfl.live")
 

@@ -28,7 +28,7 @@ from asyncfl.federation.prepare import Federation, ResolvedSeed, privacy_context
 from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
 from asyncfl.live.local_training import LocalTraining
 from asyncfl.live.task_runner import ClientSetup
-from asyncfl.live.vocabulary import Welcome
+from asyncfl.live.wire import Welcome
 from asyncfl.scenario import Scenario
 
 SERVER = "the server's scenario"

@@ -12,7 +12,7 @@ from asyncfl.federation.action_executor import Steps, Watcher
 from asyncfl.federation.prepare import Federation
 from asyncfl.live.clock import LiveClock, Terms
 from asyncfl.live.remote_client import ClientLink, Handling, RemoteClient, RunContext
-from asyncfl.live.vocabulary import Begin, Hello, Noted, Over, Welcome
+from asyncfl.live.wire import Begin, Hello, Noted, Over, Welcome
 from asyncfl.server import Server
 from asyncfl.server.tasks import TaskRecord
 from asyncfl.trace import Kind

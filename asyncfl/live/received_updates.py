@@ -12,7 +12,7 @@ from asyncfl.base.messages import Collected, Vector
 from asyncfl.client import work_of
 from asyncfl.federation.phases import Workload, epochs_done
 from asyncfl.federation.prepare import Federation
-from asyncfl.live.vocabulary import Update
+from asyncfl.live.wire import Update
 from asyncfl.privacy import Contribution
 from asyncfl.privacy.ledger.releases import upload_release, usable_norm
 from asyncfl.privacy.release import Upload

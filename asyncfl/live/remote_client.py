@@ -33,7 +33,7 @@ from asyncfl.base.errors import MessageError
 from asyncfl.federation.action_executor import ActionExecutor, Watcher
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation
-from asyncfl.live import vocabulary
+from asyncfl.live import wire
 from asyncfl.live.clock import LiveClock, Terms
 from asyncfl.live.received_updates import ReceivedUpdates
 from asyncfl.live.reports import LiveEventLog, Reports
@@ -60,16 +60,16 @@ class ClientState(Enum):
 
 
 _AT_WORK = (
-    vocabulary.Update,
-    vocabulary.Gone,
-    vocabulary.Scores,
-    vocabulary.Spent,
-    vocabulary.Trace,
-    vocabulary.Leaving,
+    wire.Update,
+    wire.Gone,
+    wire.Scores,
+    wire.Spent,
+    wire.Trace,
+    wire.Leaving,
 )
-ALLOWED: dict[ClientState, tuple[type[vocabulary.Message], ...]] = {
-    ClientState.JOINING: (vocabulary.Ready, vocabulary.Leaving),
-    ClientState.READY: (vocabulary.Ready, *_AT_WORK),
+ALLOWED: dict[ClientState, tuple[type[wire.Message], ...]] = {
+    ClientState.JOINING: (wire.Ready, wire.Leaving),
+    ClientState.READY: (wire.Ready, *_AT_WORK),
     ClientState.AWAY: _AT_WORK,
     ClientState.LEFT: (),
 }
@@ -84,7 +84,7 @@ class ClientLink(Protocol):
         """Name of the other end, for messages."""
         ...
 
-    def write(self, message: vocabulary.Message, models: messages.Vector | messages.Download | None = None) -> None:
+    def write(self, message: wire.Message, models: messages.Vector | messages.Download | None = None) -> None:
         """Send a message after those before it."""
         ...
 
@@ -172,14 +172,14 @@ class RemoteClient:
         """Whether it can be given tasks as soon as it is online."""
         return self.state in (ClientState.READY, ClientState.AWAY)
 
-    def say(self, message: vocabulary.Message, models: messages.Vector | messages.Download | None = None) -> None:
+    def say(self, message: wire.Message, models: messages.Vector | messages.Download | None = None) -> None:
         """Send a message after those before it. Without a connection it is dropped."""
         if self.link is not None:
             self.link.write(message, models)
 
     # --- connections -----------------------------------------------------------------------------------------------
 
-    def connect(self, hello: vocabulary.Hello, link: ClientLink, welcome: vocabulary.Welcome) -> None:
+    def connect(self, hello: wire.Hello, link: ClientLink, welcome: wire.Welcome) -> None:
         """Let the client in on a new connection, which replaces the one that it had. `welcome`: of all clients."""
         run = self._run
         if self.link is not None:
@@ -297,7 +297,7 @@ class RemoteClient:
 
     # --- messages --------------------------------------------------------------------------------------------------
 
-    def receive(self, message: vocabulary.FromClient, models: messages.Vector, arrived_s: float) -> Handling:
+    def receive(self, message: wire.FromClient, models: messages.Vector, arrived_s: float) -> Handling:
         """Handle a message. Raises MessageError and WireError, before the first actions, for one that cannot be true.
 
         `models`: (rows, columns) that come with it; `arrived_s`: time of its arrival.
@@ -305,29 +305,29 @@ class RemoteClient:
         if not isinstance(message, ALLOWED[self.state]):
             raise WireError(f"a client does not say {type(message).__name__} here")
         match message:
-            case vocabulary.Ready():
+            case wire.Ready():
                 yield self._prepared(message)
-            case vocabulary.Update() | vocabulary.Gone():
+            case wire.Update() | wire.Gone():
                 yield from self._answered(message, models, arrived_s)
-            case vocabulary.Scores():
+            case wire.Scores():
                 yield self._scored(message)
-            case vocabulary.Spent():
+            case wire.Spent():
                 yield self.spend(message.detail)
-            case vocabulary.Trace():
+            case wire.Trace():
                 at = (-1,) if self.task is None else (-1, self.task.number)
                 self._traced = [one for one in dict.fromkeys((*self._traced, message.task)) if one in at]
                 self._place(message.task, message.report)
-            case vocabulary.Leaving():
+            case wire.Leaving():
                 log.info("client %s leaves", self.name)
                 self.state = ClientState.LEFT
                 yield from self._left()
 
-    def _prepared(self, message: vocabulary.Ready) -> list[messages.Action]:
+    def _prepared(self, message: wire.Ready) -> list[messages.Action]:
         run, validator = self._run, self._run.server.validator
         self.state, self.spent = ClientState.READY if message.online else ClientState.AWAY, message.spent
         if run.clock.has_begun:
             # The client was let in before the run began, and got ready afterwards.
-            self.say(vocabulary.Begin(run.clock.now))
+            self.say(wire.Begin(run.clock.now))
         if run.stopped is not None or not validator.is_started or validator.takes_part(self.number):
             return []
         self._came_online()
@@ -346,16 +346,14 @@ class RemoteClient:
             run.event_log.record(Kind.BUDGET_SPENT, client=self.number, detail=detail)
         return run.tell(messages.ClientRetired, self.number)
 
-    def _answered(
-        self, message: vocabulary.Update | vocabulary.Gone, models: messages.Vector, arrived_s: float
-    ) -> Handling:
+    def _answered(self, message: wire.Update | wire.Gone, models: messages.Vector, arrived_s: float) -> Handling:
         run, task, number = self._run, self.task, message.task
         sender = run.server.validator.sender_of(number)
         if sender is not None and sender != self.number:
             raise MessageError(f"task {number} is client {sender}'s, got an answer of {self.number}")
-        if isinstance(message, vocabulary.Update) and len(models) != 1:
+        if isinstance(message, wire.Update) and len(models) != 1:
             raise WireError(f"an update comes with its model, got {len(models)}")
-        if isinstance(message, vocabulary.Gone) and message.fate not in (
+        if isinstance(message, wire.Gone) and message.fate not in (
             messages.Fate.LOST_DOWN,
             messages.Fate.LOST_UP,
             messages.Fate.DROPPED_OUT,
@@ -369,17 +367,17 @@ class RemoteClient:
             if number >= run.tasks.begun or task is not None:
                 raise MessageError(f"task {number} is not one that client {self.number} is at")
             return
-        if isinstance(message, vocabulary.Update):
+        if isinstance(message, wire.Update):
             run.updates.check(message, task)
         # The report says whether it was trained.
         task.trained = False
         run.reports.place(self.number, task, self._sent_s, message.report, arrived_s)
-        if isinstance(message, vocabulary.Gone):
+        if isinstance(message, wire.Gone):
             # A shaped client knows beforehand that the update will be lost, and trains for its own layers alone.
             task.trained = (run.every_task or not run.shape) and (task.trained or message.fate == messages.Fate.LOST_UP)
         if number not in run.tasks:
             run.updates.record_dropped(task)
-        if isinstance(message, vocabulary.Gone):
+        if isinstance(message, wire.Gone):
             actions = self._gone(messages.Fate(message.fate))
             self._ask_held()
             yield actions
@@ -396,7 +394,7 @@ class RemoteClient:
         self._ask_held()
         yield actions
 
-    def _place(self, number: int, report: vocabulary.Report, arrived_s: float | None = None) -> None:
+    def _place(self, number: int, report: wire.Report, arrived_s: float | None = None) -> None:
         """Put a report into the trace, and on record that a task whose update is not used was trained.
 
         `number`: of its task, -1: a request for scores. Reports of another than its current task are ignored.
@@ -410,7 +408,7 @@ class RemoteClient:
         if task is not None and number not in run.tasks:
             run.updates.record_dropped(task)
 
-    def observe(self, number: int, event: vocabulary.Noted) -> None:
+    def observe(self, number: int, event: wire.Noted) -> None:
         """Put an event that happens now at this client into the trace, unless it ends a task.
 
         `number`: of the task; -1: a request for scores.
@@ -445,7 +443,7 @@ class RemoteClient:
         # The model of a task that is settled already may be gone.
         version = task.base_version if task.number in run.tasks else run.server.version
         attacks = run.attacks(task.number, self.number)
-        self.say(vocabulary.Task(task.number, task.turn, task.base_version, attacks), run.tasks.download(version))
+        self.say(wire.Task(task.number, task.turn, task.base_version, attacks), run.tasks.download(version))
 
     def ask(self, request: messages.RequestScores) -> None:
         """Have the client score models: at once, or where scoring is serial when its task is over."""
@@ -469,7 +467,7 @@ class RemoteClient:
         self._asked_s = run.clock.now
         number, version, turn = self._last
         attacks = run.attacks(number, self.number)
-        judge = vocabulary.Judge(request.request, self._requests, version, turn, attacks=attacks)
+        judge = wire.Judge(request.request, self._requests, version, turn, attacks=attacks)
         self.say(judge, np.asarray(request.models))
         self._requests += 1
         if not run.shape:
@@ -484,7 +482,7 @@ class RemoteClient:
         """Handle that the client will not answer its request, if it has one."""
         return [] if self.request is None else self._score(self.request, None)
 
-    def _scored(self, message: vocabulary.Scores) -> list[messages.Action]:
+    def _scored(self, message: wire.Scores) -> list[messages.Action]:
         run, request = self._run, self.request
         self._place(-1, message.report)
         scores = None if message.scores is None else np.array(message.scores, dtype=np.float64)

@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from asyncfl.federation.action_executor import EventLog, Traffic
 from asyncfl.live.clock import LiveClock, Terms
-from asyncfl.live.vocabulary import SENT, Noted, Report
-from asyncfl.live.wire import WireError
+from asyncfl.live.wire import SENT, Noted, Report, WireError
 from asyncfl.scenario import Scenario
 from asyncfl.server.tasks import TaskRecord, TaskTable
 from asyncfl.trace import Kind, Recorder

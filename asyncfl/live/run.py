@@ -24,15 +24,14 @@ from asyncfl.federation.seed_run import SeedRun, conclude, seed_run
 from asyncfl.learning.personal_layers import PersonalLayers
 from asyncfl.live.client import LiveClient
 from asyncfl.live.clock import LiveClock, Terms
+from asyncfl.live.connections import Connect, Memory, listening
 from asyncfl.live.faults import live_faults, personal_faults, serving_faults
 from asyncfl.live.host import Host
 from asyncfl.live.interrupts import INTERRUPTED, Interrupts
 from asyncfl.live.joining import without_samples
 from asyncfl.live.local_training import LocalTraining
-from asyncfl.live.sockets import listening
 from asyncfl.live.task_runner import ClientSetup
-from asyncfl.live.transport import Connect, Memory
-from asyncfl.live.vocabulary import Noted, Welcome
+from asyncfl.live.wire import Noted, Welcome
 from asyncfl.server import Server
 from asyncfl.server.recording import RecordedServer, Recording
 

@@ -26,8 +26,21 @@ from asyncfl.federation.phases import (
 from asyncfl.learning.job import NoEpochError
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.local_training import LocalTraining, TrainedUpdate
-from asyncfl.live.vocabulary import SENT, FromServer, Gone, Judge, Noted, Report, Scores, Spent, Task, Update
-from asyncfl.live.wire import Decoder, WireError, client_decoder
+from asyncfl.live.wire import (
+    SENT,
+    Decoder,
+    FromServer,
+    Gone,
+    Judge,
+    Noted,
+    Report,
+    Scores,
+    Spent,
+    Task,
+    Update,
+    WireError,
+    client_decoder,
+)
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.scenario import Scenario
 from asyncfl.trace import Kind

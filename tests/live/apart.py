@@ -14,11 +14,11 @@ from asyncfl.federation.prepare import Federation
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.client import LiveClient
 from asyncfl.live.clock import Terms
+from asyncfl.live.connections import Connect, EndedError
 from asyncfl.live.host import Host
 from asyncfl.live.joining import Joining
 from asyncfl.live.task_runner import ClientSetup
-from asyncfl.live.transport import Connect, EndedError
-from asyncfl.live.vocabulary import Welcome
+from asyncfl.live.wire import Welcome
 from asyncfl.scenario import Scenario
 from tests.live.conftest import SMALL, hold_seed
 

@@ -11,10 +11,9 @@ import pytest
 from asyncfl.federation.prepare import Federation, resolve
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.clock import Terms
+from asyncfl.live.connections import Connect, Memory, listening, to
 from asyncfl.live.host import Host
 from asyncfl.live.run import local_clients, run_live
-from asyncfl.live.sockets import listening, to
-from asyncfl.live.transport import Connect, Memory
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 from tests.live import virtual_loop

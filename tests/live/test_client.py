@@ -13,9 +13,22 @@ import pytest
 
 from asyncfl.federation.phases import LinkMessage, Phase
 from asyncfl.live.client import LiveClient
-from asyncfl.live.transport import Connection, EndedError, Memory
-from asyncfl.live.vocabulary import Begin, Hello, Judge, Over, Ping, Pong, Ready, Task, Trace, Welcome
-from asyncfl.live.wire import client_decoder, encode, server_decoder
+from asyncfl.live.connections import Connection, EndedError, Memory
+from asyncfl.live.wire import (
+    Begin,
+    Hello,
+    Judge,
+    Over,
+    Ping,
+    Pong,
+    Ready,
+    Task,
+    Trace,
+    Welcome,
+    client_decoder,
+    encode,
+    server_decoder,
+)
 from asyncfl.trace import Kind
 from asyncfl.world import Transfer
 from tests.live import virtual_loop

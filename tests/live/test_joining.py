@@ -12,7 +12,7 @@ from asyncfl.data.client_file import ClientFile
 from asyncfl.federation.prepare import prepare, resolve
 from asyncfl.live.joining import DisagreementError, Joining, load_agreed, read_scenario, without_samples
 from asyncfl.live.task_runner import ClientSetup
-from asyncfl.live.vocabulary import Welcome
+from asyncfl.live.wire import Welcome
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 from asyncfl.world import World

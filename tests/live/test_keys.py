@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from asyncfl.base.errors import OutputError, ScenarioError
+from asyncfl.live.connections import Connection, EndedError, UntrustedError, listening, to
 from asyncfl.live.keys import KeysError, client_context, make_keys, read_token, read_tokens, server_context
-from asyncfl.live.sockets import listening, to
-from asyncfl.live.transport import Connection, EndedError, UntrustedError
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from asyncfl.federation.prepare import Federation
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.client import LiveClient
 from asyncfl.live.clock import Terms
+from asyncfl.live.connections import Connect
 from asyncfl.live.host import Host
 from asyncfl.live.run import local_clients
-from asyncfl.live.transport import Connect
 from asyncfl.scenario import Scenario
 from tests.live.conftest import SMALL, hold_seed, tokens_of
 from tests.live.test_live import whole

@@ -15,11 +15,10 @@ from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.client import LiveClient
 from asyncfl.live.clock import Terms
+from asyncfl.live.connections import Connect, Connection, EndedError
 from asyncfl.live.host import Host
 from asyncfl.live.run import local_clients
-from asyncfl.live.transport import Connect, Connection, EndedError
-from asyncfl.live.vocabulary import Gone, Hello, Message, Ping, Refused
-from asyncfl.live.wire import client_decoder, encode
+from asyncfl.live.wire import Gone, Hello, Message, Ping, Refused, client_decoder, encode
 from asyncfl.scenario import Scenario
 from asyncfl.trace.query import select
 from tests.live.conftest import SMALL, hold_seed, tokens_of

@@ -14,7 +14,7 @@ from asyncfl.federation.prepare import prepare, resolve
 from asyncfl.live.clock import Terms
 from asyncfl.live.live_federation import ClientRegistry, LiveFederation, RefusedError
 from asyncfl.live.remote_client import ALLOWED, ClientState, Handling, RemoteClient
-from asyncfl.live.vocabulary import (
+from asyncfl.live.wire import (
     Gone,
     Hello,
     Judge,
@@ -28,8 +28,8 @@ from asyncfl.live.vocabulary import (
     Trace,
     Update,
     Welcome,
+    WireError,
 )
-from asyncfl.live.wire import WireError
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server
 from asyncfl.simulation import SimulatedRuns

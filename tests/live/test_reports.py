@@ -9,8 +9,7 @@ from asyncfl.federation.action_executor import Traffic
 from asyncfl.learning import Training
 from asyncfl.live.clock import Terms
 from asyncfl.live.reports import LiveEventLog, Reports
-from asyncfl.live.vocabulary import Noted
-from asyncfl.live.wire import WireError
+from asyncfl.live.wire import Noted, WireError
 from asyncfl.server.tasks import TaskTable
 from asyncfl.world.tap import Tap
 

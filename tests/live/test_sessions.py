@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
+from asyncfl.live.connections import Connection, EndedError, Memory
 from asyncfl.live.host import Sessions
-from asyncfl.live.transport import Connection, EndedError, Memory
-from asyncfl.live.vocabulary import Hello, Over, Ping, Pong, Trace, Welcome
-from asyncfl.live.wire import client_decoder, encode, server_decoder
+from asyncfl.live.wire import Hello, Over, Ping, Pong, Trace, Welcome, client_decoder, encode, server_decoder
 from tests.live import virtual_loop
 
 WELCOME = Welcome(0, "run", "", 3, 2, 5, 1, False, 1.0, -1.0, ())

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from asyncfl.live.sockets import PortError, listening, to
-from asyncfl.live.transport import Connection, EndedError
+from asyncfl.live.connections import Connection, EndedError, PortError, listening, to
 
 LIMIT = 200
 """More than a close with a reason takes: it counts as a frame."""

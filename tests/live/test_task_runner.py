@@ -15,7 +15,7 @@ from asyncfl.live.clock import LiveClock
 from asyncfl.live.local_training import LocalTraining, TrainedUpdate
 from asyncfl.live.run import training_of
 from asyncfl.live.task_runner import Activity, TaskRunner
-from asyncfl.live.vocabulary import Gone, Judge, Noted, Scores, Spent, Task, Update
+from asyncfl.live.wire import Gone, Judge, Noted, Scores, Spent, Task, Update
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 from asyncfl.trace import Kind

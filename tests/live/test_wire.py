@@ -11,7 +11,9 @@ from hypothesis.extra.numpy import arrays
 
 from asyncfl.base.messages import Download
 from asyncfl.client.compression import Quantised
-from asyncfl.live.vocabulary import (
+from asyncfl.live.wire import (
+    Decoder,
+    FrameLimits,
     FromClient,
     FromServer,
     Gone,
@@ -26,8 +28,11 @@ from asyncfl.live.vocabulary import (
     Task,
     Trace,
     Update,
+    WireError,
+    client_decoder,
+    encode,
+    server_decoder,
 )
-from asyncfl.live.wire import Decoder, FrameLimits, WireError, client_decoder, encode, server_decoder
 
 N = 6
 REPORT = (Noted(0.5, "downloaded", 24, 1, "down"), Noted(1.0, "trained"))

@@ -15,7 +15,7 @@ from asyncfl.base.messages import Collected, Input, ScoresArrived
 from asyncfl.client.poison import Poison
 from asyncfl.federation import SeedLedger
 from asyncfl.learning import Job
-from asyncfl.live import vocabulary
+from asyncfl.live import wire
 from asyncfl.live.remote_client import RemoteClient
 from asyncfl.privacy.flags import BUDGETS, FLAGS, LOSSES, NO_NOISE, SCORES, UNCOVERED
 from asyncfl.scenario import Scenario
@@ -29,9 +29,9 @@ from tests.live.conftest import live
 
 MESSAGES = (
     *get_args(Input),
-    *get_args(vocabulary.FromClient),
-    *get_args(vocabulary.FromServer),
-    vocabulary.Noted,
+    *get_args(wire.FromClient),
+    *get_args(wire.FromServer),
+    wire.Noted,
     Event,
 )
 SMALL: dict[str, Any] = {
@@ -86,8 +86,8 @@ def test_leaks_have_flags_that_prove_nothing() -> None:
 
 
 def test_live_messages_leak_nothing_that_the_ledger_does_not_look_for() -> None:
-    assert set(leaks(vocabulary.Update, FLAGS)) <= set(leaks(Collected, FLAGS))
-    assert set(leaks(vocabulary.Scores, FLAGS)) - {BUDGETS} == set(leaks(ScoresArrived, FLAGS)) == {SCORES}
+    assert set(leaks(wire.Update, FLAGS)) <= set(leaks(Collected, FLAGS))
+    assert set(leaks(wire.Scores, FLAGS)) - {BUDGETS} == set(leaks(ScoresArrived, FLAGS)) == {SCORES}
 
 
 # --- messages on neighbouring data ---------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def test_no_loss_is_sent_where_nothing_needs_it(record: Callable[..., list[Any]]
     world = scenario(**WORLDS["dp_sgd"])
     messages = record(lambda: play(world, how), False)
     assert {one.losses for one in messages if isinstance(one, Collected)} == {None}
-    assert {one.loss for one in messages if isinstance(one, vocabulary.Update)} <= {None}
+    assert {one.loss for one in messages if isinstance(one, wire.Update)} <= {None}
 
 
 # --- leaks in the ledger -------------------------------------------------------------------------------------------

@@ -27,8 +27,7 @@ from asyncfl.live.flower.records import CONFIG, FlowerError, Value, flower
 from asyncfl.live.joining import drop_server_parts
 from asyncfl.live.run import training_of
 from asyncfl.live.task_runner import Activity, ClientSetup, TaskRunner
-from asyncfl.live.vocabulary import Hello, Judge, Ready, Task, Welcome
-from asyncfl.live.wire import client_decoder, encode
+from asyncfl.live.wire import Hello, Judge, Ready, Task, Welcome, client_decoder, encode
 from asyncfl.scenario import Scenario
 
 if TYPE_CHECKING:

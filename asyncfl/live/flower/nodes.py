@@ -39,7 +39,8 @@ from asyncfl.live.host import Host
 from asyncfl.live.live_federation import RefusedError
 from asyncfl.live.remote_client import RemoteClient
 from asyncfl.live.run import run_live
-from asyncfl.live.vocabulary import (
+from asyncfl.live.wire import (
+    Decoder,
     FromClient,
     Gone,
     Hello,
@@ -51,8 +52,9 @@ from asyncfl.live.vocabulary import (
     Task,
     Update,
     Welcome,
+    WireError,
+    encode,
 )
-from asyncfl.live.wire import Decoder, WireError, encode
 from asyncfl.trace import Kind
 
 log = logging.getLogger("asyncfl.live")

@@ -14,8 +14,20 @@ import pytest
 from asyncfl.base.messages import Download
 from asyncfl.live.flower.nodes import EXAMPLES, SECONDS, ArrayDialect, FrameDialect, Node, NodeManager
 from asyncfl.live.flower.records import QUERY, SCORES, TRAIN, Failure, FlowerError, FlowerMessage, Reply
-from asyncfl.live.vocabulary import FromClient, Gone, Hello, Judge, Noted, Ready, Scores, Task, Update, Welcome
-from asyncfl.live.wire import encode, server_decoder
+from asyncfl.live.wire import (
+    FromClient,
+    Gone,
+    Hello,
+    Judge,
+    Noted,
+    Ready,
+    Scores,
+    Task,
+    Update,
+    Welcome,
+    encode,
+    server_decoder,
+)
 from asyncfl.trace import Kind
 from tests.live import virtual_loop
 

@@ -18,8 +18,20 @@ from asyncfl.live.flower.client_app import FlowerClient, clients_scenario
 from asyncfl.live.flower.nodes import run_on_grid
 from asyncfl.live.flower.records import QUERY, SCORES, TRAIN, Failure, FlowerError, FlowerMessage, Reply
 from asyncfl.live.task_runner import RepeatedError
-from asyncfl.live.vocabulary import Begin, Gone, Hello, Judge, Ready, Scores, Spent, Task, Update
-from asyncfl.live.wire import client_decoder, encode, server_decoder
+from asyncfl.live.wire import (
+    Begin,
+    Gone,
+    Hello,
+    Judge,
+    Ready,
+    Scores,
+    Spent,
+    Task,
+    Update,
+    client_decoder,
+    encode,
+    server_decoder,
+)
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 from asyncfl.testing.recordings import replay_run
