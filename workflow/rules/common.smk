@@ -68,6 +68,11 @@ def folder_of(name):
     return f"{RESULTS}/{PLAN.scale}/{name}"
 
 
+def growing(amount):
+    """A resource that a job which failed gets more of when it is tried again."""
+    return lambda wildcards, attempt: attempt * amount
+
+
 def finished_before():
     """Verdicts of experiments that this call does not compute, or that are there at a better scale."""
     return [

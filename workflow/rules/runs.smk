@@ -1,11 +1,5 @@
 # Simulates and trains: one rule per job, a job computes one or several cheap runs.
 
-
-def growing(amount):
-    """A resource that a job which failed gets more of when it is tried again."""
-    return lambda wildcards, attempt: attempt * amount
-
-
 for job in PLAN.jobs:
 
     rule:
