@@ -56,8 +56,8 @@ def main() -> None:
         spent = time.process_time() + descendants_s() - began
         done += 1
         print(json.dumps({"cpu_s": spent}), file=answers)
-        if done < work.rounds:
-            sys.stdin.readline()
+        if done < work.rounds and not sys.stdin.readline():
+            os._exit(1)  # compare.py has ended
         began = time.process_time() + descendants_s()
 
     versions, test_loss = importlib.import_module(f"by_{simulator}").run(work, turn)
