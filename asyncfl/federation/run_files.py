@@ -16,7 +16,7 @@ from asyncfl.base.files.own_folder import MARK, FolderMark
 from asyncfl.base.files.reading import check_ordinary, read_bytes, read_parquet
 from asyncfl.base.files.yaml_text import read_yaml
 from asyncfl.base.own_classes import imports_refused
-from asyncfl.learning.gemm import Choice
+from asyncfl.learning.gemm import Arithmetic
 from asyncfl.scenario import Scenario
 from asyncfl.trace.events import SCHEMA
 
@@ -185,7 +185,7 @@ def _first_line(error: BaseException) -> str:
     return (message or type(error).__name__).splitlines()[0][:200]
 
 
-def conditions_of(folder: Path, seed: int) -> Choice:
+def conditions_of(folder: Path, seed: int) -> Arithmetic:
     """Return the number of threads of the run in `folder`, and the matrix library (`gemm`) of `seed`.
 
     Raises RunError where the files of the run do not give them.
@@ -198,6 +198,6 @@ def conditions_of(folder: Path, seed: int) -> Choice:
     if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
         raise RunError(f"{summary} must say with how many threads the run was computed, 1..{MOST_THREADS}")
     try:
-        return Choice(threads, str(read_mapping(timing)[str(seed)]["gemm"]))
+        return Arithmetic(threads, str(read_mapping(timing)[str(seed)]["gemm"]))
     except (FileNotFoundError, KeyError, TypeError):
         raise RunError(f"{timing} does not say how seed {seed} multiplied matrices") from None

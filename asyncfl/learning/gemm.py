@@ -64,7 +64,7 @@ def numpy_as_torch() -> Iterator[None]:
         yield
 
 
-class Choice(NamedTuple):
+class Arithmetic(NamedTuple):
     """Settings on which the rounding of a run depends, beside the machine and the versions of its libraries.
 
     One process makes the `choice` for a run; its other processes, and those that continue or repeat it, `use` it.
@@ -76,15 +76,15 @@ class Choice(NamedTuple):
     """Member of `LIBRARIES` that multiplies matrices."""
 
 
-def choice(gemm: str = "auto") -> Choice:
+def choice(gemm: str = "auto") -> Arithmetic:
     """Return the settings of this process for a scenario's `gemm`. Raises ScenarioError as `resolve`."""
     import torch
 
-    return Choice(torch.get_num_threads(), resolve(gemm))
+    return Arithmetic(torch.get_num_threads(), resolve(gemm))
 
 
 @contextmanager
-def use(choice: Choice) -> Iterator[None]:
+def use(choice: Arithmetic) -> Iterator[None]:
     """Compute inside the context with the settings of another process; `gemm: auto` resolves to its library.
 
     Raises RunError if this machine does not have that library, or not exact to float32.

@@ -38,7 +38,7 @@ from asyncfl.base.own_classes import (
 from asyncfl.client import Assignment, Trained
 from asyncfl.federation.evaluation import Evaluator, Measured
 from asyncfl.federation.prepare import Federation, ResolvedSeed, prepare
-from asyncfl.learning.gemm import Choice, use
+from asyncfl.learning.gemm import Arithmetic, use
 from asyncfl.simulation.workers import TrainingWorkers, fetch, leave, shared
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class Setup:
     resolved: ResolvedSeed
     digest: str
     """Digest of the scenario with its data and code, as they are where the run began."""
-    choice: Choice
+    choice: Arithmetic
 
 
 class NotComputed(NamedTuple):
@@ -228,7 +228,7 @@ class TrainingPool:
 
         resolved = federation.resolved
         # The digest before a reference run settled the scheme would do as well: it is compared, not kept.
-        choice = Choice(torch.get_num_threads(), federation.learner.gemm)
+        choice = Arithmetic(torch.get_num_threads(), federation.learner.gemm)
         return cls(workers, Setup(resolved, resolved.scenario.digest(), choice))
 
     @property

@@ -90,14 +90,14 @@ def test_other_processes_compute_with_the_choice_of_the_first(monkeypatch: pytes
     chosen = pickle.loads(pickle.dumps(gemm.choice("auto")._replace(threads=2)))
     pretend(monkeypatch, amd=False)
     with gemm.use(chosen):
-        assert gemm.choice("auto") == gemm.Choice(threads=2, gemm="mixed")
+        assert gemm.choice("auto") == gemm.Arithmetic(threads=2, gemm="mixed")
         with gemm.numpy_as_torch():
             assert {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"} <= {2}
-    assert gemm.choice("auto") == gemm.Choice(threads=1, gemm="default")
+    assert gemm.choice("auto") == gemm.Arithmetic(threads=1, gemm="default")
 
 
 @pytest.mark.parametrize("library", ["mixed", "mkl"])
 def test_a_choice_that_this_machine_cannot_follow_is_refused(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, amd=True, has_onednn=False)
-    with pytest.raises(RunError, match=f"must be computed with gemm: {library}"), gemm.use(gemm.Choice(1, library)):
+    with pytest.raises(RunError, match=f"must be computed with gemm: {library}"), gemm.use(gemm.Arithmetic(1, library)):
         pass
