@@ -1,8 +1,6 @@
 """Fit a distribution to a sample: each family by maximum likelihood, the best family by Akaike's criterion.
 
-A right-censored value (a training cut off by the end of the run) contributes the probability of a larger value (Klein &
-Moeschberger, Survival Analysis, 2003, section 3.5). For families with a smallest value, its estimate is the smallest
-value of the sample.
+For families with a smallest value, its estimate is the smallest value of the sample.
 """
 
 from __future__ import annotations
@@ -14,8 +12,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, stats
+from scipy import stats
 
+from asyncfl.base.component import kind_of
 from asyncfl.world.distributions import Distribution, Exponential, Fixed, Lognormal, Pareto, Uniform
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -42,38 +41,22 @@ class FittedShape:
     compared: dict[str, float]  # family -> Akaike's criterion, `2 parameters - 2 log-likelihood`. The smallest is best
 
 
-def fit_distribution(exact: Floats, cut_off: Floats | None = None, *, periods: bool = False) -> FittedShape:
+def fit_distribution(exact: Floats, *, periods: bool = False) -> FittedShape:
     """Fit a distribution to a sample of non-negative values: the likeliest family, a constant for a small sample.
 
-    `exact`: (n,) n >= 1 uncensored values. `cut_off`: right-censored values; None: none. `periods`: consider only
-    distributions with a finite mean.
+    `exact`: (n,) n >= 1 values. `periods`: consider only distributions with a finite mean.
     """
     exact = np.sort(exact)
-    cut_off = np.empty(0) if cut_off is None else cut_off
     top = float(exact[-1])
     if top - exact[0] <= SAME * top + TINY or len(exact) < FEWEST:
         return FittedShape(Fixed(value=float(exact.mean())), 0.0, {"fixed": -math.inf})
-    shares = np.asarray((np.arange(len(exact)) + 0.5) / len(exact))
-    if len(cut_off):
-        # Kaplan and Meier's estimate, in the middle of each step.
-        above = stats.ecdf(stats.CensoredData(uncensored=exact, right=cut_off)).cdf.evaluate(exact)
-        shares = np.asarray((above + np.concatenate([[0.0], above[:-1]])) / 2, dtype=np.float64)
-    compared: dict[str, float] = {}
-    best: tuple[float, Distribution, Any] | None = None
-    for name, fit in FAMILIES.items():
-        made = fit(exact, cut_off)
-        if made is None or (periods and not math.isfinite(made[0].expected())):
-            continue
-        distribution, law = made
-        likelihood = float(law.logpdf(exact).sum() + law.logsf(cut_off).sum())
-        if not math.isfinite(likelihood):
-            continue
-        compared[name] = 4 - 2 * likelihood
-        if best is None or likelihood > best[0]:
-            best = likelihood, distribution, law
-    assert best is not None  # the exponential fits any sample
-    gap = float(np.abs(np.interp(exact, best[2].ppf(shares), shares) - shares).max())
-    return FittedShape(best[1], gap, compared)
+    shares = (np.arange(len(exact)) + 0.5) / len(exact)
+    made = [one for one in (fit(exact) for fit in FAMILIES) if one is not None]
+    fitted = [(float(law.logpdf(exact).sum()), one, law) for one, law in made]
+    allowed = [one for one in fitted if math.isfinite(one[0]) and (not periods or math.isfinite(one[1].expected()))]
+    compared = {kind_of(one): 4 - 2 * likelihood for likelihood, one, _ in allowed}
+    _, best, law = max(allowed, key=lambda one: one[0])  # the exponential fits any sample
+    return FittedShape(best, float(np.abs(np.interp(exact, law.ppf(shares), shares) - shares).max()), compared)
 
 
 def of_mean_one(distribution: Distribution) -> Distribution:
@@ -86,57 +69,37 @@ def of_mean_one(distribution: Distribution) -> Distribution:
     )
 
 
-def _uniform(exact: Floats, cut_off: Floats) -> tuple[Distribution, Any] | None:
+def _uniform(exact: Floats) -> tuple[Distribution, Any]:
     low, high = float(exact[0]), float(exact[-1])
-    if len(cut_off):
-        most = max(high, float(cut_off.max()))
-
-        def against(end: float) -> float:
-            law = stats.uniform(low, end - low)
-            return -float(law.logpdf(exact).sum() + law.logsf(cut_off).sum())
-
-        # The end lies beyond all values, and at most at a hundred times the largest.
-        high = float(optimize.minimize_scalar(against, bounds=(most * (1 + 1e-9), 100 * most), method="bounded").x)
     return Uniform(low=low, high=high), stats.uniform(low, high - low)
 
 
-def _exponential(exact: Floats, cut_off: Floats) -> tuple[Distribution, Any] | None:
-    low = float(exact[0])
-    scale = float((exact - low).sum() + np.maximum(cut_off - low, 0).sum()) / len(exact)
-    return Exponential(mean=low + scale, minimum=low), stats.expon(low, scale)
+def _exponential(exact: Floats) -> tuple[Distribution, Any]:
+    low, mean = float(exact[0]), float(exact.mean())
+    return Exponential(mean=mean, minimum=low), stats.expon(low, mean - low)
 
 
-def _lognormal(exact: Floats, cut_off: Floats) -> tuple[Distribution, Any] | None:
+def _lognormal(exact: Floats) -> tuple[Distribution, Any] | None:
     if exact[0] <= 0:
         return None
     logs = np.log(exact)
-    mean, sigma = float(logs.mean()), float(logs.std())
-    if len(later := cut_off[cut_off > 0]):
-
-        def against(at: Floats) -> float:
-            law = stats.norm(at[0], math.exp(at[1]))
-            return -float(law.logpdf(logs).sum() + law.logsf(np.log(later)).sum())
-
-        found = optimize.minimize(against, (mean, math.log(sigma)), method="Nelder-Mead").x
-        mean, sigma = float(found[0]), math.exp(float(found[1]))
-    sigma = min(sigma, 10.0)
-    return Lognormal(median=math.exp(mean), sigma=sigma), stats.lognorm(sigma, scale=math.exp(mean))
+    median, sigma = math.exp(float(logs.mean())), min(float(logs.std()), 10.0)
+    return Lognormal(median=median, sigma=sigma), stats.lognorm(sigma, scale=median)
 
 
-def _pareto(exact: Floats, cut_off: Floats) -> tuple[Distribution, Any] | None:
+def _pareto(exact: Floats) -> tuple[Distribution, Any] | None:
     low = float(exact[0])
     if low <= 0:
         return None
-    spread = float(np.log(exact / low).sum() + np.log(np.maximum(cut_off / low, 1)).sum())
-    alpha = max(len(exact) / spread, 0.1)
+    alpha = max(len(exact) / float(np.log(exact / low).sum()), 0.1)
     return Pareto(minimum=low, alpha=alpha), stats.pareto(alpha, scale=low)
 
 
-FAMILIES: dict[str, Callable[[Floats, Floats], tuple[Distribution, Any] | None]] = {
-    "uniform": _uniform,
-    "exponential": _exponential,
-    "lognormal": _lognormal,
-    "pareto": _pareto,
-}
-"""Family -> function of uncensored values (n,), ascending, and right-censored values (m,). It returns the likeliest
-distribution of the family as a component and as a scipy distribution; None: the family cannot fit the sample."""
+FAMILIES: tuple[Callable[[Floats], tuple[Distribution, Any] | None], ...] = (
+    _uniform,
+    _exponential,
+    _lognormal,
+    _pareto,
+)
+"""Functions of values (n,), ascending, that return the likeliest distribution of a family as a component and as a scipy
+distribution; None: the family cannot fit the sample."""

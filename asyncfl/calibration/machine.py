@@ -36,29 +36,18 @@ AT_ONCE = 0.05  # share of an aggregation's duration after publication within wh
 
 
 def aggregations_of(run: ObservedRun) -> tuple[Floats, Floats]:
-    """Return (n,) starts and (n,) ends of aggregations, seconds: from the last update of a buffer to its version.
-
-    Versions that waited for something else are left out. Where clients score updates there are none, because the server
-    waits for the scores.
-    """
+    """Return (n,) starts and (n,) ends of aggregations, seconds: from its event, or else the last update of a buffer, to
+    the version. Where clients score updates there are none, because the server waits for the scores."""
     found: list[tuple[float, float]] = []
     time_s, published = run.column("time_s"), run.published_s
     used = run.tasks.only(run.tasks.fate == FATES.index(Fate.AGGREGATED))
-    timers, started = (time_s[run.rows(kind)] for kind in (Kind.TIMER_FIRED, Kind.AGGREGATION_STARTED))
-    failed = time_s[run.rows(Kind.LOST, Kind.DROPPED_OUT, Kind.DISCARDED)]
+    started = time_s[run.rows(Kind.AGGREGATION_STARTED)]
     for number, at_s in published.items() if not len(run.rows(Kind.SCORES_REQUESTED)) else ():
         theirs = used.uploaded_s[(used.making == number) & (used.uploaded_s <= at_s)]
         if number == 0 or not len(theirs):
             continue
         began_s = float(theirs.max())
-        recorded = started[(started >= began_s) & (started <= at_s)]
-        before = timers[(timers >= began_s) & (timers < at_s)]
-        if len(recorded):
-            began_s = float(recorded[-1])
-        elif len(before):
-            began_s = float(before[-1])
-        elif ((failed > began_s) & (failed <= at_s)).any():
-            continue  # the buffer waited for an update that did not arrive
+        began_s = float(started[(started >= began_s) & (started <= at_s)].max(initial=began_s))
         # An update that arrived before the last version was published waited for that.
         found.append((max(began_s, published.get(number - 1, 0.0)), at_s))
     began, ended = np.array(found).reshape(-1, 2).T

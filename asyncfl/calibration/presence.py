@@ -42,8 +42,6 @@ class PresenceObservations:
     first_online: int = 0  # clients that were online at their first observation
     first_offline: int = 0  # clients that were offline at their first observation
     whole_off: list[float] = field(default_factory=list)  # periods offline that were observed completely
-    cut_off: list[float] = field(default_factory=list)
-    """Periods offline that were observed from their start and cut off by the end of the trace."""
 
     def log_likelihood(self, turns_off: float, turns_on: float) -> float:
         """Compute the log-likelihood of the observations, up to a constant, from rates per second."""
@@ -85,7 +83,7 @@ def fit_availability(runs: Sequence[ObservedRun]) -> FittedAvailability:
     off: FittedShape | None = None
     shape: Distribution = Exponential(mean=off_s) if off_s > SHORTEST_S else Fixed(value=SHORTEST_S)
     if seen.whole_off:
-        off = fit_distribution(np.array(seen.whole_off), np.array(seen.cut_off), periods=True)
+        off = fit_distribution(np.array(seen.whole_off), periods=True)
         exponential = off.compared.get("exponential", math.inf)
         # Of shapes that are about as likely the exponential, with its mean from all observations.
         likelier = not isinstance(off.distribution, Exponential) and min(off.compared.values()) < exponential - 2
@@ -139,5 +137,3 @@ def _observe_client(events: Sequence[tuple[float, int, str, float]], end_s: floa
             online, last_s = True, at_s
     if online is False:
         seen.offline_s += end_s - last_s
-        if whole:
-            seen.cut_off.append(end_s - last_s)

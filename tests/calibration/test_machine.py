@@ -116,25 +116,11 @@ def test_aggregation_lasts_from_the_last_update_to_the_version() -> None:
     assert durations(*first, served(2, 0.0, 6.0, 1, 7.0), published(2, 7.0)) == [0.5, 1.0]
 
 
-def test_aggregation_lasts_from_its_start_event_or_timer_where_there_is_one() -> None:
+def test_aggregation_lasts_from_its_start_event_where_there_is_one() -> None:
     one = [published(0, 0.0), served(0, 0.0, 2.0, 0, 9.0), published(1, 9.0)]
     assert durations(*one) == [7.0]
     assert durations(*one, (1.5, Kind.AGGREGATION_STARTED, {}), (9.5, Kind.AGGREGATION_STARTED, {})) == [7.0]
     assert durations(*one, (5.0, Kind.AGGREGATION_STARTED, {}), (6.0, Kind.AGGREGATION_STARTED, {})) == [3.0]
-    assert durations(*one, (4.0, Kind.TIMER_FIRED, {}), (7.0, Kind.TIMER_FIRED, {})) == [2.0]
-    assert durations(*one, (2.0, Kind.TIMER_FIRED, {})) == [7.0]
-    assert durations(*one, (1.0, Kind.TIMER_FIRED, {}), (9.0, Kind.TIMER_FIRED, {})) == [7.0]
-    assert durations(*one, (7.0, Kind.TIMER_FIRED, {}), (2.5, Kind.AGGREGATION_STARTED, {})) == [6.5]
-
-
-def test_versions_that_waited_for_a_lost_update_are_left_out() -> None:
-    one = [published(0, 0.0), served(0, 0.0, 2.0, 0, 9.0), published(1, 9.0)]
-    for kind in (Kind.LOST, Kind.DROPPED_OUT, Kind.DISCARDED):
-        of = {"detail": "up"} if kind == Kind.LOST else {}
-        assert durations(*one, (2.0, kind, of)) == [7.0]
-        assert durations(*one, (2.5, kind, of)) == []
-        assert durations(*one, (9.0, kind, of)) == []
-        assert durations(*one, (9.5, kind, of)) == [7.0]
     assert durations(*one, (1.0, Kind.SCORES_REQUESTED, {})) == []
     assert durations(published(0, 0.0), published(1, 3.0)) == []
 

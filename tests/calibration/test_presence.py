@@ -48,7 +48,6 @@ def test_observations_are_read_from_tasks_and_events() -> None:
         gaps_offline=[3.0],
         first_online=3,
         whole_off=[5.0],
-        cut_off=[6.0],
     )
     twice = fit_availability([run, run]).observations
     assert (twice.online_s, twice.first_online, twice.whole_off) == (42.0, 6, [5.0, 5.0])
