@@ -36,8 +36,8 @@ AT_ONCE = 0.05  # share of an aggregation's duration after publication within wh
 
 
 def aggregations_of(run: ObservedRun) -> tuple[Floats, Floats]:
-    """Return (n,) starts and (n,) ends of aggregations, seconds: from its event, or else the last update of a buffer, to
-    the version. Where clients score updates there are none, because the server waits for the scores."""
+    """Return (n,) starts and (n,) ends of aggregations, seconds: from its event, or else the last update of a buffer,
+    to the version. Where clients score updates there are none, because the server waits for the scores."""
     found: list[tuple[float, float]] = []
     time_s, published = run.column("time_s"), run.published_s
     used = run.tasks.only(run.tasks.fate == FATES.index(Fate.AGGREGATED))

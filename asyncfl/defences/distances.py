@@ -74,18 +74,12 @@ NEAR = 0.05  # squared distances below this share of the summed squared norms ha
 
 def squared_distances(updates: Vector) -> Floats:
     """Return the squared L2 distances between all pairs, (n, n) float64, with a relative error of about 1e-6.
-    `updates`: (n, d) float32 or float64 (then everything is computed in float64). The result is symmetric, >= 0, and 0
-    on the diagonal and between equal updates. Updates that are not finite are infinitely far from all others."""
-    n = len(updates)
-    distances = np.zeros((n, n))
-    if _fill(distances, updates, np.arange(n)):
-        return distances
-    sound = np.flatnonzero(np.isfinite(updates).all(axis=1))
-    distances[:] = np.inf
-    np.fill_diagonal(distances, 0)
-    if len(sound):
+    `updates`: (n, d) finite, float32 or float64 (then all is computed in float64). The result is symmetric, >= 0,
+    and 0 on the diagonal and between equal updates."""
+    distances, rows = np.zeros((len(updates), len(updates))), np.arange(len(updates))
+    if not _fill(distances, updates, rows):
         wide: NDArray[Any] = updates.astype(np.float64)
-        _fill(distances, wide, sound)
+        _fill(distances, wide, rows)
     return distances
 
 

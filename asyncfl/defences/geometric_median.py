@@ -48,9 +48,7 @@ class GeometricMedian(RobustRule):
         factors = MAX_RATIO / np.maximum(ratios, MAX_RATIO)
         points: NDArray[Any] = updates.astype(np.float64)
         for row in np.flatnonzero(factors < 1):
-            # The factor is 0 for a mean of huge updates that overflowed, which has no direction.
-            away = points[row] - points[middle] if factors[row] else 0.0
-            points[row] = points[middle] + factors[row] * away
+            points[row] = points[middle] + factors[row] * (points[row] - points[middle])
         weighed = self.weiszfeld(squared_distances(points), shares)
         centre = weighted_sum(weighed, points).astype(updates.dtype)
         weighed, spared = weighed * factors, float(weighed @ (1 - factors))

@@ -9,7 +9,7 @@ attackers alone), attackers upload their honest updates.
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Literal, Self, TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,25 +54,16 @@ class Informed(Attack):
 
 
 class Deviating(Informed):
-    """Base class of attacks that use the deviation of known updates and therefore need at least two."""
-
-    alone: Literal["honest", "flip"] = "honest"
-    """Upload of an attacker that knows a single update: that update, or its negative."""
+    """Base class of attacks that use the deviation of known updates; with a single one attackers are honest."""
 
     @model_validator(mode="after")
     def _check_deviation(self) -> Self:
-        if self.knowledge == "own" and self.alone == "honest":
-            raise ValueError(
-                "knowledge must be colluders or buffer, got own: a single update has no deviation to attack with; "
-                "alternatively set alone: flip, which makes it a sign flip"
-            )
+        if self.knowledge == "own":
+            raise ValueError("knowledge must be colluders or buffer, got own: a single update has no deviation")
         return self
 
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating] | None:
-        if len(known) == 1:
-            only: Vector = known[0]
-            return -only if self.alone == "flip" else only
-        return self.deviate(known, *mean_and_deviation(known), view)
+        return self.deviate(known, *mean_and_deviation(known), view) if len(known) > 1 else None
 
     @abstractmethod
     def deviate(self, known: Vector, mean: Floats, deviation: Floats, view: AttackView) -> Floats:

@@ -54,7 +54,5 @@ def test_mean_and_deviation_of_the_whole_buffer(make_view):
     np.testing.assert_allclose(Alie(z=1, knowledge="buffer").craft(view), [[3 - 2, 2 - 2]])
 
 
-@pytest.mark.parametrize(("alone", "sign"), [("honest", 1), ("flip", -1)])
-def test_lone_attacker_follows_alone(make_view, alone, sign):
-    crafted = Alie(alone=alone).craft(make_view(honest=[[1, -2]], others=[[5, 5]]))
-    np.testing.assert_array_equal(crafted, [[sign, -2 * sign]])
+def test_lone_attacker_is_honest(make_view):
+    np.testing.assert_array_equal(Alie().craft(make_view(honest=[[1, -2]], others=[[5, 5]])), [[1, -2]])
