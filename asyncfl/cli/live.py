@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +23,7 @@ from asyncfl.cli.run import read_scenario
 if TYPE_CHECKING:
     from asyncfl.live.client import LiveClient
     from asyncfl.live.connections import Connect
-    from asyncfl.live.joining import Joining
+    from asyncfl.live.task_runner import ClientSetup
 
 HELP = """Run a scenario as a real federation, in real time.
 
@@ -95,37 +97,34 @@ def join(
     from asyncfl.data.client_file import ClientFile
     from asyncfl.live.client import LEFT
     from asyncfl.live.connections import to
-    from asyncfl.live.joining import Joining, load_agreed
+    from asyncfl.live.joining import load_agreed, set_up
     from asyncfl.live.keys import client_context, read_token
 
     (name, secret), tls = read_token(token), client_context(certificate)
     if scenario is not None:
         look_for_modules_in(scenario.parent)
-    joining = Joining(ClientFile(data), None if scenario is None else load_agreed(scenario))
-    print_text(f"{name}: {len(joining.own)} samples in {data}, which stay on this machine")
-    client = asyncio.run(_run_client(joining, name, secret, to(url, MOST_BYTES, tls), patience, quiet))
+    own, agreed = ClientFile(data), None if scenario is None else load_agreed(scenario)
+    print_text(f"{name}: {len(own)} samples in {data}, which stay on this machine")
+    prepare = partial(set_up, own=own, agreed=agreed, tell=print_text)
+    tell = None if quiet else print_text
+    options = {"samples": len(own), "patience_s": patience, "tell": tell}
+    client = asyncio.run(_run_client(name, secret, to(url, MOST_BYTES, tls), prepare, options))
     if not client.ended_well:
         raise LiveError(str(client.over))
     print_text(f"{name}: left" if client.over == LEFT else f"{name}: the run is over, {client.over}")
 
 
 async def _run_client(
-    joining: Joining, name: str, token: str, connect: Connect, patience_s: float, quiet: bool
+    name: str, token: str, connect: Connect, prepare: Callable[..., ClientSetup], options: dict[str, Any]
 ) -> LiveClient:
-    """Run the client until it has left or the run is over; return it."""
+    """Run the client until it has left or the run is over; return it. `options`: of `LiveClient`."""
     from concurrent.futures import ThreadPoolExecutor
 
     from asyncfl.live.client import LiveClient
     from asyncfl.live.interrupts import Interrupts
 
-    tell = None if quiet else print_text
     with ThreadPoolExecutor(1, "training") as executor:
-        client = LiveClient(
-            *(name, token, connect, lambda welcome: joining.set_up(welcome, executor, print_text)),
-            samples=len(joining.own),
-            patience_s=patience_s,
-            tell=tell,
-        )
+        client = LiveClient(name, token, connect, partial(prepare, executor=executor), **options)
         running = asyncio.ensure_future(client.run())
         leaving: list[asyncio.Task[None]] = []
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,54 +38,49 @@ class DisagreementError(AsyncflError):
     """The server's scenario is not the one that its client agreed to."""
 
 
-@dataclass(frozen=True)
-class Joining:
-    """A client's samples, and the scenario that it agreed to."""
+def set_up(
+    welcome: Welcome, own: ClientFile, agreed: Scenario | None, executor: Executor, tell: Callable[[str], None]
+) -> ClientSetup:
+    """Set the client up for the federation that it was let into. `executor`: where it trains.
 
-    own: ClientFile
-    agreed: Scenario | None = None
-    """The scenario that it takes part in, and no other; None: any that needs no classes of a user's own."""
-
-    def set_up(self, welcome: Welcome, executor: Executor, tell: Callable[[str], None]) -> ClientSetup:
-        """Set the client up for the federation that it was let into. `executor`: where it trains.
-
-        `tell`: called with sentences about the federation. Raises DisagreementError, DataError for samples of another
-        kind, and ScenarioError for a scenario that this version cannot read.
-        """
-        scenario = read_scenario(welcome, self.agreed)
-        if welcome.smallest_samples > len(self.own) and not scenario.privacy.off:
-            raise DisagreementError(
-                f"the server calibrates noise to clients of at least {welcome.smallest_samples} samples, here are "
-                f"{len(self.own)}"
-            )
-        data = self.own.of_client(welcome.client, scenario.data)
-        resolved = ResolvedSeed(scenario, welcome.seed, welcome.exposures)
-        context = privacy_context(resolved, unknown_sizes(welcome.clients, welcome.smallest_samples))
-        # The server knows the scenario's seed: what is drawn from it, it could subtract.
-        streams = streams_of(scenario, welcome.seed) if welcome.shape else Streams(unknown_seed())
-        world = scenario.world.start(welcome.clients, resolved.streams) if welcome.shape else None
-        personal = None
-        if scenario.model.personal:
-            # Every client begins with the layers that the scenario's seed draws, which are never sent.
-            start, _ = started(scenario, data, resolved.streams)
-            assert isinstance(start, SharedPartLearner)
-            personal = PersonalLayers(start)
-        training = LocalTraining(scenario, data, context, streams, personal)
-        noise = "no noise" if scenario.privacy.off else f"noise of {scenario.privacy.kind}"
-        drawn = "the seed that the server knows" if welcome.shape else "a secret of this machine"
-        stay = f" and {len(personal.learner.initial)} that stay here" if personal is not None else ""
-        tell(
-            f"client {welcome.client} of {welcome.clients}, {scenario.n_parameters} parameters{stay}, {noise}; all "
-            f"that is random is drawn from {drawn}"
+    `agreed`: the scenario that it takes part in, and no other; None: any that needs no classes of a user's own.
+    `tell`: called with sentences about the federation. Raises DisagreementError, DataError for samples of another
+    kind, and ScenarioError for a scenario that this version cannot read.
+    """
+    scenario = read_scenario(welcome, agreed)
+    if welcome.smallest_samples > len(own) and not scenario.privacy.off:
+        raise DisagreementError(
+            f"the server calibrates noise to clients of at least {welcome.smallest_samples} samples, here are "
+            f"{len(own)}"
         )
-        if scenario.compression.remembers:
-            tell(
-                "what compression leaves out of an update is kept in memory for the next one: whoever starts this "
-                "client again loses it"
-            )
-        budgets = scenario.budget_tracker(context, data.sizes)
-        load = Workload.of(scenario, data.sizes)
-        return ClientSetup(welcome.client, scenario, training, executor, load, world, budgets)
+    data = own.of_client(welcome.client, scenario.data)
+    resolved = ResolvedSeed(scenario, welcome.seed, welcome.exposures)
+    context = privacy_context(resolved, unknown_sizes(welcome.clients, welcome.smallest_samples))
+    # The server knows the scenario's seed: what is drawn from it, it could subtract.
+    streams = streams_of(scenario, welcome.seed) if welcome.shape else Streams(unknown_seed())
+    world = scenario.world.start(welcome.clients, resolved.streams) if welcome.shape else None
+    personal = None
+    if scenario.model.personal:
+        # Every client begins with the layers that the scenario's seed draws, which are never sent.
+        start, _ = started(scenario, data, resolved.streams)
+        assert isinstance(start, SharedPartLearner)
+        personal = PersonalLayers(start)
+    training = LocalTraining(scenario, data, context, streams, personal)
+    noise = "no noise" if scenario.privacy.off else f"noise of {scenario.privacy.kind}"
+    drawn = "the seed that the server knows" if welcome.shape else "a secret of this machine"
+    stay = f" and {len(personal.learner.initial)} that stay here" if personal is not None else ""
+    tell(
+        f"client {welcome.client} of {welcome.clients}, {scenario.n_parameters} parameters{stay}, {noise}; all "
+        f"that is random is drawn from {drawn}"
+    )
+    if scenario.compression.remembers:
+        tell(
+            "what compression leaves out of an update is kept in memory for the next one: whoever starts this "
+            "client again loses it"
+        )
+    budgets = scenario.budget_tracker(context, data.sizes)
+    load = Workload.of(scenario, data.sizes)
+    return ClientSetup(welcome.client, scenario, training, executor, load, world, budgets)
 
 
 def read_scenario(welcome: Welcome, agreed: Scenario | None) -> Scenario:

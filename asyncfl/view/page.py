@@ -24,9 +24,7 @@ from asyncfl.base.quantities import NONE
 from asyncfl.federation.storage import Run
 from asyncfl.trace.compare import SeedComparison, compare
 from asyncfl.trace.tasks import FATES, KINDS, Tasks, tasks_of
-from asyncfl.view.packing import Packing
-from asyncfl.view.seeds import pack_density, pack_seed
-from asyncfl.view.tables import pack_tables
+from asyncfl.view.packing import Packing, pack_density, pack_seed, pack_tables
 
 MOST_TASKS = 200_000
 """Tasks that a page holds one by one. Of a run with more it shows a density, and the tasks of a window."""

@@ -10,7 +10,7 @@ import pytest
 from asyncfl.base.errors import ScenarioError
 from asyncfl.data.client_file import ClientFile
 from asyncfl.federation.prepare import prepare, resolve
-from asyncfl.live.joining import DisagreementError, Joining, load_agreed, read_scenario, without_samples
+from asyncfl.live.joining import DisagreementError, load_agreed, read_scenario, set_up, without_samples
 from asyncfl.live.task_runner import ClientSetup
 from asyncfl.live.wire import Welcome
 from asyncfl.scenario import Scenario
@@ -38,7 +38,7 @@ def joined(
     told: list[str] = []
     text = Scenario.read({**SMALL, **description}).to_yaml()
     with ThreadPoolExecutor(1) as executor:
-        return Joining(ClientFile(folder / "own.npz")).set_up(welcome(text, **changes), executor, told.append), told
+        return set_up(welcome(text, **changes), ClientFile(folder / "own.npz"), None, executor, told.append), told
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from asyncfl.federation.storage import Run
 from asyncfl.trace.tasks import tasks_of
 from asyncfl.view import page
-from asyncfl.view.seeds import SPANS, density
+from asyncfl.view.packing import SPANS, density
 from tests.view.test_page import header_of
 
 

@@ -10,8 +10,7 @@ from asyncfl.base.errors import OutputError, RunError
 from asyncfl.federation.storage import Run
 from asyncfl.trace.tasks import tasks_of
 from asyncfl.view import Window, page, write
-from asyncfl.view.packing import Packing
-from asyncfl.view.tables import pack_tables
+from asyncfl.view.packing import Packing, pack_tables
 from tests.view.test_packing import read_back
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from asyncfl.trace.events import Kind
 from asyncfl.trace.tasks import FATES, KINDS, tasks_of
-from asyncfl.view.packing import Packing
-from asyncfl.view.seeds import events_with, measured, pack_events, pack_requests, pack_tasks
+from asyncfl.view.packing import Packing, events_with, measured, pack_events, pack_requests, pack_tasks
 from tests.trace.conftest import trace_of
 
 
