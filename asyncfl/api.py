@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from asyncfl.audit.neighbours import TwinsObserver, audited
-from asyncfl.base.errors import AsyncflError, OutputError, RunError, system_says
+from asyncfl.base.errors import AsyncflError, Fault, OutputError, RunError, ScenarioError, system_says
 from asyncfl.base.files.own_folder import FORMAT, fill
 from asyncfl.base.progress import Stage, ignore_progress
 from asyncfl.federation import (
@@ -38,6 +38,7 @@ from asyncfl.learning.weights import as_safetensors
 from asyncfl.privacy.ledger.statements import statements
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, TrainingWorkers, simulate_clock, simulate_seed, started_workers
+from asyncfl.simulation.checkpoint import Checkpoints, PausedError
 from asyncfl.simulation.workers import check_workers
 
 log = logging.getLogger(__name__)
@@ -96,6 +97,7 @@ def execute(
     seed_cache: Path | None = None,
     stage: Stage = ignore_progress,
     workers: int | str = 0,
+    until: int | None = None,
 ) -> Path:
     """Simulate `scenario` and write the run to `folder`, unless a complete run is there already. Return the folder.
 
@@ -106,7 +108,8 @@ def execute(
     `force`: compute the run again, and replace a run of another scenario. `prior`: clock-only runs that several
     scenarios of this process need, so that each is simulated once. `seed_cache`: a folder of finished seeds that runs
     share; seeds found there are reused, others are added. `stage`: called with the progress of accounting and audits.
-    `workers`: as in `simulate`.
+    `workers`: as in `simulate`. `until`: version at which each seed pauses; the folder then holds no run yet, and a
+    later call goes on.
 
     Raises OutputError or ScenarioError before anything is computed, DataError, and RunError where data or code change
     during the run; seeds that were finished before are kept.
@@ -114,6 +117,8 @@ def execute(
     scenario = _read(scenario)
     own = RunFolder(Path(folder), scenario)
     own.check(force)
+    if until is not None and scenario.evaluation.audit is not None:
+        raise ScenarioError([Fault("evaluation.audit", "must be null for a run that pauses (--until)")])
     if own.is_whole() and not force:
         own.tidy()
         log.info("%s holds the run already", own.folder)
@@ -132,15 +137,24 @@ def execute(
                 log.info("seed %d was finished before, in %s", seed, place if cached is None else kept)
             else:
                 snapshots = Snapshots(place.parent, scenario, seed)
-                part = one_seed(scenario, seed, progress, prior, snapshots, stage, started)
+                checkpoints = Checkpoints(place.with_suffix(".checkpoint"), scenario, seed, until)
+                try:
+                    part = one_seed(scenario, seed, progress, prior, snapshots, stage, started, checkpoints)
+                except PausedError as paused:
+                    log.info("%s", paused)
+                    continue
                 # On a nearly full disk the finished seed is worth more than the snapshots.
                 snapshots.clear()
                 if not _check_unchanged(scenario, own.scenario, seed, scenario.seeds[: len(parts)]):
                     kept = None
                 own.keep(place, part.write_to)
+                checkpoints.clear()
             if kept is not None and cached is None:
                 _cache_seed(part, kept)
             parts.append(part)
+        if len(parts) < len(scenario.seeds):
+            log.info("%s is not complete yet", own.folder)
+            return own.folder
         own.replace(area, gather(scenario, parts, own.scenario).write_to, COMPLETE)
     log.info("%s written", own.folder)
     return own.folder
@@ -207,6 +221,7 @@ def one_seed(
     watch: Watch | None = None,
     stage: Stage = ignore_progress,
     workers: TrainingWorkers | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> Run:
     """Simulate one seed of `scenario`, and return its run. Writes no files.
 
@@ -214,6 +229,8 @@ def one_seed(
     audits; `prior`: as in `execute`.
     """
     audit, observers = scenario.evaluation.audit, []
+    if audit is not None:
+        checkpoints = None  # the twins of audited clients are not part of a checkpoint
 
     def watched(federation: Federation) -> Federation:
         if audit is not None:
@@ -222,7 +239,7 @@ def one_seed(
         return federation
 
     with numpy_as_torch():
-        result = simulate_seed(scenario, seed, progress, prior, watched, watch, workers)
+        result = simulate_seed(scenario, seed, progress, prior, watched, watch, workers, checkpoints)
         run = run_of(scenario, result, stage)
         for observer in observers:
             results = audited(observer, result, run.tables["ledger"])

@@ -94,6 +94,13 @@ class KeepEvery(Described):
     """Versions between two kept models; the last version is kept too."""
 
 
+class Minutes(Described):
+    """Time between two checkpoints."""
+
+    minutes: Annotated[float, Field(gt=0, allow_inf_nan=False, examples=[5.0])]
+    """Minutes of real time between two checkpoints; more if writing one takes longer than seconds."""
+
+
 class Evaluation(Described):
     """Evaluation of published models, and further measurements and files of a run."""
 
@@ -119,6 +126,10 @@ class Evaluation(Described):
     """Published models kept in `models/<version>.safetensors`: `none`; `last`; `best`, the tested model of highest
     accuracy, and of lowest loss among equals or for a regression; or `{every: N}`, one of N versions. Models that are
     not finite are not kept."""
+    checkpoint: Annotated[int, Field(ge=1), MeasuredIn("versions")] | Minutes | None = Minutes(minutes=5.0)
+    """Versions, or `{minutes: M}`, between two checkpoints, from which an interrupted run goes on to the same results;
+    null: none. They hold the models of open tasks and the records so far, and are removed at the end. Results and their
+    digest do not depend on it."""
     audit: TwinAudit | None = None
     """Audit of the uploads' privacy by neighbouring data sets, see `asyncfl.audit.neighbours`; null: none."""
 

@@ -176,8 +176,10 @@ class Scenario(Described):
 
     def digest(self) -> str:
         """Return the name of the run: 16 hexadecimal digits that change with any change of the resolved scenario."""
+        described = self.resolved()
+        del described["evaluation"]["checkpoint"]  # no result depends on it
         # The scenario holds a profile's path; the run depends on the file's content.
-        named = {"format": FORMAT, "scenario": self.resolved(), "profiles": self.world.profile_digests()}
+        named = {"format": FORMAT, "scenario": described, "profiles": self.world.profile_digests()}
         if self.model.initial is not None:
             named["initial"] = weights_digest(self.model.initial)
         if (content := self.data.content_digest()) is not None:

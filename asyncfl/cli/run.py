@@ -20,6 +20,7 @@ from asyncfl.cli.options import (
     ScenarioFile,
     Threads,
     WorldFile,
+    integer,
     limit_threads,
     option,
 )
@@ -42,6 +43,9 @@ def run(
             "Default: this process trains. Results do not depend on it."
         ),
     ] = None,
+    until: Annotated[
+        int | None, integer("Pause each seed at this model version. The next call of the command goes on.", least=1)
+    ] = None,
     force: Annotated[bool, option("Compute again, and replace any run in the folder.", "--force")] = False,
     max_hours: MaxHours = 2.0,
     max_gib: MaxGib = 16.0,
@@ -54,7 +58,8 @@ def run(
 ) -> None:
     """Simulate a scenario and write its results.
 
-    All seeds of the scenario are simulated. Repeat an interrupted command: the seeds that are finished are kept.
+    All seeds of the scenario are simulated. Repeat an interrupted command: finished seeds are kept, and an
+    unfinished one goes on from its last checkpoint.
 
     Example: asyncfl run scenario.yaml --set privacy.epsilon=60 --out run
     """
@@ -88,7 +93,12 @@ def run(
                 trackers.row(row)
 
             limits = Limits(hours=max_hours, gib=max_gib)
-            execute(description, folder, progress, force=force, limits=limits, stage=bar.stage, workers=asked)
+            execute(
+                description, folder, progress, force=force, limits=limits, stage=bar.stage, workers=asked, until=until
+            )
+        if not own.is_whole():
+            print_text(f"{folder} pauses at version {until}; repeat the command with another --until, or without")
+            return
         result = Run.load(folder)
         trackers.end(result.tables["rounds"].to_pylist(), result.summary)
     except KeyboardInterrupt:

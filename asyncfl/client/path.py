@@ -105,8 +105,8 @@ class TaskPath(RunFacts):
         self._train.run(batch)
         return Trained(batch.rows[0], float(batch.losses[0]), self.layers_of(assignment.client))
 
-    def train_elsewhere(self, trainers: Trainers) -> None:
-        """Have tasks trained by `trainers`."""
+    def train_elsewhere(self, trainers: Trainers | None) -> None:
+        """Have tasks trained by `trainers`; None: here."""
         self._train.trainers = trainers
 
     def drop(self, task: int) -> Upload:

@@ -59,7 +59,7 @@ class Evaluator:
         self.learner = learner if personal is None else personal.learner.whole
         self.data = data
         self.personal = personal
-        self._backdoor = None if attack is None else backdoor_test_set(attack, data.test_images, data.test_labels)
+        self.backdoor = None if attack is None else backdoor_test_set(attack, data.test_images, data.test_labels)
         self._equal = len(set(data.sizes.tolist())) == 1
 
     def measure(self, evaluation: Evaluation, last: int, version: int, model: Vector) -> Measured:
@@ -157,9 +157,9 @@ class Evaluator:
 
     def attack_success(self, model: Vector) -> float:
         """Compute the share of triggered test images classified as the backdoor's class; NaN without a backdoor."""
-        if self._backdoor is None:
+        if self.backdoor is None:
             return math.nan
-        return float(np.mean([self.learner.evaluate(one, *self._backdoor)[1] for one in self._each(model)]))
+        return float(np.mean([self.learner.evaluate(one, *self.backdoor)[1] for one in self._each(model)]))
 
 
 def _means(rows: list[dict[str, float]]) -> dict[str, float]:

@@ -29,6 +29,8 @@ class SimulatedClients:
 
     every_task = False
     """Whether each task is trained when its training ends on the clock."""
+    pool: TrainingPool | None = None
+    """Trains tasks ahead, elsewhere; None to train here when it is needed."""
 
     def __init__(
         self,
@@ -110,8 +112,7 @@ class SimulatedClients:
 class TrainingClients(SimulatedClients):
     """Clients that train, attack and score. Their uploads are recorded in `Federation.releases`."""
 
-    def __init__(self, federation: Federation, server: Server, pool: TrainingPool | None = None) -> None:
-        """`pool`: trains tasks ahead, elsewhere; None to train here when it is needed."""
+    def __init__(self, federation: Federation, server: Server) -> None:
         scenario, self.path = federation.resolved.scenario, federation.path
         super().__init__(
             server,
@@ -123,9 +124,6 @@ class TrainingClients(SimulatedClients):
         self.every_task = self.path.every_task
         if self.attackers is not None:
             self.attackers.server = server.rehearse
-        self._pool = pool
-        if pool is not None:
-            self.path.train_elsewhere(pool)
         self._fresh: list[TaskRecord] = []
         """Tasks that have just begun."""
         self._releases, self._streams = federation.releases, federation.resolved.streams
@@ -139,32 +137,40 @@ class TrainingClients(SimulatedClients):
 
     def begin(self, task: TaskRecord) -> None:
         super().begin(task)
-        if self._pool is not None:
+        if self.pool is not None:
             self._fresh.append(task)
+
+    def train_elsewhere(self, pool: TrainingPool | None, now_s: float, world: WorldState) -> None:
+        """Have tasks trained by a pool from now on, those in flight too; None: here, when it is needed."""
+        self.pool = pool
+        self.path.train_elsewhere(pool)
+        for task in list(self.server.tasks.open.values()) if pool is not None else ():
+            if not task.trained:
+                self._foresee(task, now_s, world)
 
     def begun(self, now_s: float, world: WorldState) -> None:
         super().begun(now_s, world)
         for task in self._fresh:
             self._foresee(task, now_s, world)
         self._fresh.clear()
-        if self._pool is not None:
-            self._pool.feed()
+        if self.pool is not None:
+            self.pool.feed()
 
     def _foresee(self, task: TaskRecord, now_s: float, world: WorldState) -> None:
         """Have a task trained ahead if its own draws say that its update will be needed."""
         epochs, arrives_s = arrival(world, task, self.load, self.speed(task), now_s)
-        if self._pool is None or epochs == 0 or (arrives_s == math.inf and not self.every_task):
+        if self.pool is None or epochs == 0 or (arrives_s == math.inf and not self.every_task):
             return
         attacked = self.attackers is not None and self.attackers.attacks(
             task.number, task.client, task.base_version, task.turn
         )
         order = TrainingOrder(task.client, task.turn, epochs, attacked, self.path.layers_of(task.client))
-        self._pool.foresee(task.number, order, self.server.tasks.model(task.base_version), arrives_s)
+        self.pool.foresee(task.number, order, self.server.tasks.model(task.base_version), arrives_s)
 
     def forget(self, task: TaskRecord) -> None:
         super().forget(task)
-        if self._pool is not None:
-            self._pool.forget(task.number)
+        if self.pool is not None:
+            self.pool.forget(task.number)
 
     def train(self, task: TaskRecord) -> None:
         began = time.perf_counter()

@@ -9,6 +9,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 
 import numpy as np
@@ -40,6 +41,7 @@ from asyncfl.privacy.release import Upload
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server
 from asyncfl.server.recording import RecordedServer, Recording
+from asyncfl.simulation.checkpoint import Checkpoints, UnderWay
 from asyncfl.simulation.clients import SimulatedClients, TrainingClients
 from asyncfl.simulation.driver import Driver
 from asyncfl.simulation.pool import TrainingPool
@@ -109,19 +111,24 @@ def simulate_seed(
     around: Callable[[Federation], Federation] | None = None,
     watch: Watch | None = None,
     workers: TrainingWorkers | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> SeedRun:
     """Simulate one seed to its end with training, and return its results. `prior`: runs on which it may depend.
 
     `around`: function by which an audit changes the federation before it begins, e.g. adds an observer
     (`TaskPath.observer`). `watch`: callback after each version. `progress`: callback for each row of the
-    table of rounds. `workers`: train and evaluate; None: this process does. `around` and `workers` exclude each other
-    where `around` changes what is trained.
+    table of rounds. `workers`: train and evaluate, which `around` must not change then; None: this process does.
+    `checkpoints`: where to begin, if a seed was interrupted, and to leave checkpoints; None: none. Raises PausedError
+    where they say so.
     """
+    simulated = partial(_simulated, scenario, seed, progress, prior, around, watch, workers, checkpoints)
     try:
-        return _simulated(scenario, seed, progress, prior, around, watch, workers)
+        return simulated()
     except LateDivergenceError as late:
         log.info("seed %d: version %d has diverged; the seed is simulated again", seed, late.args[0])
-        return _simulated(scenario, seed, progress, prior, around, watch, workers, evaluate_elsewhere=False)
+        if checkpoints is not None:
+            checkpoints.clear()
+        return simulated(evaluate_elsewhere=False)
 
 
 def _simulated(
@@ -132,44 +139,45 @@ def _simulated(
     around: Callable[[Federation], Federation] | None,
     watch: Watch | None,
     workers: TrainingWorkers | None,
+    checkpoints: Checkpoints | None,
     evaluate_elsewhere: bool = True,
 ) -> SeedRun:
     began = time.perf_counter()
     federation = prepared(scenario, seed, prior)
     if around is not None:
         federation = around(federation)
-    scenario, streams = federation.resolved.scenario, federation.resolved.streams
     data = federation.data
     sizes = seed, data.clients, len(data.labels), data.provenance, len(data.test_labels)
     log.info("seed %d: %d clients hold %d samples of %s, tested on %d; %s", *sizes, federation.learner.log_line)
-    server: Server = Server(federation.plan)
-    recording = None
-    if scenario.evaluation.record != "none":
-        recording = Recording.of(federation.plan, scenario.evaluation.record, seed)
-        server = RecordedServer(federation.plan, recording)
-    pool = None if workers is None else TrainingPool.of(workers, federation)
-    clients = TrainingClients(federation, server, pool)
-    rounds, recorder = RoundRecorder(scenario, seed, federation, progress), Recorder(seed)
+    fresh = _begun(federation)
+    state = fresh if checkpoints is None else checkpoints.load(fresh) or fresh
+    driver, rounds, clients = state.driver, state.rounds, state.clients
+    rounds.progress = progress
     if watch is not None:
-        rounds.progress = partial(_watched, rounds, recorder, watch, progress)
+        rounds.progress = partial(_watched, rounds, driver.clock.recorder, watch, progress)
     is_prepared = time.perf_counter()
-    driver = Driver(
-        server,
-        scenario.world.start(scenario.data.clients, streams, data.sizes),
-        recorder,
-        clients,
-        watcher=rounds,
-        mixing_node=federation.path.scheme.mixing_node,
-    )
-    try:
-        rounds.evaluators = pool if evaluate_elsewhere else None
-        stopped = driver.run()
+    with ExitStack() as stack:
+        pool = None
+        if workers is not None:
+            pool = TrainingPool.of(workers, state.federation)
+            stack.callback(pool.close)
+            rounds.evaluators = pool if evaluate_elsewhere else None
+        clients.train_elsewhere(pool, driver.clock.now, driver.clock.world)
+        if state is fresh:
+            driver.begin()
+        elif progress is not None:
+            for row in rounds.rows:
+                progress(row)
+        version = driver.clock.version
+        while driver.goes_on:
+            driver.clock.step()
+            if driver.clock.version != version and checkpoints is not None:
+                version = driver.clock.version
+                checkpoints.at(version, state)
+        stopped = driver.end()
         rounds.finish()
-    finally:
-        if pool is not None:
-            pool.close()
     run = _seed_run(driver, rounds, stopped)
-    conclude(run, federation, server, recording)
+    conclude(run, state.federation, driver.server, getattr(driver.server, "recording", None))
     run.seconds = {
         "preparation": is_prepared - began,
         "training": clients.seconds,
@@ -182,6 +190,25 @@ def _simulated(
     versions = len(rounds.rows) - 1
     log.info("seed %d: %s after %d versions, %d tasks trained; %s", seed, run.stopped, versions, run.trained, parts)
     return run
+
+
+def _begun(federation: Federation) -> UnderWay:
+    """Return a seed before its first step."""
+    scenario, streams, seed = federation.resolved.scenario, federation.resolved.streams, federation.resolved.seed
+    server: Server = Server(federation.plan)
+    if scenario.evaluation.record != "none":
+        recording = Recording.of(federation.plan, scenario.evaluation.record, seed)
+        server = RecordedServer(federation.plan, recording)
+    rounds = RoundRecorder(scenario, seed, federation)
+    driver = Driver(
+        server,
+        scenario.world.start(scenario.data.clients, streams, federation.data.sizes),
+        Recorder(seed),
+        TrainingClients(federation, server),
+        watcher=rounds,
+        mixing_node=federation.path.scheme.mixing_node,
+    )
+    return UnderWay(driver, rounds, federation)
 
 
 def simulate_clock(

@@ -1,0 +1,99 @@
+"""File of a checkpoint: a line that says what it is of, and a pickle that only its own author may read again.
+
+    {"mac": ..., "asyncfl": ..., "of": ..., "version": ...}\\n
+    pickle
+
+A pickle can run code where it is read. So the file carries a message authentication code (HMAC-SHA-256) with a secret
+key of the user's account, and nothing of a file that somebody else has written, or edited, is unpickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from asyncfl.base.errors import OutputError, RunError, shortened, system_says
+from asyncfl.base.files.atomic import atomic_file
+
+KEY_BYTES = 32
+LONGEST_HEADER = 10_000
+
+
+def write_checkpoint(path: Path, header: Mapping[str, Any], content: bytes) -> None:
+    """Write a checkpoint, completely or not at all. Raises OutputError."""
+    mac = _mac(_key(), dict(header), content)
+    with atomic_file(path) as part, part.open("wb") as file:
+        file.write(json.dumps({"mac": mac, "asyncfl": _code(), **header}).encode() + b"\n" + content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_checkpoint(path: Path, header: Mapping[str, Any]) -> tuple[dict[str, Any], bytes] | None:
+    """Return the header and the pickle of a checkpoint; None without one. `header`: what it must say.
+
+    Raises RunError for a checkpoint of something else, of other code, of another account, or a damaged one.
+    """
+    try:
+        with path.open("rb") as file:
+            line, content = file.readline(LONGEST_HEADER), file.read()
+        found = json.loads(line)
+        mac, code = found.pop("mac"), found.pop("asyncfl")
+        if not hmac.compare_digest(str(mac), _mac(_key(), found, content)):
+            raise RunError(f"{path} was not written by this account, or was damaged or edited since")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, AttributeError, RecursionError) as error:
+        reason = system_says(error) if isinstance(error, OSError) else "it is no checkpoint"
+        raise RunError(f"{path} cannot be read: {reason}") from None
+    if code != _code():
+        raise RunError(f"{path} was written by other code of asyncfl ({shortened(str(code))}, this is {_code()})")
+    for name, wanted in header.items():
+        if found.get(name) != wanted:
+            raise RunError(f"{path} is of another {name}: {shortened(str(found.get(name)))}, not {wanted}")
+    return found, content
+
+
+def _mac(key: bytes, header: dict[str, Any], content: bytes) -> str:
+    signed = hmac.new(key, json.dumps(header, sort_keys=True).encode() + b"\n", "sha256")
+    signed.update(content)
+    return signed.hexdigest()
+
+
+@cache
+def _key() -> bytes:
+    """Return the account's secret key, made when it is first needed. Raises OutputError."""
+    state = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
+    path = state / "asyncfl" / "checkpoint.key"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        part = path.with_name(f"{path.name}.{os.getpid()}")
+        if not path.exists():
+            with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(secrets.token_bytes(KEY_BYTES))
+            with suppress(FileExistsError):  # another process was faster
+                os.link(part, path)
+            part.unlink()
+        key = path.read_bytes()
+    except (OSError, RuntimeError) as error:
+        reason = system_says(error) if isinstance(error, OSError) else str(error)
+        raise OutputError(f"cannot keep the key of checkpoints in {path}: {reason}") from None
+    if len(key) != KEY_BYTES:
+        raise OutputError(f"{path} must hold {KEY_BYTES} bytes, got {len(key)}; remove it")
+    return key
+
+
+@cache
+def _code() -> str:
+    """Return 16 hexadecimal digits over the source code of this package."""
+    root, digest = Path(__file__).parents[2], hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,166 @@
+"""Checkpoints of a seed that is being simulated: its whole state between two steps of the clock.
+
+What a seed is prepared from (its data, the learner) is built again; all else is in the checkpoint, so the seed goes on
+to the same bytes as if it had never been interrupted.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import pickle
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from asyncfl.base.errors import AsyncflError, OutputError, RunError, shortened
+from asyncfl.base.files.checkpoint_file import read_checkpoint, write_checkpoint
+from asyncfl.evaluation import Minutes
+from asyncfl.federation.prepare import Federation
+from asyncfl.federation.round_recorder import RoundRecorder
+from asyncfl.scenario import Scenario
+from asyncfl.simulation.clients import TrainingClients
+from asyncfl.simulation.driver import Driver
+
+log = logging.getLogger(__name__)
+
+SHARE = 0.02
+"""Largest share of a run's time that checkpoints by minutes may take."""
+
+
+class PausedError(AsyncflError):
+    """A seed was to be simulated no further for now; a checkpoint holds its state."""
+
+
+@dataclass
+class UnderWay:
+    """A seed that is being simulated."""
+
+    driver: Driver
+    rounds: RoundRecorder
+    federation: Federation
+
+    @property
+    def clients(self) -> TrainingClients:
+        """The clients that train."""
+        assert isinstance(self.driver.clients, TrainingClients)
+        return self.driver.clients
+
+
+class Checkpoints:
+    """Checkpoints of one seed in the file `path`."""
+
+    def __init__(
+        self,
+        path: Path,
+        scenario: Scenario,
+        seed: int,
+        until: int | None = None,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`until`: version at which to pause; None: do not."""
+        self.path = path
+        self.until = until
+        self._every = scenario.evaluation.checkpoint
+        self._about = {"scenario": scenario.digest(), "seed": seed}
+        self._clock_s = clock_s
+        self._last_version, self._due_s = 0, self._next_s(0.0)
+
+    def _next_s(self, took_s: float) -> float:
+        """Return when the next checkpoint is due, if they are written by the clock on the wall."""
+        minutes = self._every.minutes if isinstance(self._every, Minutes) else 0.0
+        return self._clock_s() + max(60 * minutes, took_s / SHARE)
+
+    def at(self, version: int, state: UnderWay) -> None:
+        """Write a checkpoint if one is due after this version. Raises PausedError where the seed is to pause."""
+        pauses = self.until is not None and version >= self.until
+        if isinstance(self._every, int):
+            is_due = version >= self._last_version + self._every
+        else:
+            is_due = self._every is not None and self._clock_s() >= self._due_s
+        if not (is_due or pauses):
+            return
+        began_s = self._clock_s()
+        try:
+            with suppress(OSError):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_checkpoint(self.path, {**self._about, "version": version}, _pickled(state))
+        except (OutputError, RunError) as error:
+            if pauses:
+                raise
+            log.warning("the run goes on without checkpoints: %s", error)
+            self._every = None
+        self._last_version, self._due_s = version, self._next_s(self._clock_s() - began_s)
+        if pauses:
+            raise PausedError(f"seed {self._about['seed']} pauses at version {version}")
+
+    def load(self, fresh: UnderWay) -> UnderWay | None:
+        """Return the state of the checkpoint; None without one that can be used. `fresh`: the seed at its beginning,
+        from which data and learner are taken."""
+        try:
+            found = read_checkpoint(self.path, self._about)
+            if found is None:
+                return None
+            header, content = found
+            state = _Unpickler(io.BytesIO(content), _fixed(fresh)).load()
+        except (RunError, OutputError) as error:
+            log.warning("seed %s begins anew: %s", self._about["seed"], error)
+            return None
+        except Exception as error:
+            log.warning("seed %s begins anew: %s cannot be read: %s", self._about["seed"], self.path, error)
+            return None
+        self._last_version = header["version"]
+        log.info("seed %s goes on after version %s", self._about["seed"], header["version"])
+        assert isinstance(state, UnderWay)
+        return state
+
+    def clear(self) -> None:
+        """Remove the checkpoint."""
+        self.path.unlink(missing_ok=True)
+
+
+def _fixed(state: UnderWay) -> Mapping[str, Any]:
+    """Return what is built again when a seed goes on: name -> object."""
+    federation, learner = state.federation, state.federation.learner
+    built = {"data": federation.data, "learner": learner, "whole": getattr(learner, "whole", None)}
+    if (known := federation.plan.defence.context) is not None:
+        functions = {f"known.{field.name}": getattr(known, field.name) for field in fields(known)}
+        built |= {"known": known, **{name: one for name, one in functions.items() if callable(one)}}
+    if state.rounds.evaluator is not None:
+        built["backdoor"] = state.rounds.evaluator.backdoor
+    # These are given anew to a seed that goes on.
+    built |= {"pool": state.clients.pool, "progress": state.rounds.progress}
+    return {name: one for name, one in built.items() if one is not None}
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, fixed: Mapping[str, Any]) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self._names = {id(one): name for name, one in fixed.items()}
+
+    def persistent_id(self, obj: Any) -> str | None:
+        return self._names.get(id(obj))
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, fixed: Mapping[str, Any]) -> None:
+        super().__init__(file)
+        self._fixed = fixed
+
+    def persistent_load(self, pid: str) -> Any:
+        # What only one of both has, such as workers, is None for the other.
+        return self._fixed.get(pid)
+
+
+def _pickled(state: UnderWay) -> bytes:
+    """Return the bytes of a checkpoint. Raises RunError where a component of the user's own cannot be pickled."""
+    state.rounds.finish()
+    content = io.BytesIO()
+    try:
+        _Pickler(content, _fixed(state)).dump(state)
+    except Exception as error:
+        raise RunError(f"the state of a component cannot be pickled: {shortened(str(error), 200)}") from None
+    return content.getvalue()

@@ -1,0 +1,198 @@
+"""A seed that is interrupted anywhere goes on from its checkpoint to the same bytes."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asyncfl import Scenario
+from asyncfl.api import execute, one_seed
+from asyncfl.base.errors import ScenarioError
+from asyncfl.federation.storage import Run
+from asyncfl.simulation import started_workers
+from asyncfl.simulation.checkpoint import Checkpoints, PausedError
+
+GOLDEN: dict[str, Any] = json.loads(Path(__file__).with_name("golden_runs.json").read_text(encoding="utf-8"))
+BASE = GOLDEN["scenario"] | {"seeds": [0], "evaluation": {"checkpoint": 1}}
+BUFFERED = {
+    "kind": "buffered", "rounds": 12, "buffer": 3, "dispatch": {"kind": "constant", "in_flight": 6},
+    "staleness": {"kind": "constant"},
+}  # fmt: skip
+PERSONAL = {"model.hidden": [16, 8], "model.personal": ["5.*"]}
+CASES: dict[str, dict[str, Any]] = {
+    **{name: run["changes"] for name, run in GOLDEN["runs"].items()},
+    "a rule with memory": {"defence.rule": {"kind": "centred_clipping"}},
+    "a detector with memory": {"defence.detector": {"kind": "fldetector"}, "protocol.rounds": 12},
+    "evidence": {
+        "defence": {"detector": {"kind": "evidence"}, "root_samples": 100, "strikes": {}},
+        "protocol": BUFFERED,
+    },
+    "personal layers in flight, recorded": {**PERSONAL, "protocol": BUFFERED, "evaluation.record": "digests"},
+    "attackers of each round": {"threats": {"attack": {"kind": "alie"}, "attackers": 0.3, "selection": "per_round"}},
+    "kept models": {"evaluation.keep": "best", "evaluation.test_every": 2},
+}
+
+
+def same(ours: Run, theirs: Run) -> bool:
+    """Whether two runs agree in all files but `timing.json`."""
+    assert ours.tables.keys() == theirs.tables.keys()
+    for name, table in ours.tables.items():
+        assert table.to_pandas().equals(theirs.tables[name].to_pandas()), name
+    return (ours.summary, ours.models, ours.messages) == (theirs.summary, theirs.models, theirs.messages)
+
+
+@pytest.fixture(autouse=True)
+def _key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_seed_that_pauses_again_and_again_ends_in_the_same_bytes(name: str, tmp_path: Path) -> None:
+    scenario = Scenario.read(BASE).override(CASES[name])
+    pauses, file = 0, tmp_path / "seed"
+    for until in range(1, 200, 2):
+        checkpoints = Checkpoints(file, scenario, 0, until)
+        try:
+            found = one_seed(scenario, 0, checkpoints=checkpoints)
+            break
+        except PausedError:
+            pauses += 1
+    assert pauses > 2
+    assert same(found, one_seed(scenario, 0))
+
+
+def test_workers_take_over_a_seed_that_began_here_and_hand_it_back(tmp_path: Path) -> None:
+    scenario = Scenario.read(BASE).override({"protocol": BUFFERED})
+    with pytest.raises(PausedError):
+        one_seed(scenario, 0, checkpoints=Checkpoints(tmp_path / "seed", scenario, 0, 4))
+    with started_workers(1) as workers, pytest.raises(PausedError):
+        one_seed(scenario, 0, workers=workers, checkpoints=Checkpoints(tmp_path / "seed", scenario, 0, 8))
+    found = one_seed(scenario, 0, checkpoints=Checkpoints(tmp_path / "seed", scenario, 0))
+    assert same(found, one_seed(scenario, 0))
+
+
+def test_until_200_and_then_until_400_are_one_run(tmp_path: Path) -> None:
+    scenario = Scenario.read({**BASE, "seeds": [0, 1]})
+    folder, rows = tmp_path / "run", []
+    execute(scenario, folder, until=2)
+    assert not (folder / "summary.json").exists()
+    execute(scenario, folder, until=4)
+    execute(scenario, folder, rows.append, until=400)
+    assert [(row["seed"], row["version"]) for row in rows] == [(seed, at) for seed in (0, 1) for at in range(7)]
+    assert not [*folder.glob(".partial/**/*.checkpoint")]
+    execute(scenario, tmp_path / "undisturbed")
+    for file in sorted((tmp_path / "undisturbed").glob("*.*")):
+        if file.name not in ("timing.json", ".asyncfl.json"):
+            assert file.read_bytes() == (folder / file.name).read_bytes(), file.name
+
+
+def test_the_digest_does_not_depend_on_checkpoints() -> None:
+    assert len({Scenario.read(BASE).override({"evaluation.checkpoint": one}).digest() for one in (1, 7, None)}) == 1
+
+
+def paused(tmp_path: Path) -> tuple[Scenario, Path]:
+    """A scenario, and a checkpoint of its version 2."""
+    scenario, path = Scenario.read(BASE), tmp_path / "seed-0.checkpoint"
+    with pytest.raises(PausedError):
+        one_seed(scenario, 0, checkpoints=Checkpoints(path, scenario, 0, 2))
+    return scenario, path
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda content: content[:-100], "was not written by this account, or was damaged or edited since"),
+        (lambda content: content.replace(b'"version": 2', b'"version": 3'), "was not written by this account"),
+        (lambda content: b"", "cannot be read: it is no checkpoint"),
+        (lambda content: b"[" * 9000, "cannot be read: it is no checkpoint"),
+    ],
+)
+def test_a_damaged_or_foreign_checkpoint_is_refused_by_name(
+    damage: Any, said: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    scenario, path = paused(tmp_path)
+    path.write_bytes(damage(path.read_bytes()))
+    assert same(one_seed(scenario, 0, checkpoints=Checkpoints(path, scenario, 0)), one_seed(scenario, 0))
+    assert f"seed 0 begins anew: {path} {said}" in caplog.text
+
+
+def test_a_checkpoint_of_other_code_another_seed_or_scenario_is_refused_by_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario, path = paused(tmp_path)
+    other = scenario.override({"training.lr": 0.2})
+    one_seed(other, 0, checkpoints=Checkpoints(path, other, 0))
+    one_seed(scenario, 1, checkpoints=Checkpoints(path, scenario, 1))
+    assert f"{path} is of another scenario" in caplog.text
+    scenario, path = paused(tmp_path)
+    one_seed(scenario, 1, checkpoints=Checkpoints(path, scenario, 1))
+    assert f"{path} is of another seed: 0, not 1" in caplog.text
+    scenario, path = paused(tmp_path)
+    monkeypatch.setattr("asyncfl.base.files.checkpoint_file._code", lambda: "0123456789abcdef")
+    one_seed(scenario, 0, checkpoints=Checkpoints(path, scenario, 0))
+    assert "was written by other code of asyncfl" in caplog.text
+
+
+def test_a_checkpoint_that_cannot_be_written_costs_the_checkpoints_and_not_the_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    scenario = Scenario.read(BASE)
+    (tmp_path / "file").touch()
+    found = one_seed(scenario, 0, checkpoints=Checkpoints(tmp_path / "file" / "seed", scenario, 0))
+    assert same(found, one_seed(scenario, 0))
+    assert caplog.text.count("the run goes on without checkpoints: cannot write") == 1
+
+
+def test_a_key_that_cannot_be_kept_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from asyncfl.base.files import checkpoint_file
+
+    checkpoint_file._key.cache_clear()
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/none")
+    scenario = Scenario.read(BASE)
+    one_seed(scenario, 0, checkpoints=Checkpoints(tmp_path / "seed", scenario, 0))
+    assert "cannot keep the key of checkpoints in /proc/none/asyncfl/checkpoint.key" in caplog.text
+
+
+def test_audited_runs_do_not_pause(tmp_path: Path) -> None:
+    scenario = Scenario.read(BASE).override({"evaluation.audit": {"clients": 1, "twins": 2}})
+    with pytest.raises(ScenarioError, match=r"evaluation\.audit: must be null for a run that pauses"):
+        execute(scenario, tmp_path / "run", until=1)
+
+
+@pytest.mark.long
+def test_a_run_that_is_killed_again_and_again_ends_in_the_same_bytes(tmp_path: Path) -> None:
+    random_, kills = random.Random(0), 0
+    names = [*CASES]
+    while kills < 40:
+        name = names[kills % len(names)]
+        changes = {"training.epochs": 6, **CASES[name]}
+        scenario = Scenario.read(BASE).override(changes)
+        file, folder, undisturbed = tmp_path / "s.yaml", tmp_path / f"run-{kills}", tmp_path / f"whole-{kills}"
+        file.write_text(scenario.to_yaml(), encoding="utf-8")
+        command = [sys.executable, "-m", "asyncfl", "run", str(file), "--out", str(folder), "--quiet"]
+        for _ in range(30):
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+            kept = folder / ".partial"
+            # Imports take most of the time: count from when work begins.
+            while process.poll() is None and not kept.exists():
+                time.sleep(0.005)
+            try:
+                process.wait(random_.uniform(0.2, 2.0))
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+                kills += 1
+            if process.returncode == 0:
+                break
+        else:
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        execute(scenario, undisturbed)
+        assert same(Run.load(folder), Run.load(undisturbed)), name
