@@ -97,7 +97,7 @@ class KeepEvery(Described):
 class Minutes(Described):
     """Time between two checkpoints."""
 
-    minutes: Annotated[float, Field(gt=0, allow_inf_nan=False, examples=[5.0])]
+    minutes: Annotated[float, Field(gt=0, allow_inf_nan=False, examples=[5.0]), MeasuredIn("minutes")]
     """Minutes of real time between two checkpoints; more if writing one takes longer than seconds."""
 
 
