@@ -75,21 +75,17 @@ class Calibration:
     def notes(self) -> list[str]:
         """Return a sentence for each part that could not be fitted, and for each limit of the fit."""
         notes = []
-        if self.speeds.unseen:
-            notes.append(
-                f"no training of {_clients(self.speeds.unseen)} was observed to its end: given the median speed"
-            )
-        both = (("downlink", self.downlink), ("uplink", self.uplink))
-        for way, links in both:
-            if links.unseen:
-                notes.append(f"{way}: no message of {_clients(links.unseen)} arrived: given the median of the others")
+        if unseen := len(self.speeds.unseen):
+            notes.append(f"no training of {unseen} clients was observed to its end: given the median speed")
+        for way, links in (("downlink", self.downlink), ("uplink", self.uplink)):
+            if unseen := len(links.unseen):
+                notes.append(f"{way}: no message of {unseen} clients arrived: given the median of the others")
             if links.messages and not links.separable and float(links.latency_s.max()) > 0:
                 notes.append(
                     f"{way}: all messages had the same size and none was resent, so latency and bandwidth cannot be "
                     "separated, and all time counts as latency; add a second run of the same federation with a larger "
                     "or smaller model"
                 )
-        for way, _ in both:
             if (link := getattr(self.scenario_world, way)).is_shared:
                 notes.append(
                     f"{way}: messages shared {link.server_bandwidth_bps:g} bps of the server; the delay is part of the "
@@ -134,13 +130,6 @@ def calibrate(runs: Sequence[ObservedRun]) -> Calibration:
         aggregate_s=np.concatenate([sharing.work(place, *one) for place, one in enumerate(aggregated)]),
         scenario_world=scenario_world,
     )
-
-
-def _clients(numbers: Sequence[int]) -> str:
-    if len(numbers) == 1:
-        return f"client {numbers[0]}"
-    listed = ", ".join(map(str, numbers[:5]))
-    return f"clients {listed}" + (f" and {len(numbers) - 5} more" if len(numbers) > 5 else "")
 
 
 def _link(links: FittedLinks, scenario_link: Link, population: bool) -> dict[str, Any]:
