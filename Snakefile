@@ -20,6 +20,12 @@ rule all:
         f"{RESULTS}/runs/index.csv",
 
 
+onstart:
+    # A limit of jobs per second has Snakemake look at all waiting ones every second, and
+    # once more a second for each job that has ended: half a core in the end.
+    workflow.scheduler.job_rate_limiter = None
+
+
 onsuccess:
     print(
         f"\nTo look at: {Path(RESULTS, 'index.html').resolve()}\n", file=sys.stderr

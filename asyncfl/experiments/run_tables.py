@@ -31,15 +31,11 @@ HALF = 0.5 - 1e-9
 EVALUATED = ("train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", "attack_success")
 """Columns that are not measured at every version; `test_accuracy_<domain>` are further ones."""
 SPENT = {
-    "epsilon_exact_median": ("median", "server", "exact"),
-    "epsilon_claimed_model": ("model", "public", "claimed"),
-    "epsilon_basic_model": ("model", "public", "basic"),
-    "epsilon_advanced_model": ("model", "public", "advanced"),
-    "epsilon_rdp_model": ("model", "public", "rdp"),
-    "epsilon_exact_model": ("model", "public", "exact"),
+    ("median", "server"): {"epsilon_exact_median": "exact"},
+    ("model", "public"): {f"epsilon_{name}_model": name for name in ("claimed", "basic", "advanced", "rdp", "exact")},
 }
-"""Column -> holder, adversary and accountant in `spending.parquet`: of the models for the public, which holds nothing
-else; see `asyncfl.privacy.ledger.accounts.COLUMNS`."""
+"""Holder and adversary in `spending.parquet` -> column, and the accountant whose epsilon it holds; see
+`asyncfl.privacy.ledger.accounts.COLUMNS`. The public holds the models and nothing else."""
 AUDITED = {
     "epsilon_measured_max": ("client", "server", "epsilon"),
     "epsilon_measured_overheard_max": ("client", "eavesdropper", "epsilon"),
@@ -110,13 +106,14 @@ def with_spending(rounds: pd.DataFrame, folder: Path) -> pd.DataFrame:
         return rounds
     wanted = [("holder", "in", ["median", "model"]), ("adversary", "in", ["server", "public"])]
     held = pd.read_parquet(file, filters=wanted).rename(columns={"version": "round"})
-    for name, (holder, adversary, accountant) in SPENT.items():
-        # What was released after the last version stands in a second row of that version.
-        own = held[(held["holder"] == holder) & (held["adversary"] == adversary)].drop_duplicates(["seed", "round"])
-        column = own[["seed", "round", f"{accountant}_epsilon"]].set_axis(["seed", "round", name], axis=1)
-        rounds = rounds.merge(column, on=["seed", "round"], how="left", validate="one_to_one")
+    # What was released after the last version stands in a second row of that version.
+    held = held.drop_duplicates(["holder", "adversary", "seed", "round"])
+    for (holder, adversary), columns in SPENT.items():
+        own = held[(held["holder"] == holder) & (held["adversary"] == adversary)].set_index(["seed", "round"])
+        found = own[[f"{accountant}_epsilon" for accountant in columns.values()]].reindex(_versions(rounds))
         if len(own):  # the models have a row only where something changed
-            rounds[name] = rounds.groupby("seed")[name].ffill().fillna(0.0)
+            found = found.groupby(level="seed").ffill().fillna(0.0)
+        rounds[list(columns)] = found.to_numpy()
     if "epsilon_exact_max" in rounds:
         rounds["epsilon_exact_sum"] = rounds["epsilon_exact_max"] + rounds["epsilon_exact_model"]
     return rounds
@@ -133,12 +130,15 @@ def with_audit(rounds: pd.DataFrame, folder: Path) -> pd.DataFrame:
     found = found[found["counts"]]
     for name, (holder, adversary, column) in AUDITED.items():
         rows = found[(found["holder"] == holder) & (found["adversary"] == adversary)]
-        largest = rows.groupby(["seed", "round"])[column].max().rename(name).reset_index()
-        rounds = rounds.merge(largest, on=["seed", "round"], how="left", validate="one_to_one")
+        largest = rows.groupby(["seed", "round"])[column].max().reindex(_versions(rounds))
         if len(rows) or (holder == "client" and len(found)):  # an adversary that holds nothing has learnt nothing
-            rounds[name] = rounds.groupby("seed")[name].cummax()
-            rounds[name] = rounds.groupby("seed")[name].ffill().fillna(0.0)
+            largest = largest.groupby(level="seed").cummax().groupby(level="seed").ffill().fillna(0.0)
+        rounds[name] = largest.to_numpy()
     return rounds
+
+
+def _versions(rounds: pd.DataFrame) -> pd.MultiIndex:
+    return pd.MultiIndex.from_frame(rounds[["seed", "round"]])
 
 
 def with_provable(ends: pd.DataFrame, folder: Path) -> pd.DataFrame:
