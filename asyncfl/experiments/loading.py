@@ -1,8 +1,7 @@
-"""Reading experiment files: every fault of a file in one error."""
+"""Reading experiment files: all faults of fields in one error, then all faults between them."""
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import starmap
@@ -39,39 +38,20 @@ def load(path: str | Path, name: str | None = None, check: bool = True) -> Exper
     """Read the experiment of a file, its cells validated at both scales.
 
     `name` is what results are filed under; None: the file's name. `check` false is for files whose cells the workflow
-    has checked before: its jobs do not do so again. Raises ScenarioError with all faults of the file.
+    has checked before: its jobs do not do so again. Raises ScenarioError with the faults of all fields; where there are
+    none, with those between fields, all of them.
     """
     fields = read_yaml(Path(path))
     if not isinstance(fields, dict):
         raise ScenarioError(f"must hold fields (title, scenario, ...), got {type(fields).__name__}", path)
     raw = {**fields, "name": name or Path(path).stem, "folder": str(Path(path).parent)}
-    faults: list[Fault] = []
-    sound: Experiment | None
     try:
-        sound = Experiment.model_validate(raw)
+        experiment = Experiment.model_validate(raw)
     except ValidationError as error:
-        faults += faults_of(error, Experiment, raw)
-        # what is sound is checked all the same, so that its faults are not found one run later
-        sound = _without(raw, {str(one["loc"][0]) for one in error.errors()}) if check else None
-        if sound is None and check and isinstance(raw.get("scenario"), dict):
-            faults += _scenario_faults(raw["scenario"])
-    if sound is not None and check:
-        faults += list(_large(sound)) or _checked(sound)
-    if faults or sound is None:
+        raise ScenarioError(faults_of(error, Experiment, raw), path) from None
+    if check and (faults := list(_large(experiment)) or _checked(experiment)):
         raise ScenarioError(dict.fromkeys(faults), path)
-    return sound
-
-
-def _without(raw: dict[str, Any], faulty: set[str]) -> Experiment | None:
-    """Return the experiment without its faulty parts; None where others refer to those, or nothing is left."""
-    if {"axes", "variants", "scenario", "bounds", "targets"} & faulty:
-        return None
-    stand_ins = {"title": "untitled", "source": {"paper": "none"}}
-    rest = {name: value for name, value in raw.items() if name not in faulty}
-    try:
-        return Experiment.model_validate({**stand_ins, **rest})
-    except ValidationError:
-        return None
+    return experiment
 
 
 def _large(experiment: Experiment) -> Iterator[Fault]:
@@ -89,14 +69,8 @@ def _checked(experiment: Experiment) -> list[Fault]:
     found: list[Cell] = []
     of_cells: list[Fault] = []
     if experiment.scenario is not None:
-        scenario = experiment.scenario
-        for attempt in range(3):
-            base = _scenario_faults(scenario)
-            # without its faulty fields the rest can be checked too; what is missing then is no fault of the file
-            faults += [fault for fault in base if attempt == 0 or "required" not in fault.message]
-            scenario = _healed(scenario, base)
-        experiment = experiment.model_copy(update={"scenario": scenario})
-        for scale in () if _scenario_faults(scenario) else SCALES:
+        of_cells = [fault.under("scenario") for fault in _scenario_faults(experiment.scenario)]
+        for scale in () if of_cells else SCALES:
             try:
                 found += cells(experiment, scale)
             except ScenarioError as error:
@@ -114,24 +88,12 @@ def _checked(experiment: Experiment) -> list[Fault]:
     return [*faults, *of_cells, *reference_faults(experiment, domains, rounds, regression)]
 
 
-def _scenario_faults(raw: dict[str, Any]) -> list[Fault]:
+def _scenario_faults(raw: dict[str, Any]) -> tuple[Fault, ...]:
     try:
         Scenario.read(raw)
     except ScenarioError as error:
-        return [fault.under("scenario") for fault in error.faults]
-    return []
-
-
-def _healed(scenario: dict[str, Any], faults: list[Fault]) -> dict[str, Any]:
-    healed = copy.deepcopy(scenario)
-    for fault in faults:
-        *parents, last = fault.field.removeprefix("scenario.").split(".")
-        part: Any = healed
-        for step in parents:
-            part = part.get(step) if isinstance(part, dict) else None
-        if isinstance(part, dict):
-            part.pop(last, None)
-    return healed
+        return error.faults
+    return ()
 
 
 def _own_faults(experiment: Experiment) -> Iterator[Fault]:

@@ -26,17 +26,18 @@ def test_a_sound_file(write, described):
 
 
 def test_all_faults_of_a_file_at_once(write, described):
-    described["titel"] = described.pop("title")
+    described["titel"] = described["title"]
+    described["claims"][0]["direction"] = "up"
+    found = faults(write(described))
+    assert "did you mean title" in found.pop("titel")
+    assert list(found) == ["claims.0.direction"]
+
+
+def test_all_faults_between_fields_at_once(write, described):
     described["scenario"]["data"]["clints"] = 5
-    described["scenario"]["protocol"]["participants"] = 70
-    described["axes"]["privacy.epsilo"] = [1]
     described["claims"][0]["along"] = "nonsense"
     found = faults(write(described))
-    assert found["title"] == "is required and missing"
-    assert "did you mean title" in found["titel"]
     assert "did you mean clients" in found["scenario.data.clints"]
-    assert "got 70" in found["scenario.protocol.participants"]
-    assert "is no field" in found["axes.privacy.epsilo"]
     assert "there is no axis nonsense" in found["claims.0.along"]
 
 
