@@ -30,6 +30,8 @@ from asyncfl.federation.storage import COMPLETE, TABLES
 from asyncfl.scenario import Scenario
 
 RUN_FILES = ("scenario.yaml", *(f"{name}.parquet" for name in TABLES), COMPLETE, "timing.json")
+WORKER_SECONDS = 20.0
+"""Estimated seconds of a run for which a further process is worth its start."""
 REPORT_FILES = ("index.html", "claims.md", "claims.csv")
 """Files at the top of the results folder."""
 
@@ -49,6 +51,8 @@ class WorkflowJob:
     """Digest of the code of each run."""
     memory_bytes: float = 0.0
     """Estimated memory of the largest run."""
+    on_disk: bool = False
+    """Whether the runs are there already."""
 
     @property
     def name(self) -> str:
@@ -106,6 +110,13 @@ class Plan:
     def codes(self) -> dict[str, str]:
         """Digest of each run that a job computes -> digest of its code."""
         return {digest: code for job in self.jobs for digest, code in zip(job.digests, job.codes, strict=True)}
+
+    def threads(self, job: WorkflowJob, cores: int) -> int:
+        """Return how many of `cores` train the runs of a job: its share of what is to be computed, so that a long run
+        does not go on alone on one core when all others have ended."""
+        open_s = sum(one.cost_s for one in self.jobs if not one.on_disk)
+        share = round(cores * job.cost_s / max(open_s, job.cost_s, 1e-9))
+        return max(1, min(share, int(job.cost_s / len(job.digests) / WORKER_SECONDS)))
 
     @property
     def with_looks(self) -> dict[str, PlannedExperiment]:
@@ -246,7 +257,7 @@ def _jobs(selected: Mapping[str, PlannedExperiment], runs: Path, job_s: float) -
             known = made.job if kept and made else code
             scenario = cell.scenario
             cost_s, needed = scenario.estimated_cost(), memory_bytes(scenario)
-            job = WorkflowJob(name, (digest,), known, cost_s, (code,), needed)
+            job = WorkflowJob(name, (digest,), known, cost_s, (code,), needed, kept)
             if kept or alone:
                 jobs.append(job)
                 on_disk.add(digest)

@@ -1,6 +1,7 @@
 """Files of experiments, and the plan of their runs."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -8,7 +9,7 @@ from asyncfl.base.errors import OutputError, ScenarioError
 from asyncfl.experiments import plan as planning
 from asyncfl.experiments.code import combined
 from asyncfl.experiments.files import find, rule_name
-from asyncfl.experiments.plan import check_writable, make_plan, runs_among, scenarios
+from asyncfl.experiments.plan import Plan, WorkflowJob, check_writable, make_plan, runs_among, scenarios
 
 
 def faults(folder):
@@ -151,6 +152,23 @@ def test_runs_of_different_code_share_a_job_and_keep_its_code(folder, tmp_path, 
     kept = [code for digests, code in jobs.items() if len(digests) == 1]
     assert kept == [job.code] * 4
     assert [code for digests, code in jobs.items() if len(digests) == 4] == ["code of 4"]
+
+
+@pytest.mark.parametrize(
+    ("costs_s", "there", "threads"),
+    [
+        ([300.0, 50.0, 50.0], False, [6, 1, 1]),
+        ([300.0, 500.0, 500.0], True, [8, 8, 8]),
+        ([100.0] * 16, False, [1] * 16),
+        ([60.0], False, [3]),
+        ([5.0], False, [1]),
+    ],
+)
+def test_a_job_gets_the_cores_that_others_leave(costs_s, there, threads):
+    first, *rest = (WorkflowJob("a", (str(n),), "code", cost_s) for n, cost_s in enumerate(costs_s))
+    jobs = [first, *(replace(job, on_disk=there) for job in rest)]
+    plan = Plan("full", {}, {}, {}, jobs, frozenset())
+    assert [plan.threads(job, cores=8) for job in jobs] == threads
 
 
 def test_faults_of_several_files_are_reported_together(folder, write, described, tmp_path):

@@ -156,6 +156,17 @@ def test_pictures_of_uploads_and_looks_are_steps_of_their_own(tmp_path):
 
 
 @pytest.mark.long
+def test_a_run_on_several_cores_is_the_same_run(finished, tmp_path):
+    write(tmp_path, "tiny/one", TINY)
+    [run] = (rule for rule in planned(tmp_path) if rule.startswith("run_"))
+    result = snakemake(tmp_path, "--set-threads", f"{run}=2")
+    assert result.returncode == 0, result.stdout + result.stderr
+    for place in (tmp_path / "results" / "runs").glob("*/*.parquet"):
+        alone = finished / "results" / "runs" / place.parent.name / place.name
+        assert place.read_bytes() == alone.read_bytes(), place.name
+
+
+@pytest.mark.long
 def test_one_command_goes_through_all_looks(tmp_path):
     """A look adds seeds and repeats none; after the last there is nothing to do."""
     write(tmp_path, "tiny/looks", LOOKS)
