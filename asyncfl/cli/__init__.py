@@ -61,9 +61,6 @@ class _Program(CommandGroup):
         """Return the names of the commands in the order of the help. Typer would list groups after other commands."""
         return [name for commands in COMMANDS.values() for name in commands]
 
-    def advice(self, word: str, path: str) -> str:
-        return f"; `{path} --help` lists all commands."
-
 
 app = typer.Typer(
     cls=_Program,

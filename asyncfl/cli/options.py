@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 import typer
 from typer.core import TyperGroup
 
-from asyncfl.base.errors import Fault, ScenarioError, nearest
+from asyncfl.base.errors import Fault, ScenarioError
 
 if TYPE_CHECKING:
     from asyncfl.federation.storage import Run
@@ -60,7 +60,7 @@ Quiet: TypeAlias = Annotated[bool, option("Show no progress bar.", "--quiet")]
 
 
 class CommandGroup(TyperGroup):
-    """A group of commands whose error message for an unknown command says what to type instead."""
+    """A group of commands whose help is broken at the width of the terminal."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -68,21 +68,6 @@ class CommandGroup(TyperGroup):
             # Each paragraph on one line, so that the terminal breaks it at its own width.
             paragraphs = (command.help or "").split("\n\n")
             command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        if args[0] not in self.commands and not ctx.resilient_parsing:
-            near = nearest(args[0], self.commands)
-            advice = f"; did you mean `{ctx.command_path} {near}`?" if near else self.advice(args[0], ctx.command_path)
-            ctx.fail(f"{args[0]!r} is no command{advice}")
-        return super().resolve_command(ctx, args)
-
-    def advice(self, word: str, path: str) -> str:
-        """Return the end of the error text for a `word` that resembles no command: what to type before it."""
-        first, *others = self.commands
-        return (
-            f". Type `{path} {first} {word}`, or one of {', '.join(others)} in place of {first}; "
-            f"`{path} --help` describes them."
-        )
 
 
 def limit_threads(threads: int = 1) -> None:

@@ -172,21 +172,11 @@ def test_the_command_list_of_the_documentation_holds_every_command() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "advice"),
-    [
-        (["audit", "results/x"],
-         "Type `asyncfl audit neighbours results/x`, or one of canaries, membership, reconstruct"),
-        (["trace", "results/x", "--follow", "3"],
-         "Type `asyncfl trace events results/x`, or one of follow, table, diff"),
-        (["audit", "canary", "results/x"], "did you mean `asyncfl audit canaries`?"),
-        (["privacy", "epsilno"], "did you mean `asyncfl privacy epsilon`?"),
-        (["tracee"], "did you mean `asyncfl trace`?"),
-        (["simulate"], "`asyncfl --help` lists all commands"),
-        (["live", "hree"], "hree"),
-    ],
-)  # fmt: skip
-def test_a_wrong_command_is_answered_with_the_right_one(refused: Any, words: list[str], advice: str) -> None:
-    assert advice in refused(*words)
+    ("words", "near"),
+    [(["audit", "canary", "results/x"], "canaries"), (["privacy", "epsilno"], "epsilon"), (["tracee"], "trace")],
+)
+def test_a_wrong_command_is_answered_with_the_nearest(refused: Any, words: list[str], near: str) -> None:
+    assert f"Did you mean '{near}'" in refused(*words)
 
 
 @pytest.mark.parametrize("group", ["", *(name for name, one in COMMANDS.items() if isinstance(one, TyperGroup))])
