@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json as json_module
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from asyncfl.base.errors import Fault, OutputError, ScenarioError, nearest, shortened
-from asyncfl.cli.options import Json, argument, option
+from asyncfl.base.errors import OutputError
+from asyncfl.cli.options import Force, Json, argument, option
 from asyncfl.cli.output import console, print_json, print_text, text_width
 
 
@@ -55,15 +56,12 @@ def schema() -> None:
     print_json(schema_with_texts(Scenario))
 
 
-def _kinds() -> list[str]:
-    from asyncfl.manual.starter import STARTERS
-
-    return list(STARTERS)
-
-
 def init(
-    file: Annotated[Path, argument("FILE", "File to write. It must not exist yet.")] = Path("scenario.yaml"),
-    kind: Annotated[str, option("Subject: sync, buffered, dp, attack, own-data.", autocompletion=_kinds)] = "buffered",
+    file: Annotated[Path, argument("FILE", "File to write.")] = Path("scenario.yaml"),
+    kind: Annotated[
+        Literal["sync", "buffered", "dp", "attack", "own-data"], option("Subject of the scenario.")
+    ] = "buffered",
+    force: Force = False,
 ) -> None:
     """Write a scenario to start from, with a comment at each field.
 
@@ -73,14 +71,10 @@ def init(
     Example: asyncfl init scenario.yaml --kind attack
     """
     from asyncfl.base.field_texts import schema_with_texts
-    from asyncfl.base.files.atomic import write_text
+    from asyncfl.base.files.atomic import check_free, write_text
     from asyncfl.manual.starter import OWN_DATA, SCHEMA, STARTERS, starter
     from asyncfl.scenario import Scenario
 
-    if kind not in STARTERS:
-        near = nearest(kind, STARTERS)
-        meant = f"; did you mean {near}?" if near else ""
-        raise ScenarioError([Fault("--kind", f"must be one of {', '.join(STARTERS)}, got {kind!r}{meant}")])
     beside = {"my_data.py": OWN_DATA} if kind == "own-data" else {}
     if file.name in (SCHEMA, *beside):
         raise OutputError(
@@ -88,14 +82,8 @@ def init(
         )
     files = {file: starter(kind, file.name)} | {file.parent / name: text for name, text in beside.items()}
     schema = file.parent / SCHEMA
-    try:
-        there = [path for path in (*files, schema) if path.exists() or path.is_symlink()]
-    except (OSError, ValueError) as error:  # the name is too long, or holds a NUL
-        why = getattr(error, "strerror", None) or error
-        raise OutputError(f"cannot write {shortened(file)}: {why}") from None
-    if existing := [str(path) for path in there if path != schema]:
-        raise OutputError(f"{', '.join(existing)}: exists already; choose another name, or move it away")
-    if schema not in there:
+    check_free(files, force)
+    if not os.path.lexists(schema):
         files[schema] = json_module.dumps(schema_with_texts(Scenario), indent=1) + "\n"
     for path, text in files.items():
         write_text(text, path)

@@ -79,18 +79,23 @@ def test_init_refuses_names_of_its_other_files_and_dangling_links(refused: Any, 
         taken = f"{name}: this name belongs to a file that is written beside the scenario"
         assert taken in refused("init", tmp_path / name, "--kind", kind)
     (tmp_path / "s.yaml").symlink_to(tmp_path / "gone.yaml")
-    assert "exists already" in refused("init", tmp_path / "s.yaml")
+    assert "it exists already" in refused("init", tmp_path / "s.yaml")
     assert [path.name for path in tmp_path.iterdir()] == ["s.yaml"]
 
 
 def test_init_overwrites_no_file(program: Any, refused: Any, tmp_path: Path) -> None:
     (tmp_path / "my_data.py").write_text("mine")
-    assert "my_data.py: exists already" in refused("init", tmp_path / "s.yaml", "--kind", "own-data")
+    assert "my_data.py: it exists already" in refused("init", tmp_path / "s.yaml", "--kind", "own-data")
     assert [path.name for path in tmp_path.iterdir()] == ["my_data.py"]
     assert "cannot write" in program("init", tmp_path / ("x" * 300))[2]
-    message = "--kind: must be one of sync, buffered, dp, attack, own-data, got 'bufered'; did you mean buffered?"
-    assert message in program("init", tmp_path / "s.yaml", "--kind", "bufered")[2]
-    assert ", ".join(STARTERS) in program("init", "--help")[1]
+    assert program("init", tmp_path / "s.yaml", "--kind", "bufered")[0] == 2
+    assert program("init", tmp_path / "s.yaml", "--kind", "own-data", "--force")[0] == 0
+    assert (tmp_path / "my_data.py").read_text() != "mine"
+
+
+@pytest.mark.parametrize("kind", STARTERS)
+def test_init_offers_each_starter(program: Any, tmp_path: Path, kind: str) -> None:
+    assert program("init", tmp_path / "s.yaml", "--kind", kind)[0] == 0
 
 
 def test_schema_prints_the_json_schema(program: Any) -> None:
