@@ -48,7 +48,7 @@ from asyncfl.client import Batch, TaskObserver
 from asyncfl.data import FederatedData
 from asyncfl.data.canaries import Canaries, PlantedCanaries
 from asyncfl.federation import Federation, SeedLedger, SeedRun
-from asyncfl.federation.adversaries import first_times, holdings, overheard
+from asyncfl.federation.adversaries import holdings
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.federation.storage import Run
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
@@ -112,18 +112,12 @@ def held_releases(run: SeedRun) -> dict[str, HeldReleases]:
     Adversaries: eavesdropper, server, both, public_last (the last published model), public (all published models).
     """
     published = {row["version"]: row["time_s"] for row in run.rounds}
-    held = holdings(run.events, published)
-    # Buffers that are sent to clients for scoring are not attacked here.
-    tapped = frozenset(first_times(overheard(run.events, "up"), "task"))
-    arrived = frozenset(held["server"].uploads)
-    models = tuple(version for version in published if version > 0)
-    return {
-        "eavesdropper": HeldReleases(tapped, tuple(sorted(v for v in held["eavesdropper"].models if v > 0))),
-        "server": HeldReleases(arrived, models),
-        "both": HeldReleases(arrived | tapped, models),
-        "public_last": HeldReleases(versions=models[-1:]),
-        "public": HeldReleases(versions=models),
+    found = {
+        who: HeldReleases(frozenset(held.uploads), tuple(version for version in sorted(held.models) if version))
+        for who, held in holdings(run.events, published).items()
     }
+    models = found["server"].versions
+    return found | {"public_last": HeldReleases(versions=models[-1:]), "public": HeldReleases(versions=models)}
 
 
 class CanaryRecords:

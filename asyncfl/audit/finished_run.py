@@ -18,7 +18,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from asyncfl.base.errors import Fault, OutputError, RunError, ScenarioError, system_says
 from asyncfl.base.files.atomic import atomic_file
@@ -31,7 +30,6 @@ from asyncfl.federation.round_recorder import Progress
 from asyncfl.federation.run_files import conditions_of
 from asyncfl.federation.storage import Run
 from asyncfl.learning.gemm import use
-from asyncfl.privacy import State
 from asyncfl.privacy.release import Upload
 from asyncfl.scenario import Scenario
 from asyncfl.server.aggregation import AggregationResult
@@ -200,20 +198,6 @@ class UploadCollector(TaskObserver):
             if usable and (self._tasks is None or assignment.task in self._tasks):
                 kept = replace(assignment, base=assignment.base.copy())
                 self.held[assignment.client] = HeldUpload(kept, model.copy(), upload, self.federation)
-
-
-@dataclass(frozen=True)
-class RecordedState(State):
-    """Fixed clip norm and epsilon of one recorded upload. Nothing is adapted."""
-
-    norm: float | None
-    own_epsilon: float | None
-
-    def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
-        return self.norm
-
-    def epsilon(self, client: int, turn: int) -> float | None:
-        return self.own_epsilon
 
 
 def schema(names: str) -> pa.Schema:

@@ -33,7 +33,6 @@ from numpy.typing import NDArray
 from asyncfl.audit.finished_run import (
     FinishedRun,
     HeldUpload,
-    RecordedState,
     UploadCollector,
     audit_folder,
     schema,
@@ -50,6 +49,7 @@ from asyncfl.data import FederatedData
 from asyncfl.federation import Federation
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.learning import Learner
+from asyncfl.privacy import FixedNorm
 from asyncfl.privacy.estimators.roc import LEAST_OTHERS, area, area_interval, at_false_rate, curve
 from asyncfl.privacy.release import Upload
 
@@ -201,7 +201,7 @@ def train_shadow(
     shadow = TaskPath(
         data, path.learner, path.training, path.scheme, path.context, streams, compression=path.compression
     )
-    shadow.state = RecordedState(upload.clip_norm, upload.contribution.epsilon)
+    shadow.state = FixedNorm(upload.clip_norm, upload.contribution.epsilon)
     model: Vector = shadow.carry_out([assignment], assignment.base_version, assignment.base).models[0].copy()
     return model
 

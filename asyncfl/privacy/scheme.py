@@ -152,9 +152,13 @@ class FixedNorm(State):
     """Clipping to one fixed norm."""
 
     norm: float | None
+    budget: float | None = None  # budget of every upload; None: the scheme's own
 
     def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
         return self.norm
+
+    def epsilon(self, client: int, turn: int) -> float | None:
+        return self.budget
 
 
 def _share_or_clients(value: Any) -> Any:

@@ -11,20 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow.compute as pc
 
 from asyncfl.base.errors import RunError
 from asyncfl.base.files.own_folder import FolderMark
 from asyncfl.base.messages import Fate, Vector
 from asyncfl.defences import Buffer
 from asyncfl.federation import Federation
-from asyncfl.federation.run_files import conditions_of, read_table
+from asyncfl.federation.run_files import conditions_of
 from asyncfl.federation.storage import LIVE, MESSAGES
 from asyncfl.learning.gemm import use
 from asyncfl.server import Server
 from asyncfl.server.recording import RecordedCall, Recording, Replayed, parameters_of, replay
-from asyncfl.trace import Kind
-from asyncfl.trace.query import select
 
 
 def read_recording(path: str | Path, seed: int | None = None) -> Recording:
@@ -56,40 +53,15 @@ def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = Fal
             )
         again, server = None, Server(replace(federation.plan, all_present=recording.all_present))
         if train and recording.detail == "digests":
-            if scenario.compression.remembers and (number := _trained_in_vain(Path(folder), recording)):
+            mark = FolderMark.read(Path(folder))
+            if scenario.compression.remembers and mark is not None and mark.holds == LIVE:
                 raise RunError(
-                    f"clients trained {number} tasks whose updates were not collected, and the compression error of "
-                    "these is in later updates, which cannot be trained again without them; record live runs with "
+                    "live clients may have trained tasks whose updates were not collected, and the compression error "
+                    "of these is in later updates, which cannot be trained again without them; record live runs with "
                     "evaluation.record: parameters, or without error feedback (compression.error_feedback: false)"
                 )
             again = _TrainingReplay(recording, federation, server)
         return replay(recording, server, again)
-
-
-def _trained_in_vain(folder: Path, recording: Recording) -> int:
-    """Count the tasks of a live run that were trained but not collected, before a collected task of the same client.
-
-    Returns 0 for a simulation.
-    """
-    mark = FolderMark.read(folder)
-    if mark is None or mark.holds != LIVE:
-        # In a simulation only collected updates leave a compression error behind.
-        return 0
-    collected, left_out = set[int](), set[int]()
-    for call in recording.calls():
-        if call.message["type"] == "Collected":
-            collected.update(call.message["tasks"])
-        elif call.message["type"] == "ClientGone" and call.message["fate"] == Fate.LOST_UP:
-            # A client with simulated links knows in advance that its update will be lost, and does not train.
-            left_out.add(call.message["task"])
-    events = read_table(folder, "events")
-    trained = select(events.filter(pc.field("seed") == recording.seed), kinds=[Kind.TRAINED])
-    client_of = dict(zip(trained["task"].to_pylist(), trained["client"].to_pylist(), strict=True))
-    last: dict[int, int] = {}
-    for task in collected & set(client_of):
-        last[client_of[task]] = max(task, last.get(client_of[task], -1))
-    vain = set(client_of) - collected - left_out
-    return sum(task < last.get(client_of[task], -1) for task in vain)
 
 
 def _never_started(call: RecordedCall) -> bool:

@@ -23,13 +23,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from asyncfl.audit.finished_run import FinishedRun, HeldUpload, RecordedState, UploadCollector
+from asyncfl.audit.finished_run import FinishedRun, HeldUpload, UploadCollector
 from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.messages import Vector
 from asyncfl.client import TaskPath
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.learning import Training, make_learner
-from asyncfl.privacy import Scheme
+from asyncfl.privacy import FixedNorm, Scheme
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_DOWN
 from asyncfl.trace.query import select
@@ -128,7 +128,7 @@ def repeat_upload(
         at_once = {"epochs": 1} if scheme.noise_each_epoch else {}
         learner = make_learner(learner.model, training.model_copy(update=at_once), learner.shape, learner.n_outputs)
     path = TaskPath(old.data, learner, training, scheme, old.context, old.streams, compression=old.compression)
-    path.state = RecordedState(held.upload.clip_norm, own_epsilon)
+    path.state = FixedNorm(held.upload.clip_norm, own_epsilon)
     made = path.carry_out([held.assignment], held.assignment.base_version, held.assignment.base)
     return NoisedUpload(epsilon, made.models[0].copy(), _std(scheme, training, made.uploads[0].added_std, held))
 
