@@ -15,9 +15,8 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,14 +28,14 @@ Accountant = Literal["basic", "advanced", "rdp", "exact"]
 ACCOUNTANTS: tuple[Accountant, ...] = ("basic", "advanced", "rdp", "exact")
 
 
-@dataclass(frozen=True, slots=True)
-class Epsilons:
-    """Epsilon of the same releases at the same delta by each accountant; infinite if a release has no noise."""
+class Epsilons(NamedTuple):
+    """Epsilon of the same releases at the same delta by each accountant, a number or (n,) numbers; infinite if a
+    release has no noise."""
 
-    basic: float
-    advanced: float
-    rdp: float | None  # None: no bound is known
-    exact: float  # smallest valid epsilon
+    basic: Any
+    advanced: Any
+    rdp: Any  # None: no bound is known
+    exact: Any  # smallest valid epsilon
 
 
 def epsilons_of(events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours = "add_remove") -> Epsilons:
@@ -101,14 +100,25 @@ def basic_and_advanced(events: Iterable[MechanismEvent], delta: float) -> tuple[
     if not judged:
         return 0.0, 0.0
     sharing = sum(event.count for event in judged if event.mechanism == "gaussian")
-    whole, own = (
+    whole, halved = (
         np.array([epsilon_of_one(event, delta / (parts * max(sharing, 1))) for event in judged]) for parts in (1, 2)
     )
-    counts = np.array([event.count for event in judged])
-    slack = delta / 2 if sharing else delta
-    with np.errstate(over="ignore"):
-        advanced = np.sqrt(-2 * math.log(slack) * (counts @ own**2)) + counts @ (own * np.expm1(own))
-    return float(counts @ whole), float(advanced)
+    basic, advanced = composed_budgets([event.count for event in judged], whole, halved, sharing, delta)
+    return float(basic), float(advanced)
+
+
+def composed_budgets(counts: ArrayLike, whole: Floats, halved: Floats, sharing: ArrayLike, delta: float) -> Any:
+    """Return (...,) basic and (...,) advanced composition of `counts` (..., kinds) releases of each kind.
+
+    `whole`, `halved`: (..., kinds) epsilon of a single release at its share of delta, and at half of it; `sharing`:
+    (...,) number of the releases that share delta.
+    """
+    numbers = np.asarray(counts)
+    made, slack = numbers > 0, np.where(np.asarray(sharing) > 0, delta / 2, delta)
+    with np.errstate(over="ignore", invalid="ignore"):
+        grown = np.where(made, numbers * halved * np.expm1(halved), 0.0).sum(axis=-1)
+        squares = np.where(made, numbers * halved**2, 0.0).sum(axis=-1)
+    return np.sum(numbers * whole, axis=-1), np.sqrt(-2 * np.log(slack) * squares) + grown
 
 
 # --- Renyi accounting ------------------------------------------------------------------------------------------------

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncfl.privacy.accounting.accountants import (
+    Epsilons,
+    composed_budgets,
     epsilon_of_curves,
     epsilon_of_multiples,
     gaussian_curve,
@@ -27,15 +28,6 @@ Ints = NDArray[np.int64]
 
 _FEW_KINDS = 4  # kinds of Gaussian noise of one holder up to which every single budget is solved for by itself
 _NODES = 80
-
-
-class SpentEpsilons(NamedTuple):
-    """(n,) epsilon of each holder's releases up to and including this one, one entry per release."""
-
-    basic: Floats
-    advanced: Floats
-    rdp: Floats
-    exact: Floats
 
 
 class _Group:
@@ -60,11 +52,8 @@ class _Group:
         own = np.tile(np.where(self.laplace, 1 / self.multiplier, 0.0), (len(totals), 1))
         half = own.copy()
         own[:, ~self.laplace], half[:, ~self.laplace] = whole, halved
-        slack = np.where(self.sharing > 0, delta / 2, delta)
-        with np.errstate(over="ignore", invalid="ignore"):
-            grown = np.where(totals > 0, totals * half * np.expm1(half), 0.0).sum(axis=1)
-            squares = np.where(totals > 0, totals * half**2, 0.0).sum(axis=1)
-        return np.sum(totals * own, axis=1), np.sqrt(-2 * np.log(slack) * squares) + grown
+        found: tuple[Floats, Floats] = composed_budgets(totals, own, half, self.sharing, delta)
+        return found
 
 
 def histories(
@@ -74,7 +63,7 @@ def histories(
     count: ArrayLike,
     delta: float,
     compose_mixed: bool = True,
-) -> SpentEpsilons:
+) -> Epsilons:
     """Compute the epsilon of each holder after each release at the same total `delta` (0..1; 0: pure epsilon).
 
     All (n,), with each holder's releases in their order: `holder` an integer, `laplace` whether the noise is Laplace
@@ -94,10 +83,10 @@ def histories(
 @lru_cache(maxsize=8)  # some adversaries hold the same releases, and a ledger asks for them one after another
 def _histories(
     holder: bytes, laplace: bytes, multiplier: bytes, count: bytes, delta: float, compose_mixed: bool
-) -> SpentEpsilons:
+) -> Epsilons:
     holders, numbers = np.frombuffer(holder, np.int64), np.frombuffer(count, np.int64)
     table = np.zeros((4, len(holders)))
-    result = SpentEpsilons(*table)
+    result = Epsilons(*table)
     groups = list(_groups(holders, np.frombuffer(laplace, bool), np.frombuffer(multiplier), numbers, delta, table))
     if delta <= 0:
         # Only pure epsilons count, and they add up by every accountant.
@@ -139,7 +128,7 @@ def _groups(
             yield _Group(places, laplace[like], multiplier[like], numbers, delta)
 
 
-def _renyi_and_exact(groups: list[_Group], delta: float, compose_mixed: bool, result: SpentEpsilons) -> None:
+def _renyi_and_exact(groups: list[_Group], delta: float, compose_mixed: bool, result: Epsilons) -> None:
     gaussian = [group for group in groups if not group.laplace.any()]
     if gaussian:
         places = np.concatenate([group.places for group in gaussian])
@@ -166,7 +155,7 @@ def _renyi_and_exact(groups: list[_Group], delta: float, compose_mixed: bool, re
         result.rdp[places], result.exact[places] = rdp[which.ravel()], exact[which.ravel()]
 
 
-def _single_budgets(groups: list[_Group], delta: float, result: SpentEpsilons) -> None:
+def _single_budgets(groups: list[_Group], delta: float, result: Epsilons) -> None:
     """Store the epsilons of basic and advanced composition in `result`."""
     for solve, few in ((_solved, True), (_interpolated, False)):
         some = [group for group in groups if (len(group.squares) <= _FEW_KINDS) == few]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.privacy.accounting.histories import SpentEpsilons
+from asyncfl.privacy.accounting.accountants import Epsilons
 from asyncfl.privacy.ledger.releases import MODEL, Floats, PublishedModels, Releases
 from asyncfl.privacy.scheme import Guarantee
 
@@ -40,7 +40,7 @@ class Account:
         return self.history.releases
 
     @cached_property
-    def spent(self) -> SpentEpsilons:
+    def spent(self) -> Epsilons:
         """(n,) epsilon of each holder after each release."""
         return self.history.spent(self.delta)
 

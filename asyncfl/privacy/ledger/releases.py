@@ -15,7 +15,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.privacy.accounting.histories import SpentEpsilons, histories
+from asyncfl.privacy.accounting.accountants import Epsilons
+from asyncfl.privacy.accounting.histories import histories
 from asyncfl.privacy.client_weights import noise_of_clients, noise_scale, planned_contributions
 from asyncfl.privacy.noise import ScoreNoise, score_sensitivity
 from asyncfl.privacy.release import Contribution, PrivacyContext, Release
@@ -96,7 +97,7 @@ class Releases:
             halves: Floats = self.count / np.square(self.multiplier) / 2
         return halves
 
-    def spent(self, delta: float, compose_mixed: bool | None = None) -> SpentEpsilons:
+    def spent(self, delta: float, compose_mixed: bool | None = None) -> Epsilons:
         """Return the epsilon of each holder after each release at the total `delta`; see `histories`. `compose_mixed`
         None: if it takes only seconds."""
         if compose_mixed is None:
@@ -140,10 +141,10 @@ class PublishedModels:
         found = self.clients.select(last)
         return replace(found, holder=np.full(len(last), MODEL), moment=np.maximum.accumulate(moment), counted=counted)
 
-    def spent(self, delta: float) -> SpentEpsilons:
+    def spent(self, delta: float) -> Epsilons:
         """Return (n_models,) epsilons after each model at the total `delta`, for the client for which each is largest;
         with varying Laplace noise an upper bound."""
-        found = SpentEpsilons(*map(self._largest, self.clients.spent(delta, compose_mixed=False)))
+        found = Epsilons(*map(self._largest, self.clients.spent(delta, compose_mixed=False)))
         if not self.clients.laplace.any():
             return found
         return found._replace(exact=np.minimum(found.exact, self.releases.spent(delta, compose_mixed=False).exact))
