@@ -363,21 +363,11 @@ class _Findings:
     def _unmeasured(self) -> Iterator[str]:
         """Yield a sentence for each reason why nothing is measured, of some clients or of all."""
         observer, seed = self.observer, self.run.seed
-        wanted, broken = observer.audit.clients, observer.not_finite
-        if isinstance(wanted, tuple):
-            unseen = [one for one in wanted if one not in observer.clients]
-            for silent, why in (
-                ([one for one in unseen if one not in broken], "no honest update was collected"),
-                ([one for one in unseen if one in broken], "no update was finite"),
-            ):
-                if silent:
-                    named = ", ".join(map(str, silent))
-                    yield f"{NOTE}nothing is measured of client {named}, of whom {why} in seed {seed}"
-        if not observer.clients:
-            why = "no honest update was collected"
-            if updates := sum(broken.values()):
-                why = f"not one of the {updates} honest updates collected was finite"
-            yield f"{NOTE}nothing is measured in seed {seed}: {why}"
+        wanted = observer.audit.clients
+        silent = [one for one in wanted if one not in observer.clients] if isinstance(wanted, tuple) else []
+        if silent or not observer.clients:
+            named = f" of client {', '.join(map(str, silent))}" if silent else ""
+            yield f"{NOTE}nothing is measured{named} in seed {seed}: no honest and finite update was collected"
         stated = [self._stated(client) for client in self.clients]
         kinds = dict.fromkeys(kind for guarantee in stated for kind in counted_kinds(guarantee))
         if stated and not set(kinds) & set(observer.audit.neighbours):

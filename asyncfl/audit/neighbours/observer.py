@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -83,8 +82,6 @@ class TwinsObserver(TaskObserver):
         self.clients: dict[int, AuditedClient] = {}
         """Audited clients by number, in the order of their first tasks."""
         self.trained_twins = 0
-        self.not_finite: Counter[int] = Counter()
-        """Client -> number of its collected updates that were not finite, and could not be followed."""
         self._beginning = copy.deepcopy(self.path.state)
 
     def trained(self, assignment: Assignment, contribution: Contribution, attacked: bool) -> None:
@@ -99,10 +96,7 @@ class TwinsObserver(TaskObserver):
             return
         for row, (assignment, upload) in enumerate(zip(batch.assignments, batch.uploads, strict=True)):
             client = assignment.client
-            if upload.attacked or not self._is_audited(client):
-                continue
-            if not math.isfinite(batch.norms[row]):
-                self.not_finite[client] += 1
+            if upload.attacked or not math.isfinite(batch.norms[row]) or not self._is_audited(client):
                 continue
             task = self._train(assignment, upload.contribution, upload.release, batch.norms, row)
             for number, twin in task.twins.items():

@@ -55,11 +55,6 @@ def choose_task(run: FinishedRun, seed: int, holder: Holder, client: int | None 
             "attack what is overheard before (--adversary eavesdropper)"
         )
     tap = scenario.world.tap
-    if holder == "eavesdropper" and not (tap.uplink or tap.scoring):
-        raise RunError(
-            f"{folder}: no eavesdropper taps the uplinks; set world.tap.uplink: true and run again, or attack as "
-            "the server (--adversary server)"
-        )
     attackers = run.run.clients.query("seed == @seed and attacker")["client"].tolist()
     used = (
         select(run.run.tables["events"], seed=seed, task=task, kinds=COLLECTED).select(["task", "client"]).to_pylist()
@@ -74,10 +69,9 @@ def choose_task(run: FinishedRun, seed: int, holder: Holder, client: int | None 
             f"{folder}: seed {seed} has no upload of {of} that the server collected from an honest client; "
             f"`asyncfl trace events {folder} --kind aggregated` lists the collected ones"
         )
-    misses = f"world.tap.packet_loss is {tap.packet_loss:g}; lower it and run again"
     raise RunError(
-        f"{folder}: the eavesdropper caught no upload of {of} in seed {seed}; {misses}, or attack as the server "
-        "(--adversary server)"
+        f"{folder}: the eavesdropper caught no upload of {of} in seed {seed}; set world.tap.uplink: true, lower "
+        f"world.tap.packet_loss ({tap.packet_loss:g}) and run again, or attack as the server (--adversary server)"
     )
 
 

@@ -198,8 +198,8 @@ def test_models_are_not_audited_where_training_adds_noise(
 @pytest.mark.parametrize(
     ("clients", "message"),
     [
-        (2, "audit: nothing is measured in seed 0: not one of the 15 honest updates collected was finite"),
-        ((3,), "audit: nothing is measured of client 3, of whom no update was finite in seed 0"),
+        (2, "audit: nothing is measured in seed 0: no honest and finite update was collected"),
+        ((3,), "audit: nothing is measured of client 3 in seed 0: no honest and finite update was collected"),
     ],
 )
 def test_non_finite_updates_are_reported(tiny: dict[str, Any], clients: Any, message: str) -> None:
