@@ -17,7 +17,6 @@ from asyncfl.audit.canaries import (
     CanaryAudit,
     CanaryScorer,
     HeldReleases,
-    _claim_of,
     audit_canaries,
     enter_bounds,
     held_releases,
@@ -30,7 +29,6 @@ from asyncfl.client import Assignment, Batch
 from asyncfl.data.canaries import Canaries
 from asyncfl.evaluation import TwinAudit
 from asyncfl.federation import Federation
-from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.estimators.one_run import largest_detectable_epsilon
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
@@ -122,33 +120,6 @@ def test_divergence_with_canaries_is_an_error(tmp_path: Path, tiny: dict[str, An
     run.run.scenario = broken
     with pytest.raises(RunError, match="with canaries seed 0 diverges"):
         audit_canaries(run, Canaries(count=10), (0,))
-
-
-LEDGER = pd.DataFrame(
-    {
-        "adversary": ["server", "server", "server", "eavesdropper"],
-        "claimed_epsilon": [2.0, 9.0, float("inf"), 99.0],
-        "delta": [1e-5, 1e-3, 1e-2, 1e-5],
-        "unit": ["sample", "sample", "sample", "client"],
-        "releases": [4, 1, 0, 1],
-        "squared_mu": [0.5, 3.0, 50.0, 7.0],
-        "exact_epsilon": [1.5, 8.0, 80.0, 70.0],
-        "distribution": "gaussian",
-    }
-)
-
-
-def test_bounds_are_compared_with_the_largest_claim_of_the_adversary() -> None:
-    # Infinite claims, rows without a release, and other adversaries do not count.
-    assert _claim_of(LEDGER, "server", "sample", None) == (9.0, 8.0, 1e-3)
-    claimed, exact, delta = _claim_of(LEDGER, "server", "sample", 1e-5)
-    assert (claimed, delta) == (None, 1e-5), "the claim is for delta 1e-3"
-    assert exact == pytest.approx(float(exact_epsilon(3.0, 1e-5)))
-    assert _claim_of(LEDGER, "server", "client", None)[0] is None, "the claim is for samples"
-    assert _claim_of(LEDGER, "eavesdropper", "client", None)[0] == 99.0
-    assert _claim_of(LEDGER.assign(distribution="laplace"), "server", "sample", 1e-5)[1] is None
-    nothing = _claim_of(LEDGER.assign(claimed_epsilon=float("inf")), "server", "sample", None)
-    assert (nothing[0], nothing[2]) == (float("inf"), 0.0)
 
 
 @pytest.fixture

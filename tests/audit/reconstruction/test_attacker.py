@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from asyncfl.audit.reconstruction.attacker import (
     CLIPPED,
     Attacker,
+    Inversion,
+    PixelRange,
     dense_first_layer,
     divided_images,
     leaked_labels,
@@ -20,7 +22,6 @@ from asyncfl.audit.reconstruction.attacker import (
     share_right_by_chance,
 )
 from asyncfl.audit.reconstruction.image_reconstruction import match_images, psnr_db, ssim
-from asyncfl.audit.reconstruction.inversion import Inversion, PixelRange
 from asyncfl.audit.reconstruction.upload import NoisedUpload
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.data_spec import DataSpec
