@@ -47,6 +47,8 @@ AT_ONCE = 3
 """Calls per worker that are handed over and not returned: one that it computes, and others so that it need not wait."""
 HELD_BYTES = 2**30
 """Updates trained ahead of their collection, in bytes, beyond which no other is begun."""
+FRUITLESS = 5
+"""Deaths of workers, without a result between them, after which a run gives up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,6 +216,8 @@ class TrainingPool:
         """Calls that are handed over and have not returned, with those that are not needed any more."""
         self._handed = set[Call]()
         """Calls that are handed over and neither taken by the run nor dropped."""
+        self._fruitless = 0
+        """Deaths of workers since a call has returned."""
         self.again = 0
         """Tasks that were foreseen wrongly, and trained once more."""
         self.in_vain = 0
@@ -312,6 +316,7 @@ class TrainingPool:
                 except Exception as error:
                     raise RunError(f"the workers cannot go on: {describe_exception(error)}") from error
                 self._end(call)
+                self._fruitless = 0
                 if isinstance(answer, NotComputed):
                     raise RunError(f"a worker cannot compute: {answer.reason}")
                 return answer
@@ -357,6 +362,10 @@ class TrainingPool:
     def _revive(self, error: BaseException) -> None:
         """Hand over again what workers took with them that have died."""
         self.deaths += 1
+        self._fruitless += 1
+        if self._fruitless > FRUITLESS:
+            reason = f"workers died {FRUITLESS} times without finishing a task; perhaps they lack memory"
+            raise RunError(reason) from error
         self._workers.revive(error)
         lost = [call for call in self._handed if call.future is not None and not _is_on_its_way(call.future)]
         log.warning("workers died: %d tasks are computed again", sum(call.needed for call in lost))

@@ -10,6 +10,7 @@ import itertools
 import multiprocessing
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -17,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,7 +113,6 @@ class WorkerProcesses(TrainingWorkers):
         place = MEMORY if os.access(MEMORY, os.W_OK) else None
         self._folder = Path(tempfile.mkdtemp(prefix="asyncfl-", dir=place))
         self._names = itertools.count()
-        self._deaths = 0
         self._executor = self._started()
 
     def _started(self) -> ProcessPoolExecutor:
@@ -121,8 +121,9 @@ class WorkerProcesses(TrainingWorkers):
         context = multiprocessing.get_context(method)
         if method == "forkserver":
             context.set_forkserver_preload(["torch", "asyncfl.federation.prepare"])
-        started = context.Value("i", 0)
-        return ProcessPoolExecutor(self.number, context, _begin_worker, (str(self._folder), started))
+        reader, self._lifeline = context.Pipe(duplex=False)
+        arguments = (reader, str(self._folder), context.Value("i", 0))
+        return ProcessPoolExecutor(self.number, context, _begin_worker, arguments)
 
     @property
     def executor(self) -> Executor:
@@ -141,34 +142,35 @@ class WorkerProcesses(TrainingWorkers):
         return str(self._folder / str(next(self._names)))
 
     def revive(self, error: BaseException) -> None:
-        self._deaths += 1
-        if self._deaths > 100:
-            raise RunError("worker processes died a hundred times: perhaps the memory is too small") from None
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._executor.shutdown(wait=True, cancel_futures=True)
+        self._lifeline.close()
         self._executor = self._started()
 
     def close(self) -> None:
+        self._lifeline.close()
         self._executor.shutdown(wait=True, cancel_futures=True)
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _begin_worker(folder: str, started: Any) -> None:
-    """Make a process ready to compute: on a GPU of its own, if there are any."""
+def _begin_worker(lifeline: Connection, folder: str, started: Any) -> None:
+    """Make a process ready to compute: on a GPU of its own, if there are any. `lifeline`: is closed when nobody waits
+    for results any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits
+    threading.Thread(target=_end_with, args=(lifeline, folder), daemon=True).start()
     with started.get_lock():
         number, started.value = started.value, started.value + 1
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent.sentinel, folder), daemon=True).start()
     import torch
 
     if torch.cuda.is_available():
         torch.cuda.set_device(number % torch.cuda.device_count())
 
 
-def _end_with(sentinel: int, folder: str) -> None:
-    wait([sentinel])
+def _end_with(lifeline: Connection, folder: str) -> None:
+    """End this process with its lifeline, even in the middle of a task."""
+    wait([lifeline])
+    # Where the process of the run was killed, nobody else removes its files from memory.
     shutil.rmtree(folder, ignore_errors=True)
-    os._exit(1)
+    os._exit(0)
 
 
 class DaskCluster(TrainingWorkers):

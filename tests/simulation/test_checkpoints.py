@@ -1,10 +1,9 @@
 """A seed that is interrupted anywhere goes on from its checkpoint to the same bytes."""
 
+import itertools
 import json
+import multiprocessing
 import random
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -168,31 +167,25 @@ def test_audited_runs_do_not_pause(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_run_that_is_killed_again_and_again_ends_in_the_same_bytes(tmp_path: Path) -> None:
-    random_, kills = random.Random(0), 0
-    names = [*CASES]
-    while kills < 40:
-        name = names[kills % len(names)]
-        changes = {"training.epochs": 6, **CASES[name]}
-        scenario = Scenario.read(BASE).override(changes)
-        file, folder, undisturbed = tmp_path / "s.yaml", tmp_path / f"run-{kills}", tmp_path / f"whole-{kills}"
-        file.write_text(scenario.to_yaml(), encoding="utf-8")
-        command = [sys.executable, "-m", "asyncfl", "run", str(file), "--out", str(folder), "--quiet"]
-        for _ in range(30):
-            process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-            kept = folder / ".partial"
-            # Imports take most of the time: count from when work begins.
-            while process.poll() is None and not kept.exists():
-                time.sleep(0.005)
-            try:
-                process.wait(random_.uniform(0.2, 2.0))
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGKILL)
-                process.wait()
-                kills += 1
-            if process.returncode == 0:
-                break
-        else:
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+def test_a_run_that_is_killed_at_random_moments_ends_in_the_same_bytes(tmp_path: Path) -> None:
+    context, moments, kills = multiprocessing.get_context("forkserver"), random.Random(0), 0
+    context.set_forkserver_preload(["torch", "asyncfl.api"])
+    for number, name in enumerate(itertools.cycle(CASES)):
+        scenario = Scenario.read(BASE).override({"training.epochs": 8, **CASES[name]})
+        undisturbed, folder = tmp_path / f"whole-{number}", tmp_path / f"run-{number}"
+        began = time.monotonic()
         execute(scenario, undisturbed)
+        took_s = time.monotonic() - began
+        while not (folder / "summary.json").exists():
+            process = context.Process(target=execute, args=(scenario, folder))
+            process.start()
+            process.join(moments.uniform(0.1, 0.5 + took_s))
+            if process.exitcode is None:
+                process.kill()
+                process.join()
+                kills += 1
+            else:
+                assert process.exitcode == 0
         assert same(Run.load(folder), Run.load(undisturbed)), name
+        if kills >= 40:
+            return

@@ -162,6 +162,11 @@ def test_a_killed_process_costs_its_tasks_again_and_not_the_run(tmp_path: Path) 
     assert same(run, one_seed(scenario, 0))
 
 
+def test_workers_that_always_die_end_the_run() -> None:
+    with pytest.raises(RunError, match="workers died 5 times without finishing a task; perhaps they lack memory"):
+        one_seed(Scenario.read(BASE), 0, workers=Unruly(0, dies=1.0))
+
+
 def test_processes_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("asyncfl.simulation.workers.MEMORY", tmp_path)
     scenario = Scenario.read(BASE | {"seeds": [0, 1]})
