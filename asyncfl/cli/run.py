@@ -102,9 +102,11 @@ def run(
         result = Run.load(folder)
         trackers.end(result.tables["rounds"].to_pylist(), result.summary)
     except KeyboardInterrupt:
-        if finished := sum(place.name.startswith("seed-") for place in own.kept()):
-            kept = f"{finished} of {len(description.seeds)} seeds are kept"
-            print_text(f"interrupted; {kept}; repeat the command to continue")
+        finished = sum(place.name.startswith("seed-") for place in own.kept())
+        kept = [f"{finished} of {len(description.seeds)} seeds are kept"] if finished else []
+        kept += ["a checkpoint is kept"] if any(folder.glob(".partial/*/*.checkpoint")) else []
+        if kept:
+            print_text(f"interrupted; {', '.join(kept)}; repeat the command to continue")
         raise
     finally:
         trackers.close()
