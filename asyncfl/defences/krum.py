@@ -10,20 +10,16 @@ from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.distances import squared_distances
 from asyncfl.defences.robust_rule import CountingRule, weighted_sum
 
-Neighbours = Literal["n-f-2", "n-f-1"]
 
-
-def krum_scores(distances: Floats, attackers: int, neighbours: Neighbours = "n-f-2") -> Floats:
-    """Return each row's sum of its smallest squared distances to other rows, (n,). Krum selects the row of least score.
-    `distances`: (n, n) squared distances. `attackers`: f. `neighbours`: number of distances that are summed; at least
-    1, or 0 for a single row."""
+def krum_scores(distances: Floats, attackers: int) -> Floats:
+    """Return each row's sum of its n - f - 2 smallest squared distances to other rows, (n,); at least one, or 0 for a
+    single row. Krum selects the row of least score. `distances`: (n, n) squared. `attackers`: f."""
     n = len(distances)
-    number = max(1, n - attackers - (2 if neighbours == "n-f-2" else 1))
     others = distances.copy()
     # A row is not its own neighbour, even if other rows are at distance 0.
     np.fill_diagonal(others, np.inf)
     others.sort(axis=1)
-    return np.asarray(others[:, : min(number, n - 1)].sum(axis=1))
+    return np.asarray(others[:, : min(max(1, n - attackers - 2), n - 1)].sum(axis=1))
 
 
 class Krum(CountingRule):
@@ -31,19 +27,16 @@ class Krum(CountingRule):
 
     Use it if attackers are few and clients' data are alike. With noisy updates it passes on the full noise of one
     client. Weights do not enter the selection. Ties go to the earlier arrival, up to rounding. Source: Blanchard et al.
-    2017, section 4. Requires n >= 2f + 3.
+    2017, section 4. Requires n >= 2f + 3. byzfl counts one neighbour more, as here with `byzantine` lower by one.
     """
 
     kind: Literal["krum"] = "krum"
-    neighbours: Neighbours = "n-f-2"
-    """Number of neighbours: n - f - 2 as in the source, or n - f - 1 as in byzfl, which selects another update in a
-    quarter of random cases."""
 
     by_theory: ClassVar[tuple[int, int]] = (2, 3)
     computable: ClassVar[tuple[int, int]] = (1, 3)
 
     def solve(self, updates: Vector, shares: Floats) -> tuple[Vector, Floats]:
-        scores = krum_scores(squared_distances(updates), self.attackers(len(updates)), self.neighbours)
+        scores = krum_scores(squared_distances(updates), self.attackers(len(updates)))
         chosen = np.zeros(len(updates))
         chosen[np.argmin(scores)] = 1
         return weighted_sum(chosen, updates), chosen
@@ -62,7 +55,7 @@ class MultiKrum(Krum):
 
     def solve(self, updates: Vector, shares: Floats) -> tuple[Vector, Floats]:
         n, attackers = len(updates), self.attackers(len(updates))
-        scores = krum_scores(squared_distances(updates), attackers, self.neighbours)
+        scores = krum_scores(squared_distances(updates), attackers)
         best = np.argsort(scores, kind="stable")[: n - attackers if self.chosen is None else self.chosen]
         weighed = np.zeros(n)
         weighed[best] = shares[best] / shares[best].sum()
