@@ -6,8 +6,7 @@ import hashlib
 import logging
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -48,13 +47,20 @@ class Dataset(Component):
         """
 
 
+_loaded: dict[object, ArraySource] = {}  # the last few data sets, by description and state of their files
+
+
 def load_source(dataset: Dataset) -> ArraySource:
     """Load the samples of a data set, once for equal descriptions and files.
 
     Raises DataError, naming the data set's file or class, with all faults of its arrays.
     """
-    described = type(dataset), dataset.model_dump_json()
-    return _loaded(_Key(dataset, (*described, tuple(map(_stamp, dataset.files)))))
+    identity = type(dataset), dataset.model_dump_json(), tuple(map(_stamp, dataset.files))
+    if identity not in _loaded:
+        _loaded[identity] = _load(dataset)
+        if len(_loaded) > 4:
+            del _loaded[next(iter(_loaded))]
+    return _loaded[identity]
 
 
 def located(name: str) -> Path:
@@ -75,17 +81,7 @@ def _stamp(name: str) -> tuple[str, int, int]:
     return str(path.resolve()), stat.st_mtime_ns, stat.st_size
 
 
-@dataclass(frozen=True)
-class _Key:
-    """A data set that compares equal to others with the same description and files."""
-
-    dataset: Dataset = field(compare=False)
-    identity: tuple[object, ...]
-
-
-@lru_cache(maxsize=4)
-def _loaded(key: _Key) -> ArraySource:
-    dataset = key.dataset
+def _load(dataset: Dataset) -> ArraySource:
     name = kind_of(dataset)
     log.info("%s is loaded", dataset.title)
     try:
@@ -113,11 +109,11 @@ class ArraySource(SampleSource):
         self.name, self.title, self.samples = name, title, samples
         self.class_names = samples.class_names
         self.columns = tuple(samples.columns)
-        self._parts = {"train": (samples.features, self._targets(samples.labels), dict(samples.columns))}
+        given = samples.features, self._targets(samples.labels), dict(samples.columns)
+        self._parts = {"train": given, "test": given}
         self._rows: dict[str, Ints | None] = {"train": None, "test": None}
         if samples.test_features is None or samples.test_labels is None:
-            self._parts["test"] = self._parts["train"]
-            self._rows["train"], self._rows["test"] = split_train_test(len(samples.labels))
+            self._rows = dict(zip(("train", "test"), split_train_test(len(samples.labels)), strict=True))
         else:
             tests = samples.test_features, self._targets(samples.test_labels), dict(samples.test_columns)
             self._parts["test"] = tests
@@ -149,18 +145,15 @@ class ArraySource(SampleSource):
         return len(self._parts[split][1]) if rows is None else len(rows)
 
     def labels(self, split: Split, indices: Ints) -> Array:
-        labels: Array = self._parts[split][1][self._places(split, indices)]
-        return labels
+        return np.asarray(self._parts[split][1][self._places(split, indices)])
 
     def images(self, split: Split, indices: Ints) -> Array:
-        taken: Array = self._parts[split][0][self._places(split, indices)]
-        return taken
+        return np.asarray(self._parts[split][0][self._places(split, indices)])
 
     def column(self, name: str, split: Split, indices: Ints) -> Array:
         if name == "label":
             return self.labels(split, indices)
-        values: Array = self._parts[split][2][name][self._places(split, indices)]
-        return values
+        return np.asarray(self._parts[split][2][name][self._places(split, indices)])
 
     def scaled(self, images: Array, standardised: bool) -> Floats:
         return super().scaled(images, standardised) if self.are_images else np.ascontiguousarray(images, np.float32)
