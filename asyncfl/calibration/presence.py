@@ -116,6 +116,9 @@ def _observe_client(events: Sequence[tuple[float, int, str, float]], end_s: floa
     last_s = 0.0
     whole = False  # whether the start of the current period offline was observed
     for at_s, _, event, until_s in events:
+        if event == "unreachable" and online and at_s <= last_s:
+            # A connection that ended during a task: a server in real time does not say of which.
+            event, seen.online_s = "went offline", seen.online_s - (last_s - at_s)
         if event in ("working", "unreachable") and online is not False:
             here = event == "working"
             if online is None:

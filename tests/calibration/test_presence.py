@@ -100,3 +100,13 @@ def test_absences_of_no_length_beside_long_ones_leave_the_exponential() -> None:
     found = fit_availability([observe_run(*went, *unreachable)]).availability
     assert isinstance(found, AlternatingAvailability)
     assert isinstance(found.off_s, Exponential)
+
+
+def test_connections_that_end_during_a_task_are_departures() -> None:
+    """A server in real time does not say of which task; with a lease the task ends later than the client's presence."""
+    of = {"task": 0, "client": 0}
+    for lost_s in (3.0, 4.0):
+        lost = (lost_s, Kind.DROPPED_OUT, {**of, "detail": "offline"})
+        away = [(3.0, Kind.WENT_OFFLINE, {"client": 0}), lost, (8.0, Kind.CAME_ONLINE, {"client": 0})]
+        found = fit_availability([observe_run((0.0, Kind.DISPATCHED, of), *away, samples=(10,))]).observations
+        assert (found.went, found.came, found.online_s, found.whole_off) == (1, 1, 3.0, [5.0])
