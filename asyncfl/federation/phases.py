@@ -201,7 +201,7 @@ def _sent(begins: Kind, ends: Kind, sending: LinkMessage, lost: Fate) -> Phase:
     transfer = sending.transfer
     duration_s = transfer.duration_s / sending.speed
     if transfer.delivered:
-        return Phase(begins, ends, duration_s, sending=sending)
+        return Phase(begins, ends, duration_s, None, sending)
     return Phase(begins, Kind.LOST, duration_s, lost, sending)
 
 

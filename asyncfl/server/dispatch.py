@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -112,8 +111,7 @@ else:
     AnyDispatch: Any = choice(DispatchPolicy, CohortDispatch, ConstantDispatch, ContinuousDispatch)
 
 
-@dataclass(frozen=True, slots=True)
-class BufferStatus:
+class BufferStatus(NamedTuple):
     """State of the buffer that a condition may depend on."""
 
     held: int

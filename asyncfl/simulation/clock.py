@@ -59,7 +59,7 @@ class Environment(simpy.Environment):
 class Clock(EventLog):
     """Virtual time of one seed. Logs every event with the time and the current version."""
 
-    now: float = 0.0
+    now: float = 0
     """Seconds since the start."""
 
     def __init__(self, server: Server, world: WorldState, recorder: Recorder, tell: Tell) -> None:

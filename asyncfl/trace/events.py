@@ -18,6 +18,8 @@ from asyncfl.base.disclosure import BUDGETS, LOSSES, REJECTION, SCORES, Disclosu
 class Kind(StrEnum):
     """Kinds of events."""
 
+    __hash__ = str.__hash__  # an enumeration's own is five times slower
+
     DISPATCHED = "dispatched"
     DOWNLOAD_STARTED = "download_started"
     DOWNLOADED = "downloaded"

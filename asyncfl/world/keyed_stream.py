@@ -13,15 +13,11 @@ import numpy as np
 
 from asyncfl.base.streams import Streams
 
-_WORD = (1 << 64) - 1
-
 
 class KeyedStream:
     """Generator that can be moved to the start of any phase of any stream of one purpose."""
 
     def __init__(self, streams: Streams, purpose: str) -> None:
-        self._streams = streams
-        self._purpose = purpose
         self._rng = streams.generator(purpose, 0, 0)
         self._state: dict[str, Any] = dict(self._rng.bit_generator.state)
 
@@ -30,9 +26,8 @@ class KeyedStream:
 
         The generator is valid until the next call. Phase 0 starts like `streams.generator(purpose, client, number)`.
         """
-        key = self._streams._key(self._purpose, client, number)
         words = self._state["state"]
-        words["key"][0], words["key"][1] = key & _WORD, key >> 64
+        words["key"][0] = (client + 1) << 32 | (number + 1)  # as in `Streams`; the other word is the purpose's
         words["counter"][3] = phase
         self._rng.bit_generator.state = self._state  # copied: counter and buffer stay those of a fresh stream
         return self._rng

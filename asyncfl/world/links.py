@@ -131,11 +131,13 @@ class LinkState:
         acknowledgements. `rng` may be None if `needs_draws` is False and the eavesdropper misses nothing or does not
         listen. The eavesdropper's random number is drawn first, then the jitter, then the losses.
         """
-        link, loss = self.link, self.loss_of(client)
-        coin = 0.0 if rng is None else rng.random()
-        latency_s = float(self.latency_s[client]) + (0.0 if rng is None else link.jitter_s.draw_one(rng))
+        link, latency_s, coin = self.link, self.latency_s.item(client), 0.0
+        loss = link.loss if self.packet_loss is None else self.loss_of(client)
+        if rng is not None:
+            coin = rng.random()
+            latency_s += link.jitter_s.draw_one(rng)
         packets = -(-payload_bytes // link.mtu_bytes)
-        packet_s = 8 * payload_bytes / (packets * float(self.bandwidth_bps[client]))
+        packet_s = 8 * payload_bytes / (packets * self.bandwidth_bps.item(client))
         way_s = 0.0 if tap is None else tap.passed * latency_s
         whole_s = part_s = math.inf
         sent_s = packets * packet_s
@@ -160,18 +162,18 @@ class LinkState:
             whole_s, part_s = tap.heard_s(sent, pending, begins_s, packet_s, way_s, coin)
         packets_sent = sum(sent)
         return Transfer(
-            duration_s=sent_s + (wait_s if pending else latency_s),
-            delivered=not pending,
-            attempts=len(sent),
-            packets=packets,
-            packets_sent=packets_sent,
-            packets_lost=lost,
-            sent_bytes=-(-payload_bytes * packets_sent // packets),
-            overheard_s=whole_s,
-            resent_at_s=tuple(begins_s[1:]),
-            resent_bytes=tuple(-(-payload_bytes * again // packets) for again in sent[1:]),
-            payload_bytes=payload_bytes,
-            packet_s=packet_s,
-            caught_s=part_s,
-            to_tap_s=way_s,
+            sent_s + (wait_s if pending else latency_s),
+            not pending,
+            len(sent),
+            packets,
+            packets_sent,
+            lost,
+            -(-payload_bytes * packets_sent // packets),
+            whole_s,
+            tuple(begins_s[1:]),
+            tuple([-(-payload_bytes * again // packets) for again in sent[1:]]),
+            payload_bytes,
+            packet_s,
+            part_s,
+            way_s,
         )

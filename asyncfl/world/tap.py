@@ -20,6 +20,8 @@ from pydantic_core import PydanticCustomError
 from asyncfl.base.component import Described
 from asyncfl.base.quantities import MeasuredIn
 
+_PASSED = {"sender": 0.0, "link": 0.5, "receiver": 1.0}
+
 
 class Tap(Described):
     """Tapped links, and how well the tap hears. By default no link is tapped."""
@@ -50,7 +52,7 @@ class Tap(Described):
     @property
     def passed(self) -> float:
         """Share of the link, in latency and in losses, between the sender and the tap, 0..1."""
-        return {"sender": 0.0, "link": 0.5, "receiver": 1.0}[self.at]
+        return _PASSED[self.at]
 
     @property
     def _misses_lost(self) -> float:
@@ -97,6 +99,8 @@ class Tap(Described):
         transmission, likewise. A message that breaks off within a transmission is so counted as caught in part even if
         the first packet caught came later in that transmission.
         """
+        if not self._misses_lost:  # it hears whatever is sent
+            return begins_s[0] + sent[0] * packet_s + way_s, begins_s[0] + packet_s + way_s
         part_s = math.inf
         for number, begin_s in enumerate(begins_s, 1):
             lost = sent[number] if number < len(sent) else pending

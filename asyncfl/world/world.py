@@ -243,7 +243,7 @@ class TaskDraws:
         tap = self._world.settings.tap if tapped else None
         random = links.needs_draws or (tap is not None and tap.packet_loss > 0)
         rng = self._generator(phase) if random else None
-        return links.send(self.client, payload_bytes, tap, rng, float(back.latency_s[self.client]))
+        return links.send(self.client, payload_bytes, tap, rng, back.latency_s.item(self.client))
 
     def _generator(self, phase: int) -> np.random.Generator:
         phase += _SCORING if self._scoring else 0
