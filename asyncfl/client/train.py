@@ -28,8 +28,8 @@ class Trained(NamedTuple):
     """(n_parameters,) float32, or the path of a file where a worker has left it."""
     loss: float
     """Mean training loss of the last local epoch."""
-    personal: Vector | None
-    """(n_personal,) the client's personal layers afterwards; None if all layers are shared."""
+    carried: Vector | None
+    """(n,) what the client carries to its next task, its personal layers; None for nothing."""
     seconds: float = 0.0
     """Wall-clock seconds that the training took."""
 
@@ -38,10 +38,10 @@ class Trainers(Protocol):
     """Trainers of tasks elsewhere."""
 
     def train(
-        self, tasks: Sequence[Assignment], attacked: Bools, personal: Sequence[Vector | None], rows: Vector
+        self, tasks: Sequence[Assignment], attacked: Bools, carried: Sequence[Vector | None], rows: Vector
     ) -> list[Trained]:
-        """Train tasks and write their models into `rows` (n, n_parameters). `personal`: (n_personal,) personal layers
-        of each task's client; None if all layers are shared."""
+        """Train tasks and write their models into `rows` (n, n_parameters). `carried`: what each task's client
+        carries from task to task, its personal layers; None for nothing."""
 
 
 class Train(Stage):
@@ -66,8 +66,8 @@ class Train(Stage):
             made = self.trainers.train(batch.assignments, batch.attacked, own, batch.rows)
             batch.losses = np.array([one.loss for one in made])
             for client, one in zip(clients, made, strict=True):
-                if self.personal is not None and one.personal is not None:
-                    self.personal.put(client, one.personal)
+                if self.personal is not None and one.carried is not None:
+                    self.personal.put(client, one.carried)
 
     def _run_here(self, batch: Batch) -> None:
         batch.jobs = [

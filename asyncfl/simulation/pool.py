@@ -61,8 +61,8 @@ class TrainingOrder:
     """Epochs that the client has time for; None for all."""
     attacked: bool
     """Whether it trains on poisoned data."""
-    personal: Vector | None
-    """(n_personal,) the client's personal layers; None if all layers are shared."""
+    carried: Vector | None
+    """(n,) what the client carries from task to task; None for nothing."""
 
     def equals(self, other: TrainingOrder) -> bool:
         same = (self.client, self.turn, self.epochs, self.attacked) == (
@@ -71,7 +71,7 @@ class TrainingOrder:
             other.epochs,
             other.attacked,
         )
-        return same and self.personal is other.personal
+        return same and self.carried is other.carried
 
 
 # --- in a worker -----------------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def _computed(compute: Callable[[_Seed, Vector], Any], key: str, setup: Any, mod
 def _train(order: TrainingOrder, place: str | None, seed: _Seed, base: Vector) -> Trained:
     """Train a task from the model that it was sent. `place`: where to leave its model; None: return it."""
     task = Assignment(-1, order.client, -1, base, order.turn, order.epochs)
-    made = seed.federation.path.trained(task, order.attacked, order.personal)
+    made = seed.federation.path.trained(task, order.attacked, order.carried)
     return made._replace(model=leave(made.model, place))
 
 
@@ -262,11 +262,11 @@ class TrainingPool:
             heapq.heappop(self._queue)
 
     def train(
-        self, tasks: Sequence[Assignment], attacked: Bools, personal: Sequence[Vector | None], rows: Vector
+        self, tasks: Sequence[Assignment], attacked: Bools, carried: Sequence[Vector | None], rows: Vector
     ) -> list[Trained]:
-        """Write the models of trained tasks into `rows` (n, n_parameters). `personal`: (n_personal,) personal layers of
-        each task's client; None if all layers are shared. Raises RunError if the workers cannot compute."""
-        calls = [self._call_of(*one) for one in zip(tasks, attacked.tolist(), personal, strict=True)]
+        """Write the models of trained tasks into `rows` (n, n_parameters). `carried`: what each task's client carries
+        from task to task; None for nothing. Raises RunError if the workers cannot compute."""
+        calls = [self._call_of(*one) for one in zip(tasks, attacked.tolist(), carried, strict=True)]
         for call in calls:
             if call.future is None:
                 self._hand_over(call)
@@ -277,8 +277,8 @@ class TrainingPool:
             made.append(one)
         return made
 
-    def _call_of(self, task: Assignment, attacked: bool, personal: Vector | None) -> Call:
-        order = TrainingOrder(task.client, task.turn, task.epochs, attacked, personal)
+    def _call_of(self, task: Assignment, attacked: bool, carried: Vector | None) -> Call:
+        order = TrainingOrder(task.client, task.turn, task.epochs, attacked, carried)
         call = self._foreseen.pop(task.task, None)
         if call is not None and isinstance(call.order, TrainingOrder) and call.order.equals(order):
             return call
