@@ -148,8 +148,8 @@ def environment(name: str, python: str, folder: Path) -> Path | str:
     if not simulator.requirements:
         return Path(sys.executable)
     found = shutil.which(python)
-    if found is None:
-        return f"needs {Path(python).name}, which is not on the PATH (--python {name}=PATH)"
+    if found is None or subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode:
+        return f"needs {Path(python).name}, which does not run here (--python {name}=PATH)"
     place = folder / name
     interpreter, ready = place / "bin" / "python", place / "ready"
     wanted = "\n".join((*simulator.requirements, f"torch=={torch.__version__.partition('+')[0]}"))
@@ -332,7 +332,8 @@ def main() -> None:
     lines += table(results, {name: SIMULATORS[name].title for name in interpreters})
     for name, found in results.items():
         losses = [f"{s} {one.test_loss:.4f}" for s, one in found.items() if isinstance(one, Measured)]
-        lines += ["", f"{name}: test loss after {works[name].repeats + 2} rounds: {', '.join(losses)}"]
+        if losses:
+            lines += ["", f"{name}: test loss after {works[name].repeats + 2} rounds: {', '.join(losses)}"]
         lines += [f"{name}: {SIMULATORS[s].title} {one}" for s, one in found.items() if isinstance(one, str)]
     lines += [f"{SIMULATORS[name].title} {reason}" for name, reason in missing.items()]
     text = "\n".join(lines) + "\n"

@@ -68,6 +68,15 @@ def folder_of(name):
     return f"{RESULTS}/{PLAN.scale}/{name}"
 
 
+def threads_of(job):
+    """Threads of a job: several on this machine only, as a job on a node of a cluster has no other cores than its own."""
+    return lambda wildcards: (
+        1
+        if workflow.non_local_exec or workflow.remote_exec
+        else PLAN.threads(job, workflow.cores)
+    )
+
+
 def growing(amount):
     """A resource that a job which failed gets more of when it is tried again."""
     return lambda wildcards, attempt: attempt * amount

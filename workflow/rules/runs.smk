@@ -17,7 +17,7 @@ for job in PLAN.jobs:
         priority: round(job.cost_s)
         conda:
             "../envs/asyncfl.yaml"
-        threads: PLAN.threads(job, workflow.cores or 1)
+        threads: threads_of(job)
         resources:
             runtime=growing(job.minutes),
             mem_mb=growing(job.memory_mb),
