@@ -84,9 +84,8 @@ def _report(found: dict[str, Any]) -> None:
     )
     if found["cohorts_repeated"]:
         console.print(
-            f"cohorts repeated: {found['cohorts_repeated']}; their uploads failed, and the server drew another cohort "
-            "for the same version. Each upload counts for L, so L may exceed the number of versions; allow "
-            "retransmissions, or aggregate before all uploads have arrived"
+            f"cohorts repeated: {found['cohorts_repeated']}, since their uploads failed; each upload counts for L, so "
+            "L may exceed the number of versions"
         )
     if found["attackers_share_of_arrivals"] is not None:
         console.print(f"attackers: {found['attackers_share_of_arrivals']:.1%} of the updates that arrived")

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from asyncfl.base.description import differing_fields
 from asyncfl.base.errors import Fault, InputError, ScenarioError
 from asyncfl.base.quantities import quantity
 from asyncfl.cli.options import CommandGroup, Json, RunFolder, argument, at_most_int64, integer, load_run, option
-from asyncfl.cli.output import console, format_number, print_json, print_table, rounded_difference
+from asyncfl.cli.output import console, print_json, print_table, rounded_difference
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -145,6 +144,8 @@ def diff(
 ) -> None:
     """Find the first event in which two runs differ. The exit status is 1 if they do.
 
+    `asyncfl compare` shows in which fields their scenarios differ.
+
     Example: asyncfl trace diff results/runs/HASH results/runs/OTHER
     """
     from asyncfl.federation.storage import Run
@@ -153,19 +154,10 @@ def diff(
     runs = load_run(run, seed), Run.load(other, own_code=False)
     tables = [_of_seed(one.tables[name], seed) for name in ("events", "rounds") for one in runs]
     found = compare(*tables)
-    fields = [
-        (name, *("null" if value is None else format_number(value) for value in values))
-        for name, values in differing_fields(*(one.description for one in runs)).items()
-    ]
     if json:
-        described = [dict(zip(("field", "one", "other"), row, strict=True)) for row in fields]
-        print_json({"same": found.same, "scenario": described, **dataclasses.asdict(found)})
+        print_json({"same": found.same, **dataclasses.asdict(found)})
     else:
-        console.print(
-            f"one: {run}\nother: {other}\n\n{'scenarios differ in' if fields else 'the scenarios are the same'}"
-        )
-        if fields:
-            print_table(["field", "one", "other"], fields)
+        console.print(f"one: {run}\nother: {other}")
         _print_differences(found)
         if found.same:
             seeds = "1 seed" if len(found.seeds) == 1 else f"{len(found.seeds)} seeds"

@@ -73,11 +73,6 @@ def set_up(
         f"client {welcome.client} of {welcome.clients}, {scenario.n_parameters} parameters{stay}, {noise}; all "
         f"that is random is drawn from {drawn}"
     )
-    if scenario.compression.remembers:
-        tell(
-            "what compression leaves out of an update is kept in memory for the next one: whoever starts this "
-            "client again loses it"
-        )
     budgets = scenario.budget_tracker(context, data.sizes)
     load = Workload.of(scenario, data.sizes)
     return ClientSetup(welcome.client, scenario, training, executor, load, world, budgets)

@@ -71,17 +71,15 @@ def test_table_prints_a_row_per_group(trace: Any, run: Path) -> None:
 
 def test_diff_ends_with_status_1_if_runs_differ(trace: Any, run: Path, scenario: Scenario, tmp_path: Path) -> None:
     status, out, _ = trace("diff", run, run)
-    assert (status, "no difference" in out, "scenarios are the same" in out) == (0, True, True)
+    assert (status, "no difference" in out) == (0, True)
     other = saved(scenario, tmp_path, "other", {"world.dropout": 0.5})
     status, out, _ = trace("diff", run, other)
     assert status == 1
-    assert "world.dropout" in out
     assert "first different event: number" in out
     status, out, _ = trace("diff", run, other, "--seed", 0, "--json")
     assert status == 1
     found = json.loads(out)
     assert (found["same"], [seed["seed"] for seed in found["seeds"]]) == (False, [0])
-    assert found["scenario"] == [{"field": "world.dropout", "one": "0.2", "other": "0.5"}]
 
 
 def test_save_writes_a_trace_for_perfetto_and_says_what_it_lacks(trace: Any, run: Path, tmp_path: Path) -> None:

@@ -97,8 +97,6 @@ def test_the_state_that_a_restarted_client_loses_is_noted(
     notes = [one for one in run.notes if "came back as other processes" in one]
     start = f"live: clients {number} came back as other processes,"
     assert notes == ([] if note is None else [f"{start} {note}"])
-    warning = "what compression leaves out of an update is kept in memory for the next one: whoever starts this client"
-    assert sum(line.startswith(warning) for line in table.told) == 3 * (note == RESIDUAL)
 
 
 def test_a_failing_client_raises_its_error_and_the_others_continue(tmp_path: Path) -> None:
