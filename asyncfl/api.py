@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from asyncfl.audit.neighbours import TwinsObserver, audited
 from asyncfl.base.errors import AsyncflError, Fault, OutputError, RunError, ScenarioError, system_says
-from asyncfl.base.files.own_folder import FORMAT, fill
+from asyncfl.base.files.own_folder import CHECKPOINT, FORMAT, fill
 from asyncfl.base.progress import Stage, ignore_progress
 from asyncfl.federation import (
     Federation,
@@ -137,7 +137,7 @@ def execute(
                 log.info("seed %d was finished before, in %s", seed, place if cached is None else kept)
             else:
                 snapshots = Snapshots(place.parent, scenario, seed)
-                checkpoints = Checkpoints(place.with_suffix(".checkpoint"), scenario, seed, until)
+                checkpoints = Checkpoints(place.with_suffix(CHECKPOINT), scenario, seed, until)
                 try:
                     part = one_seed(scenario, seed, progress, prior, snapshots, stage, started, checkpoints)
                 except PausedError as paused:

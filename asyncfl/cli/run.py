@@ -104,7 +104,7 @@ def run(
     except KeyboardInterrupt:
         finished = sum(place.name.startswith("seed-") for place in own.kept())
         kept = [f"{finished} of {len(description.seeds)} seeds are kept"] if finished else []
-        kept += ["a checkpoint is kept"] if any(folder.glob(".partial/*/*.checkpoint")) else []
+        kept += ["a checkpoint is kept"] if any(own.checkpoints()) else []
         if kept:
             print_text(f"interrupted; {', '.join(kept)}; repeat the command to continue")
         raise

@@ -12,7 +12,7 @@ import pytest
 
 from asyncfl import Scenario
 from asyncfl.api import execute, one_seed
-from asyncfl.base.errors import ScenarioError
+from asyncfl.base.errors import OutputError, ScenarioError
 from asyncfl.federation.storage import Run
 from asyncfl.simulation import started_workers
 from asyncfl.simulation.checkpoint import Checkpoints, PausedError
@@ -89,6 +89,14 @@ def test_until_200_and_then_until_400_are_one_run(tmp_path: Path) -> None:
     for file in sorted((tmp_path / "undisturbed").glob("*.*")):
         if file.name not in ("timing.json", ".asyncfl.json"):
             assert file.read_bytes() == (folder / file.name).read_bytes(), file.name
+
+
+def test_a_paused_run_is_not_replaced_by_another(tmp_path: Path) -> None:
+    scenario = Scenario.read(BASE)
+    execute(scenario, tmp_path / "run", until=2)
+    with pytest.raises(OutputError, match="it holds a run of another scenario"):
+        execute(scenario.override({"training.lr": 0.2}), tmp_path / "run")
+    execute(scenario.override({"training.lr": 0.2}), tmp_path / "run", force=True)
 
 
 def test_the_digest_does_not_depend_on_checkpoints() -> None:

@@ -30,6 +30,7 @@ MARK = ".asyncfl.json"
 LARGEST_MARK = 10_000_000
 PARTIAL = ".partial"
 LOCK = "lock"
+CHECKPOINT = ".checkpoint"
 
 Write = Callable[[Path], object]
 """Function that writes files into a given empty folder."""
@@ -121,7 +122,13 @@ class OwnFolder:
     def is_of_another(self) -> bool:
         """Whether the folder holds contents of another scenario, complete or not. Raises OutputError as `mark` does."""
         mark = self.mark()
-        return mark is not None and mark.scenario != self.scenario and (bool(mark.files) or any(self.kept()))
+        if mark is None or mark.scenario == self.scenario:
+            return False
+        return bool(mark.files) or any(self.kept()) or any(self.checkpoints())
+
+    def checkpoints(self) -> Iterator[Path]:
+        """Iterate over the checkpoints of unfinished parts below `.partial`."""
+        return self.folder.glob(f"{PARTIAL}/*/*{CHECKPOINT}")
 
     def kept(self) -> Iterator[Path]:
         """Iterate over finished parts below `.partial`, see `fill`."""
