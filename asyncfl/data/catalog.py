@@ -107,6 +107,7 @@ CATALOG: dict[str, CatalogEntry] = {
 }  # fmt: skip
 """Data set name -> facts."""
 
+ScikitLearnName = Literal["breast_cancer", "diabetes", "digits", "iris", "wine"]
 NaturalName = Literal["femnist", "shakespeare", "adult"]
 
 CHARACTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
@@ -116,37 +117,43 @@ LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # th
 
 
 @dataclass(frozen=True)
-class NaturalSet:
-    """Facts about one data set whose samples have owners: FEMNIST and Shakespeare (LEAF, Caldas et al. 2018,
-    arXiv:1812.01097), and Adult, whose people can be grouped by occupation, education or origin (Kohavi 1996)."""
+class ArraySet:
+    """Facts about one data set of arrays: those whose samples have owners, FEMNIST and Shakespeare (LEAF, Caldas et al.
+    2018, arXiv:1812.01097) and Adult, whose people can be grouped by occupation, education or origin (Kohavi 1996); and
+    those that ship with scikit-learn, whose `official` is 0."""
 
-    name: NaturalName
+    name: NaturalName | ScikitLearnName
     title: str
-    columns: tuple[str, ...]  # columns that give the owner or group of a sample
-    shape: str  # shape of a sample, as text
-    classes: tuple[str, ...]
-    hub: str  # name on the Hugging Face hub; empty: it is not on the hub
-    official: int  # number of samples of the complete original
     licence: str
+    shape: str  # shape of a sample, as text
+    columns: tuple[str, ...] = ()  # columns that give the owner or group of a sample
+    classes: tuple[str, ...] = ()
+    official: int = 0  # number of samples of the complete original
+    hub: str = ""  # name on the Hugging Face hub; empty: it is not on the hub
     embedded: str = ""  # description of its stand-in; empty if there is none
 
 
 _ADULT_TEXTS = (
     "workclass", "education", "marital-status", "occupation", "relationship", "race", "sex", "native-country",
 )  # fmt: skip
-NATURAL: dict[str, NaturalSet] = {
+ARRAY_SETS: dict[str, ArraySet] = {
     one.name: one
     for one in (
-        NaturalSet(
-            "femnist", "FEMNIST", ("writer",), "28x28", tuple(LETTERS), "flwrlabs/femnist", 814_277,
-            "BSD 2-Clause (pictures: NIST, public domain)",
-            "digits and letters drawn from fonts by 100 writers, each in a hand of its own",
+        ArraySet("breast_cancer", "Breast Cancer Wisconsin", "CC BY 4.0", "30"),
+        ArraySet("diabetes", "Diabetes of Efron et al. (2004)", "none stated", "10"),
+        ArraySet("digits", "Optical Recognition of Handwritten Digits", "CC BY 4.0", "8x8"),
+        ArraySet("iris", "Iris", "CC BY 4.0", "4"),
+        ArraySet("wine", "Wine", "CC BY 4.0", "13"),
+        ArraySet(
+            "femnist", "FEMNIST", "BSD 2-Clause (pictures: NIST, public domain)", "28x28", ("writer",), tuple(LETTERS),
+            814_277, "flwrlabs/femnist",
+            embedded="digits and letters drawn from fonts by 100 writers, each in a hand of its own",
         ),
-        NaturalSet(
-            "shakespeare", "Shakespeare", ("role",), str(WINDOW), tuple(CHARACTERS), "flwrlabs/shakespeare", 4_226_158,
-            "BSD 2-Clause (text: public domain)",
+        ArraySet(
+            "shakespeare", "Shakespeare", "BSD 2-Clause (text: public domain)", str(WINDOW), ("role",),
+            tuple(CHARACTERS), 4_226_158, "flwrlabs/shakespeare",
         ),
-        NaturalSet("adult", "Adult", _ADULT_TEXTS, "108", ("<=50K", ">50K"), "", 48_842, "CC BY 4.0"),
+        ArraySet("adult", "Adult", "CC BY 4.0", "108", _ADULT_TEXTS, ("<=50K", ">50K"), 48_842),
     )
 }  # fmt: skip
 """Data set name -> facts."""

@@ -25,7 +25,7 @@ from asyncfl.base.errors import DataError, Fault, OutputError, shortened
 from asyncfl.base.files.atomic import atomic_file
 from asyncfl.base.streams import Streams
 from asyncfl.base.torchvision_parts import torchvision_part
-from asyncfl.data.catalog import CATALOG, CHARACTERS, DATA_DIR, NATURAL, WINDOW, download_folder, find
+from asyncfl.data.catalog import ARRAY_SETS, CATALOG, CHARACTERS, DATA_DIR, WINDOW, download_folder, find
 from asyncfl.data.image_file import ImageFile
 from asyncfl.data.sample_source import Split
 from asyncfl.data.stand_ins import PATCH_DRAWS, StandIns, patches
@@ -33,7 +33,8 @@ from asyncfl.data.stand_ins import PATCH_DRAWS, StandIns, patches
 Arrays = dict[str, Any]  # arrays of an npz file by name
 TORCHVISION = tuple(name for name, dataset in CATALOG.items() if dataset.torchvision)
 MADE = ("mnist_m", "synth_digits")
-FETCHABLE = (*TORCHVISION, *MADE, *NATURAL)  # names of the data sets that can be downloaded or made
+_NATURAL = tuple(name for name, dataset in ARRAY_SETS.items() if dataset.official)
+FETCHABLE = (*TORCHVISION, *MADE, *_NATURAL)  # names of the data sets that can be downloaded or made
 _MADE_SIZES: dict[Split, int] = {"train": 8000, "test": 2000}
 """Number of images that are made for each split, enough for experiments; the originals are larger."""
 
@@ -46,7 +47,7 @@ def fetch(names: Iterable[str] = TORCHVISION) -> list[Path]:
     """
     names = list(names)
     if missing := [name for name in names if name not in FETCHABLE and not (name in CATALOG and find(name))]:
-        unknown = f"is not a data set that can be downloaded; known are {', '.join((*CATALOG, *NATURAL))}"
+        unknown = f"is not a data set that can be downloaded; known are {', '.join((*CATALOG, *_NATURAL))}"
         known = f"cannot be downloaded through torchvision (those that can: {', '.join(TORCHVISION)})"
         raise DataError(Fault(name, f"{known}; {_advice(name)}" if name in CATALOG else unknown) for name in missing)
     return [find(name) or _download(name) for name in names]
@@ -54,19 +55,19 @@ def fetch(names: Iterable[str] = TORCHVISION) -> list[Path]:
 
 def _advice(name: str) -> str:
     place = f"put {name}.npz into the folder that {DATA_DIR} names"
-    return f"{place}, or take source: embedded" if name in CATALOG or NATURAL[name].embedded else place
+    return f"{place}, or take source: embedded" if name in CATALOG or ARRAY_SETS[name].embedded else place
 
 
 def _download(name: str) -> Path:
-    title = NATURAL[name].title if name in NATURAL else CATALOG[name].torchvision
+    title = ARRAY_SETS[name].title if name in ARRAY_SETS else CATALOG[name].torchvision
     mnist = fetch(["mnist"])[0] if name == "mnist_m" else None
     folder = Path(download_folder())
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if name in MADE:
             arrays = _make(mnist)
-        elif name in NATURAL:
-            arrays = _from_hub(name) if NATURAL[name].hub else _adult_arrays()
+        elif name in ARRAY_SETS:
+            arrays = _from_hub(name) if ARRAY_SETS[name].hub else _adult_arrays()
         else:
             with tempfile.TemporaryDirectory(dir=folder, prefix=f".{name}.") as scratch:
                 arrays = _from_torchvision(name, scratch)
@@ -126,7 +127,7 @@ def _make(mnist: Path | None) -> Arrays:
 
 def _from_hub(name: str) -> Arrays:
     """Download a data set from the Hugging Face hub with `datasets` (an extra), which verifies it."""
-    about = NATURAL[name]
+    about = ARRAY_SETS[name]
     try:
         import datasets
     except ImportError:
@@ -203,7 +204,7 @@ def _adult_arrays() -> Arrays:
         # The test file has an extra first line, and a full stop after each income.
         options: Any = {"names": _ADULT_FIELDS.split(), "comment": "|", "keep_default_na": False}
         splits[split] = pd.read_csv(io.BytesIO(content), skipinitialspace=True, **options)
-    about, rows = NATURAL["adult"], pd.concat(splits)
+    about, rows = ARRAY_SETS["adult"], pd.concat(splits)
     mean, deviation = np.array(list(ADULT_NUMBERS.values())).T
     numbers = (rows[list(ADULT_NUMBERS)] - mean) / deviation
     features = pd.concat([numbers, pd.get_dummies(rows[list(about.columns)])], axis=1).astype(np.float32)

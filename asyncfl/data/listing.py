@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 
 from asyncfl.base.errors import DataError, Fault, OutputError
 from asyncfl.base.files.atomic import atomic_file
-from asyncfl.data.catalog import CATALOG, NATURAL, find
+from asyncfl.data.catalog import ARRAY_SETS, CATALOG, ArraySet, find
 from asyncfl.data.download import FETCHABLE
 from asyncfl.data.image_file import ImageFile
 from asyncfl.data.named_sets import array_source
-from asyncfl.data.own.dataset import ArraySource
-from asyncfl.data.own.scikit_learn import LICENCES, TITLES
 from asyncfl.data.sample_source import SampleSource, to_common_shape
 from asyncfl.data.stand_ins import TEST_SAMPLES, StandIns
 
@@ -52,28 +50,25 @@ def available() -> list[Available]:
 
     Raises DataError if ASYNCFL_DATA_DIR names no folder. A damaged file is described in its row.
     """
-    images = [_row(name, "x".join(map(str, one.image_shape)), one.licence) for name, one in CATALOG.items()]
-    tables = [_row(name, "", LICENCES[name]) for name in TITLES]
-    return [*images, *tables, *(_row(name, one.shape, one.licence) for name, one in NATURAL.items())]
+    return [_row(name) for name in (*CATALOG, *ARRAY_SETS)]
 
 
-def _row(name: str, image: str, licence: str) -> Available:
-    path, train, source = None if name in TITLES else find(name), None, "embedded"
+def _row(name: str) -> Available:
+    about = (CATALOG | ARRAY_SETS)[name]
+    image = about.shape if isinstance(about, ArraySet) else "x".join(map(str, about.image_shape))
+    bundled = isinstance(about, ArraySet) and not about.official
+    path, train, source = None if bundled else find(name), None, "embedded"
     test = TEST_SAMPLES if name in CATALOG else None
-    stand_in = "" if name in TITLES else (CATALOG | NATURAL)[name].embedded
-    provenance = f"stand-in: {stand_in}"
-    if path is not None or name in TITLES:
+    provenance = f"stand-in: {about.embedded}"
+    if path is not None or bundled:
         source = "real"
         try:
             opened = ImageFile(CATALOG[name], path) if name in CATALOG and path else array_source(name, "real")
             assert opened is not None
             train, test, provenance = opened.size("train"), opened.size("test"), opened.provenance
-            if name in TITLES and isinstance(opened, ArraySource):
-                provenance = f"{opened.title}, with scikit-learn"
-                image = "x".join(map(str, opened.shape[1:] if opened.are_images else opened.shape))
         except DataError as error:
             train, test, provenance = 0, 0, str(error)
-    elif not stand_in:
+    elif not about.embedded:
         source, provenance = "missing", f"no file and no stand-in; asyncfl data fetch {name}"
     return Available(
         name=name,
@@ -82,7 +77,7 @@ def _row(name: str, image: str, licence: str) -> Available:
         test=test,
         image=image,
         provenance=provenance,
-        licence=licence,
+        licence=about.licence,
         fetchable=name in FETCHABLE,
         path=str(path or ""),
     )

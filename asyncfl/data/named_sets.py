@@ -16,11 +16,20 @@ from pydantic import PlainSerializer, ValidatorFunctionWrapHandler, WrapValidato
 from pydantic_core import PydanticCustomError
 
 from asyncfl.base.errors import DataError, Fault, hint, shortened
-from asyncfl.data.catalog import CATALOG, DATA_DIR, NATURAL, DatasetName, NaturalName, NaturalSet, find
+from asyncfl.data.catalog import (
+    ARRAY_SETS,
+    CATALOG,
+    DATA_DIR,
+    ArraySet,
+    DatasetName,
+    NaturalName,
+    ScikitLearnName,
+    find,
+)
 from asyncfl.data.download import fetch
 from asyncfl.data.federated import Source
 from asyncfl.data.image_file import ImageFile
-from asyncfl.data.own import TITLES, Dataset, NpzFile, ScikitLearn, ScikitLearnName
+from asyncfl.data.own import Dataset, NpzFile, ScikitLearn
 from asyncfl.data.own.dataset import ArraySource, load_source
 from asyncfl.data.sample_source import SampleSource
 from asyncfl.data.stand_ins import StandIns, draw_femnist
@@ -57,11 +66,12 @@ def array_source(dataset: str | Dataset, source: AnySource) -> ArraySource | Non
     """
     if isinstance(dataset, Dataset):
         return load_source(dataset)
-    if dataset in TITLES:
-        return load_source(ScikitLearn(name=dataset))
-    if dataset not in NATURAL:
+    if dataset not in ARRAY_SETS:
         return None
-    about, path = NATURAL[dataset], find(dataset)
+    about = ARRAY_SETS[dataset]
+    if not about.official:
+        return load_source(ScikitLearn.model_validate({"name": dataset}))
+    path = find(dataset)
     if about.embedded and source != "real" and (path is None or source == "embedded"):
         return _natural_source(about, None)
     if path is None and source != "real":
@@ -76,7 +86,7 @@ def array_source(dataset: str | Dataset, source: AnySource) -> ArraySource | Non
 
 
 @lru_cache(maxsize=2)
-def _natural_source(about: NaturalSet, found: ArraySource | None) -> ArraySource:
+def _natural_source(about: ArraySet, found: ArraySource | None) -> ArraySource:
     """Return the samples of a data set whose samples have owners: `found`, or drawn ones."""
     samples = draw_femnist() if found is None else replace(found.samples, classes=about.classes)
     source = ArraySource(about.name, about.title, samples)
@@ -92,8 +102,8 @@ def title_without_stand_in(dataset: str | Dataset) -> str | None:
     """Return the title of a data set that has no stand-in; None if it has one."""
     if isinstance(dataset, Dataset):
         return dataset.title
-    about = NATURAL.get(dataset)
-    return TITLES.get(dataset) if about is None else None if about.embedded else about.title  # type: ignore[call-overload]
+    about = ARRAY_SETS.get(dataset)
+    return None if about is None or about.embedded else about.title
 
 
 def image_sources(names: Sequence[str], source: Source, federated: bool) -> list[SampleSource]:

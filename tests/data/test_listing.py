@@ -18,7 +18,7 @@ def test_the_list_states_the_source_of_each_data_set(save):
     assert (drawn["source"], drawn["train"], drawn["test"], drawn["path"]) == ("embedded", None, 2000, "")
     assert drawn["provenance"] == "stand-in: digits drawn from fonts, inverted over photographs"
     assert (bundled["source"], bundled["train"], bundled["test"], bundled["image"]) == ("real", 142, 36, "13")
-    assert (bundled["provenance"], bundled["licence"]) == ("Wine, with scikit-learn", "CC BY 4.0")
+    assert (bundled["provenance"], bundled["licence"]) == ("Wine (142 + 36 samples)", "CC BY 4.0")
     assert rows["digits"]["image"] == "8x8"
     assert rows["svhn"]["fetchable"]
     assert (rows["adult"]["image"], rows["adult"]["licence"], rows["adult"]["fetchable"]) == ("108", "CC BY 4.0", True)

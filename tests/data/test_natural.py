@@ -11,12 +11,12 @@ import pytest
 from asyncfl.base.errors import DataError
 from asyncfl.base.streams import Streams
 from asyncfl.data import DataSpec, available, download
-from asyncfl.data.catalog import CHARACTERS, LETTERS, NATURAL, download_folder
+from asyncfl.data.catalog import ARRAY_SETS, CHARACTERS, LETTERS, download_folder
 from asyncfl.data.class_counts import count_classes
 
 
 def by(name, column=None, **fields):
-    partition = {"kind": "by", "column": column or NATURAL[name].columns[0]}
+    partition = {"kind": "by", "column": column or ARRAY_SETS[name].columns[0]}
     return DataSpec(**{"dataset": name, "clients": 6, "samples_per_client": None, "partition": partition, **fields})
 
 
@@ -84,9 +84,9 @@ def hub(monkeypatch, name, rows):
         return Rows(rows)
 
     monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load_dataset))
-    about = NATURAL[name]
+    about = ARRAY_SETS[name]
     changed = type(about)(**{**vars(about), "official": len(rows)})
-    monkeypatch.setitem(NATURAL, name, changed)
+    monkeypatch.setitem(ARRAY_SETS, name, changed)
     return requests
 
 
@@ -165,7 +165,9 @@ def archived(monkeypatch):
         monkeypatch.setattr("urllib.request.urlopen", urlopen)
         own = {name: hashlib.sha256(text).hexdigest() for name, text in files.items()}
         monkeypatch.setattr(download, "ADULT_SHA256", {**own, **sums})
-        monkeypatch.setitem(NATURAL, "adult", type(NATURAL["adult"])(**{**vars(NATURAL["adult"]), "official": 4}))
+        monkeypatch.setitem(
+            ARRAY_SETS, "adult", type(ARRAY_SETS["adult"])(**{**vars(ARRAY_SETS["adult"]), "official": 4})
+        )
         return requests
 
     return serve

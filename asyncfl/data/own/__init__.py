@@ -4,10 +4,10 @@ from asyncfl.data.own.dataset import Dataset
 from asyncfl.data.own.file_formats import ImageFolder, NpyFolder, NpzFile
 from asyncfl.data.own.huggingface import HuggingFace
 from asyncfl.data.own.samples import Samples
-from asyncfl.data.own.scikit_learn import TITLES, ScikitLearn, ScikitLearnName
+from asyncfl.data.own.scikit_learn import ScikitLearn
 from asyncfl.data.own.table import TableFile
 
 __all__ = [
-    "TITLES", "Dataset", "HuggingFace", "ImageFolder", "NpyFolder", "NpzFile", "Samples", "ScikitLearn",
-    "ScikitLearnName", "TableFile",
+    "Dataset", "HuggingFace", "ImageFolder", "NpyFolder", "NpzFile", "Samples", "ScikitLearn",
+    "TableFile",
 ]  # fmt: skip

@@ -9,26 +9,14 @@ import numpy as np
 from pydantic import Field
 
 from asyncfl.base.component import default_property
+from asyncfl.data.catalog import ARRAY_SETS, ScikitLearnName
 from asyncfl.data.own.dataset import Dataset
 from asyncfl.data.own.samples import Samples, caption_of_target, split_train_test, standardise
-
-ScikitLearnName = Literal["breast_cancer", "diabetes", "digits", "iris", "wine"]
-
-TITLES: dict[ScikitLearnName, str] = {
-    "breast_cancer": "Breast Cancer Wisconsin",
-    "diabetes": "Diabetes of Efron et al. (2004)",
-    "digits": "Optical Recognition of Handwritten Digits",
-    "iris": "Iris",
-    "wine": "Wine",
-}
-"""`diabetes` is a regression of the progression of the disease within a year; the others are classification data of the
-UCI Machine Learning Repository."""
-LICENCES: dict[ScikitLearnName, str] = {name: "none stated" if name == "diabetes" else "CC BY 4.0" for name in TITLES}
 
 
 class ScikitLearn(Dataset):
     """A table or the digits of scikit-learn; a random fifth of the samples, the same in every run, is used for
-    testing."""
+    testing. `diabetes` is a regression of the progression of the disease within a year."""
 
     kind: Literal["scikit_learn"] = "scikit_learn"
     alongside: ClassVar[Mapping[str, Any]] = {"data.samples_per_client": None}
@@ -40,7 +28,7 @@ class ScikitLearn(Dataset):
 
     @default_property
     def title(self) -> str:
-        return TITLES[self.name]
+        return ARRAY_SETS[self.name].title
 
     def load(self) -> Samples:
         """Load rows of numbers, or images of 8 x 8 pixels as bytes."""

@@ -8,7 +8,7 @@ import pytest
 
 from asyncfl.base.streams import Streams
 from asyncfl.data import DataSpec
-from asyncfl.data.own import TITLES
+from asyncfl.data.catalog import ARRAY_SETS
 from asyncfl.data.own.dataset import load_source
 
 KNOWN = {
@@ -33,13 +33,12 @@ def test_a_data_set_of_scikit_learn_is_complete(name):
     assert data.test_images.std() == pytest.approx(1, abs=0.1)
     assert data.images.std() == pytest.approx(1, abs=0.2)
     assert spec.names == (name,)
-    assert data.provenance.startswith(TITLES[name])
+    assert data.provenance.startswith(ARRAY_SETS[name].title)
 
 
 def test_diabetes_is_a_regression():
     spec = DataSpec(dataset="diabetes", clients=3, samples_per_client=None)
     data = spec.build(Streams(0))
-    assert set(TITLES) == {*KNOWN, "diabetes"}
     assert (data.shape, data.classes, spec.outputs, data.outputs) == ((10,), 0, 1, 1)
     assert (data.labels.shape, data.test_labels.shape, data.labels.dtype) == ((354, 1), (88, 1), np.float32)
     assert data.provenance == "Diabetes of Efron et al. (2004) (354 + 88 samples; target minus 149.9, over 76.52)"
