@@ -47,18 +47,8 @@ def _audited(folder: Path, seed: int | None, quiet: bool) -> Iterator[tuple[Fini
 
 UNITS = {"sample": OF_SAMPLES, "client": OF_CLIENTS, "all": (*OF_SAMPLES, *OF_CLIENTS)}
 """Word of `--neighbours` -> the kinds of neighbouring data sets that it stands for."""
-MEASURED = {
-    "seed": "seed",
-    "holder": "holder",
-    "client": "client",
-    "adversary": "adversary",
-    "status": "sensitivity",
-    "claimed_epsilon": "claimed epsilon",
-    "provable": "provable",
-    "measured": "measured",
-    "delta": "delta",
-}
-"""Column of the ledger -> its heading in the printed table."""
+MEASURED = ["seed", "holder", "client", "adversary", "status", "claimed_epsilon", "provable", "measured", "delta"]
+"""Columns of the ledger in the printed table."""
 
 
 @app.command("neighbours")
@@ -92,11 +82,12 @@ def neighbours(
         audited = audit_neighbours(finished, audit, seeds, bar, bar.stage)
     save_run(finished, audited)
     ledger = audited.ledger
-    measured = ledger[ledger["seed"].isin(seeds) & ledger["measured"].notna()][list(MEASURED)]
+    measured = ledger[ledger["seed"].isin(seeds) & ledger["measured"].notna()][MEASURED]
     if json:
         print_json({"run": str(run), "rows": measured.to_dict("records")})
         return
-    print_table(list(MEASURED.values()), measured.to_numpy(object).tolist(), keys=4)
+    headings = [name.replace("_", " ").replace("status", "sensitivity") for name in MEASURED]
+    print_table(headings, measured.to_numpy(object).tolist(), keys=4)
     print_text(*(note for note in audited.summary["notes"] if note.startswith("audit: ")))
     print_text("measured: a lower bound on epsilon, given the models that the clients' tasks started from")
     rows_are = "1 row of the ledger is" if len(measured) == 1 else f"{len(measured)} rows of the ledger are"
@@ -354,25 +345,12 @@ def _print_quality(run: Path, seed: int, pictures: ReconstructedImages, written:
 
 
 def _print_json(run: Path, seed: int, pictures: ReconstructedImages, written: Sequence[Path]) -> None:
-    guess = pictures.guess
-    print_json(
-        {
-            "run": str(run),
-            "seed": seed,
-            "client": pictures.client,
-            "task": pictures.task,
-            "samples": pictures.samples,
-            "local_steps": pictures.steps,
-            "method": pictures.method,
-            "levels": [
-                {**row, "epsilon": one.epsilon, "no_noise": one.epsilon == math.inf, "as_sent": one.epsilon is None}
-                for row, one in zip(pictures.table.to_dict("records"), pictures.levels, strict=True)
-            ],
-            "guess": {
-                "psnr_db": guess.mean_psnr_db,
-                "ssim": float(guess.ssim.mean()),
-                "labels_right": guess.labels_right,
-            },
-            "files": [str(path) for path in written],
-        }
-    )
+    guess, rows = pictures.guess, pictures.table.to_dict("records")
+    levels = [
+        {**row, "epsilon": one.epsilon, "no_noise": one.epsilon == math.inf, "as_sent": one.epsilon is None}
+        for row, one in zip(rows, pictures.levels, strict=True)
+    ]
+    guessed = {"psnr_db": guess.mean_psnr_db, "ssim": float(guess.ssim.mean()), "labels_right": guess.labels_right}
+    held = {name: getattr(pictures, name) for name in ("client", "task", "samples", "method")}
+    of_run = {"run": str(run), "seed": seed, "local_steps": pictures.steps}
+    print_json(of_run | held | {"levels": levels, "guess": guessed, "files": list(map(str, written))})

@@ -83,7 +83,7 @@ def _follow(folder: Path, target: Path, open_: bool) -> None:
 
     try:
         while (now := run_state(folder)).going:
-            if now.run is not None and (shown is None or now.key != shown.key):
+            if now.run is not None and (shown is None or now.description != shown.description):
                 show(now, RELOAD_S)
                 if shown is None:
                     console.print(f"{target}: reloads itself every {quantity(RELOAD_S, 's')}, until the run ends")

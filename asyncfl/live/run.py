@@ -316,7 +316,7 @@ async def run_served(
 
     async def listen(host: Host) -> None:
         name, port, tls = address
-        async with listening(host.serve, name, port, host.decoder.limits.frame_bytes, tls) as found:
+        async with listening(host.serve, name, port, host.decoder.frame_bytes, tls) as found:
             listens(found)
             await host.over.wait()
 

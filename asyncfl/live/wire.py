@@ -20,7 +20,6 @@ before anything acts on it. Nothing that comes over the wire is ever executed or
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -246,22 +245,8 @@ class WireError(AsyncflError):
     """A frame is malformed, or its message is not allowed; the connection ends."""
 
 
-@dataclass(frozen=True)
-class FrameLimits:
-    """Limits of the length of a frame."""
-
-    message_bytes: int = 300_000
-    """Without the models."""
-    rows: int = 1
-    """Models in a frame."""
-    columns: int = 0
-    """Parameters of a model."""
-
-    @property
-    def frame_bytes(self) -> int:
-        """The longest frame."""
-        return _HEAD.size + self.message_bytes + _ALIGNED + 4 * self.rows * self.columns
-
+MESSAGE_BYTES = 300_000
+"""Longest message of a frame, without the models."""
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -284,14 +269,17 @@ class Decoder(Generic[S]):
     """Reads the messages of one side."""
 
     def __init__(
-        self, of: Any, limits: FrameLimits, packing: Compression | None = None, always_packed: int | None = None
+        self, of: Any, rows: int, columns: int, packing: Compression | None = None, always_packed: int | None = None
     ) -> None:
-        """`of`: the union of messages that may come. `packing`: how a model may be packed; None: none may.
+        """`of`: the union of messages that may come, with at most `rows` models of `columns` parameters. `packing`: how
+        a model may be packed; None: none may.
 
         `always_packed`: length of models that come packed only, where there is a packing, and of all that do; None:
         packed or not, they may have any.
         """
-        self.limits = limits
+        self._rows, self._columns = rows, columns
+        self.frame_bytes = _HEAD.size + MESSAGE_BYTES + _ALIGNED + 4 * rows * columns
+        """The longest frame."""
         self._always_packed = always_packed
         self._packing = None if packing is None or packing.off else packing
         self._decoder: msgspec.msgpack.Decoder[S] = msgspec.msgpack.Decoder(of)
@@ -315,12 +303,11 @@ class Decoder(Generic[S]):
             raise WireError(
                 f"models must be written as here (float32{', or packed' if self._packing else ''}), got {form}"
             )
-        limits = self.limits
-        if length > limits.message_bytes:
-            raise WireError(f"a message has at most {limits.message_bytes} bytes, got {length}")
-        if rows > (limits.rows if packing is None else 1) or columns > limits.columns or bool(rows) != bool(columns):
+        if length > MESSAGE_BYTES:
+            raise WireError(f"a message has at most {MESSAGE_BYTES} bytes, got {length}")
+        if rows > (self._rows if packing is None else 1) or columns > self._columns or bool(rows) != bool(columns):
             raise WireError(
-                f"at most {limits.rows} models of {limits.columns} parameters may come, got {rows} of {columns}"
+                f"at most {self._rows} models of {self._columns} parameters may come, got {rows} of {columns}"
             )
         wanted = self._always_packed
         if rows and self._packing is not None and wanted is not None:
@@ -355,10 +342,10 @@ class Decoder(Generic[S]):
 
 def client_decoder(n_parameters: int, packing: Compression | None = None) -> Decoder[FromServer]:
     """Return the decoder of a client. `n_parameters`: of its models; `packing`: of downloads, None for none."""
-    return Decoder(FromServer, FrameLimits(rows=4096, columns=n_parameters), packing)
+    return Decoder(FromServer, 4096, n_parameters, packing)
 
 
 def server_decoder(n_parameters: int, packing: Compression | None = None) -> Decoder[FromClient]:
     """Return the decoder of a server. `packing`: of updates, None for none. A float32 model of another length passes:
     the server judges it, as it judges one that is not finite."""
-    return Decoder(FromClient, FrameLimits(columns=2 * n_parameters + 1024), packing, n_parameters)
+    return Decoder(FromClient, 1, 2 * n_parameters + 1024, packing, n_parameters)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -16,17 +16,15 @@ from asyncfl.federation.under_way import snapshot_in
 from asyncfl.scenario import Scenario
 
 
-@dataclass(frozen=True)
-class RunState:
+class RunState(NamedTuple):
     """Progress of a run. `run` is None before its first version; `description` is empty for a complete run.
 
-    `going`: whether a process works on it. `key` differs whenever the run has come further.
+    `going`: whether a process works on it.
     """
 
     run: Run | None
     description: str = ""
     going: bool = False
-    key: tuple[object, ...] = ()
 
 
 def run_state(folder: Path) -> RunState:
@@ -54,9 +52,8 @@ def run_state(folder: Path) -> RunState:
     progress = f"{len(finished)} of {len(scenario.seeds)} seeds are finished"
     if snapshot is not None:
         progress += f", seed {snapshot.seed} is at version {snapshot.version} of {scenario.protocol.rounds}"
-    key = (going, *finished, None if snapshot is None else snapshot.version)
     description = f"This run {'is under way' if going else 'was interrupted'}: {progress}."
-    return RunState(_joined(scenario, parts), description, going, key)
+    return RunState(_joined(scenario, parts), description, going)
 
 
 def _joined(scenario: Scenario, parts: Sequence[Run]) -> Run:

@@ -11,9 +11,8 @@ from hypothesis.extra.numpy import arrays
 
 from asyncfl.base.messages import Download
 from asyncfl.client.compression import Quantised
+from asyncfl.live import wire
 from asyncfl.live.wire import (
-    Decoder,
-    FrameLimits,
     FromClient,
     FromServer,
     Gone,
@@ -163,15 +162,16 @@ def test_a_malformed_packed_model_is_refused(frame: bytes, why: str) -> None:
         client_decoder(N, PACKING).decode(frame)
 
 
-def test_frames_beyond_the_limits_are_refused() -> None:
-    limits = server_decoder(N).limits
-    assert limits.frame_bytes == 16 + 300_000 + 8 + 4 * (2 * N + 1024)
-    assert FrameLimits(100, 3, 5).frame_bytes == 16 + 100 + 8 + 4 * 15
+def test_frames_beyond_the_limits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert server_decoder(N).frame_bytes == 16 + 300_000 + 8 + 4 * (2 * N + 1024)
     longest = encode(UPDATE, MODEL)
     length = struct.unpack_from("<I", longest, 4)[0]
-    assert Decoder[Message](Update, FrameLimits(length, 1, N)).decode(longest)[0] == UPDATE
+    monkeypatch.setattr(wire, "MESSAGE_BYTES", length)
+    assert server_decoder(N).decode(longest)[0] == UPDATE
+    monkeypatch.setattr(wire, "MESSAGE_BYTES", length - 1)
     with pytest.raises(WireError, match=f"a message has at most {length - 1} bytes, got {length}"):
-        Decoder[Message](Update, FrameLimits(length - 1, 1, N)).decode(longest)
+        server_decoder(N).decode(longest)
+    monkeypatch.undo()
     with pytest.raises(WireError) as refused:
         server_decoder(N).decode(encode(Hello("a" * 101, "t", 1, instance="b" * 500)))
     assert len(str(refused.value)) <= len("not a message: ") + 200, "a reason does not repeat a long message"
