@@ -35,6 +35,8 @@ class _Group:
 
     def __init__(self, places: Ints, laplace: NDArray[np.bool_], multiplier: Floats, count: Ints, delta: float) -> None:
         self.places = places
+        self.others: list[Ints] = []
+        """Places of the same releases of each other holder, for which nothing is computed."""
         kinds, which = np.unique(np.column_stack([laplace, multiplier]), axis=0, return_inverse=True)
         self.laplace, self.multiplier = kinds[:, 0].astype(bool), kinds[:, 1]  # (kinds,) of each distinct noise
         each = np.zeros((len(places), len(kinds)), dtype=np.int64)
@@ -96,6 +98,9 @@ def _histories(
     else:
         _single_budgets(groups, delta, result)
         _renyi_and_exact(groups, delta, compose_mixed, result)
+    for group in groups:
+        for places in group.others:
+            table[:, places] = table[:, group.places]
     for column in result:
         column.flags.writeable = False
     return result
@@ -113,7 +118,8 @@ def _rounded(multiplier: ArrayLike) -> Floats:
 def _groups(
     holders: Ints, laplace: NDArray[np.bool_], multiplier: Floats, count: Ints, delta: float, table: Floats
 ) -> Iterator[_Group]:
-    """Yield each holder's releases; in `table` epsilons from a release without noise on become infinite."""
+    """Yield the distinct histories; in `table` epsilons become infinite from a release without noise on."""
+    made: dict[bytes, _Group] = {}
     order = np.argsort(holders, kind="stable")
     for places in np.split(order, np.flatnonzero(np.diff(holders[order])) + 1):
         numbers = np.where(np.isinf(multiplier[places]), 0, count[places])
@@ -125,7 +131,12 @@ def _groups(
         if len(informative):
             # A release that reveals nothing changes no epsilon, so any noise may represent it.
             like = np.where(numbers == 0, places[informative[0]], places)
-            yield _Group(places, laplace[like], multiplier[like], numbers, delta)
+            history = np.column_stack([laplace[like], multiplier[like], numbers]).tobytes()
+            if history in made:
+                made[history].others.append(places)
+            else:
+                made[history] = _Group(places, laplace[like], multiplier[like], numbers, delta)
+    yield from made.values()
 
 
 def _renyi_and_exact(groups: list[_Group], delta: float, compose_mixed: bool, result: Epsilons) -> None:
