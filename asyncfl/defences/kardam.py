@@ -34,7 +34,7 @@ class Kardam(Detector):
     The coefficient is |g - g'| / |x - x'|: the change of the client's gradient since its last one over the change of
     the model it was sent. A client's first update, and one trained from the same version as its last, cannot be judged
     and are accepted. The frequency filter requires that of 2f + 1 consecutive accepted updates at least f + 1 come from
-    different clients.
+    different clients. Its dampening of stale updates is the protocol's `staleness`.
 
     Use it if the server holds no samples. It also rejects a share f/n of honest updates, and noise on updates hides the
     differences it measures. Source: Damaskinos et al. 2018, Lipschitz and frequency filter.
@@ -45,9 +45,6 @@ class Kardam(Detector):
     """f/n: share of clients assumed to be attackers, 0..1."""
     frequency_filter: bool = True
     """Whether accepted updates must come from enough different clients."""
-    dampening: Literal["none", "inverse", "exponential"] = "none"
-    """Factor on an update of staleness tau, in addition to the protocol's `staleness`: 1, 1/(tau + 1) or
-    e^(-.2 tau)."""
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> KardamState:
         return KardamState(context)
@@ -79,12 +76,8 @@ class Kardam(Detector):
                 flagged[row], details[row] = True, f"{different} clients sent the last {len(window)} accepted"
             else:
                 accepted = window
-        factors: Floats | None = None
-        if self.dampening != "none":
-            inverse = self.dampening == "inverse"
-            factors = np.asarray(1.0 / (1 + buffer.staleness) if inverse else np.exp(-0.2 * buffer.staleness))
         senders = tuple(accepted[-2 * attackers :]) if attackers else ()
-        return filter_verdict(flagged, details, factors), KardamState(state.context, gradients, coefficients, senders)
+        return filter_verdict(flagged, details), KardamState(state.context, gradients, coefficients, senders)
 
     def forget_client(self, state: KardamState, client: int) -> KardamState:
         return without(state, client, "gradients", "coefficients")

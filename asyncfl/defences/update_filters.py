@@ -21,10 +21,10 @@ from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.detector import Detector, Verdict
 
 
-def filter_verdict(flagged: Bools, details: Iterable[str], weights: Floats | None = None, **notes: float) -> Verdict:
+def filter_verdict(flagged: Bools, details: Iterable[str], **notes: float) -> Verdict:
     """Return a verdict that leaves out the `flagged` (n_updates,) rows without strikes, `details` saying why."""
     shown = (detail if flag else "" for detail, flag in zip(details, flagged, strict=True))
-    return Verdict(flagged, np.zeros(len(flagged), dtype=bool), weights, details=tuple(shown), notes=notes)
+    return Verdict(flagged, np.zeros(len(flagged), dtype=bool), details=tuple(shown), notes=notes)
 
 
 @dataclass(frozen=True)

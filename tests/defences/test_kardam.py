@@ -37,13 +37,6 @@ def test_frequency_filter_limits_accepted_updates_of_one_client(buffer_of, judge
     assert state.accepted == (1, 0, 1, 2)
 
 
-@pytest.mark.parametrize(("dampening", "wanted"), [("inverse", [1, 1 / 4]), ("exponential", [1, np.exp(-0.6)])])
-def test_stale_updates_are_dampened(buffer_of, judge, dampening, wanted):
-    buffer = buffer_of(np.zeros((2, 2)), version=3, base_versions=[3, 0])
-    assert judge(Kardam(dampening=dampening), buffer)[0].weights == pytest.approx(wanted)
-    assert judge(Kardam(), buffer)[0].weights is None
-
-
 @pytest.mark.parametrize("size", [1e10, 1e19, 3e38])
 def test_overflowing_gradients_are_left_out(size, buffer_of, context_of, random):
     detector = Kardam(expected_share=0.25, frequency_filter=False)
