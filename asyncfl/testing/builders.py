@@ -45,7 +45,7 @@ def updates(
     if poisoned:
         away = -10 * middle if poison is None else np.broadcast_to(np.asarray(poison, dtype=float), (n_parameters,))
         rows[n - poisoned :] += away - middle
-    found: Vector = _read_only(rows)
+    found: Vector = read_only(rows)
     return found
 
 
@@ -82,27 +82,27 @@ def buffer(
     if changed.ndim != 2:
         raise ValueError(f"deltas must be (n_updates, n_parameters), got {changed.shape}")
     n, n_parameters = changed.shape
-    ages = _read_only(staleness, np.int64, (n,))
+    ages = read_only(staleness, np.int64, (n,))
     newest = int(ages.max(initial=0)) if version is None else version
     if ages.min(initial=0) < 0 or newest < ages.max(initial=0):
         raise ValueError(f"staleness must be 0..version ({newest}), got {ages.tolist()}")
     senders = np.arange(n) if clients is None else np.asarray(clients)
     if len(senders) != n:
         raise ValueError(f"clients must name the sender of each of {n} updates, got {len(senders)}")
-    now = _read_only(current, shape=(n_parameters,))
+    now = read_only(current, shape=(n_parameters,))
     versions, base_of = np.unique(newest - ages, return_inverse=True)
-    bases = tuple(_read_only(now - np.float32(drift) * (newest - old)) for old in versions)
+    bases = tuple(read_only(now - np.float32(drift) * (newest - old)) for old in versions)
     models = np.array([bases[base] + row for base, row in zip(base_of, changed, strict=True)])
     return Buffer(
         version=newest,
         current=now,
-        models=_read_only(models.reshape(changed.shape)),
+        models=read_only(models.reshape(changed.shape)),
         bases=bases,
-        base_of=_read_only(base_of, np.int64),
-        base_versions=_read_only(newest - ages, np.int64),
-        clients=_read_only(senders, np.int64),
-        samples=_read_only(samples, np.int64, (n,)),
-        upload_std=_read_only(upload_std, np.float64, (n,)),
+        base_of=read_only(base_of, np.int64),
+        base_versions=read_only(newest - ages, np.int64),
+        clients=read_only(senders, np.int64),
+        samples=read_only(samples, np.int64, (n,)),
+        upload_std=read_only(upload_std, np.float64, (n,)),
     )
 
 
@@ -119,11 +119,11 @@ def context(
     """Build the context of a defence for equal clients. The arguments are the fields of `DefenceContext`."""
     return DefenceContext(
         clients=clients,
-        samples=_read_only(samples, np.int64, (clients,)),
+        samples=read_only(samples, np.int64, (clients,)),
         n_parameters=n_parameters,
         lr=lr,
         gradient_clip=gradient_clip,
-        steps=_read_only(steps, np.int64, (clients,)),
+        steps=read_only(steps, np.int64, (clients,)),
         root_gradient=root_gradient,
     )
 
@@ -145,16 +145,14 @@ def view(
     None: six rows of `updates`. `bases`: model that each attacker was sent, by default `current`. `collected`: number
     of updates in the buffer, by default attackers and others.
     """
-    own = _read_only(updates(2, seed=seed + 1) if honest is None else honest)
+    own = read_only(updates(2, seed=seed + 1) if honest is None else honest)
     n_parameters = own.shape[1]
-    known = _read_only(
-        updates(6, n_parameters, seed=seed) if others is None else np.reshape(others, (-1, n_parameters))
-    )
-    now = _read_only(current, shape=own.shape[1:])
+    known = read_only(updates(6, n_parameters, seed=seed) if others is None else np.reshape(others, (-1, n_parameters)))
+    now = read_only(current, shape=own.shape[1:])
     return AttackView(
         honest=own,
         known=known,
-        bases=_read_only(now if bases is None else bases, shape=own.shape),
+        bases=read_only(now if bases is None else bases, shape=own.shape),
         current=now,
         collected=len(own) + len(known) if collected is None else collected,
         version=version,
@@ -184,15 +182,15 @@ def server(
     known = context(clients, n_parameters, root_gradient=root_gradient)
     plan = ServerPlan(
         protocol=chosen,
-        samples=_read_only(samples, np.int64, (clients,)),
-        initial=_read_only(initial, shape=(n_parameters,)),
+        samples=read_only(samples, np.int64, (clients,)),
+        initial=read_only(initial, shape=(n_parameters,)),
         streams=Streams(seed),
         defence=DefencePlan(Mean() if rule is None else rule, detector, strikes, known),
     )
     return Server(plan)
 
 
-def _read_only(values: ArrayLike, dtype: type = np.float32, shape: tuple[int, ...] | None = None) -> Any:
+def read_only(values: ArrayLike, dtype: type = np.float32, shape: tuple[int, ...] | None = None) -> Any:
     """Return a read-only copy, repeated to `shape`; None: as it is."""
     array: NDArray[Any] = np.array(values if shape is None else np.broadcast_to(np.asarray(values), shape), dtype=dtype)
     array.flags.writeable = False

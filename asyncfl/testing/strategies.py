@@ -5,6 +5,7 @@ Counterexamples shrink to few updates with small values.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,20 +30,20 @@ def updates(
     """Generate updates, (n, n_parameters) float32 with entries -`most`..`most`, by default 1..12 of 1..6 parameters."""
     shapes = st.tuples(_range_or(n, 1, 12), _range_or(n_parameters, 1, 6))
     entries = st.floats(-most, most, width=32, allow_subnormal=False)
-    return shapes.flatmap(lambda shape: hnp.arrays(np.float32, shape, elements=entries)).map(_read_only)
+    return shapes.flatmap(lambda shape: hnp.arrays(np.float32, shape, elements=entries)).map(builders.read_only)
 
 
 def weights(n: int | SearchStrategy[int] | None = None) -> SearchStrategy[Floats]:
     """Generate weights, (n,) float64, each >= 0.01/n, with a sum of at most 1; by default 1..12 weights."""
     shares = st.floats(0.01, 1)
     drawn = _range_or(n, 1, 12).flatmap(lambda number: hnp.arrays(np.float64, number, elements=shares))
-    return drawn.map(lambda share: _read_only(share / len(share)))
+    return drawn.map(lambda share: builders.read_only(share / len(share), np.float64))
 
 
 def staleness(n: int | SearchStrategy[int] | None = None, *, oldest: int = 20) -> SearchStrategy[Ints]:
     """Generate staleness, (n,) int64 in 0..`oldest` versions; by default 0..12 values."""
-    ages = st.integers(0, oldest)
-    return _range_or(n, 0, 12).flatmap(lambda number: hnp.arrays(np.int64, number, elements=ages)).map(_read_only)
+    ages, as_ages = st.integers(0, oldest), partial(builders.read_only, dtype=np.int64)
+    return _range_or(n, 0, 12).flatmap(lambda number: hnp.arrays(np.int64, number, elements=ages)).map(as_ages)
 
 
 @st.composite
@@ -87,8 +88,3 @@ def _range_or(number: int | SearchStrategy[int] | None, least: int, most: int) -
     if number is None:
         return st.integers(least, most)
     return st.just(number) if isinstance(number, int) else number
-
-
-def _read_only(array: Any) -> Any:
-    array.flags.writeable = False
-    return array

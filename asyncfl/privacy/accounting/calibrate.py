@@ -89,36 +89,27 @@ def noise_multiplier(
     constant: float = 1.0,
     composition: Composition = "naive",
     calibration: Calibration = "classical",
+    mechanism: Literal["gaussian", "laplace"] = "gaussian",
 ) -> float:
-    """Return the standard deviation over L2 sensitivity of each of `releases`; 0 for none and for infinite epsilon.
+    """Return the standard deviation over L2 sensitivity (Laplace: scale over L1 sensitivity) of each of `releases`; 0
+    for none and for infinite epsilon.
 
-    `epsilon` > 0 and `delta` (0..1, exclusive) are the budget of all releases together. `constant` multiplies c1 and
-    `calibration` is the rule for one release; compositions `analytic` and `rdp` ignore both. Source: NbAFL, definition
-    2 and theorem 1.
+    `epsilon` > 0 and `delta` (0..1, exclusive) are the budget of all releases together; an even split of a Laplace
+    budget needs no `delta`. `constant` multiplies c1 and `calibration` is the rule for one Gaussian release;
+    compositions `analytic` and `rdp` ignore both. Source: NbAFL, definition 2 and theorem 1.
     """
     if releases == 0 or math.isinf(epsilon):
         return 0.0
     if composition == "analytic" or composition == "rdp":
         accountant: Accountant = "exact" if composition == "analytic" else "rdp"
-        return multiplier_for(epsilon, delta, releases=releases, accountant=accountant) or 0.0
+        return multiplier_for(epsilon, delta, mechanism, releases, accountant=accountant) or 0.0
+    if mechanism == "laplace":
+        return 1 / (advanced_share(epsilon, delta, releases) if composition == "advanced" else epsilon / releases)
     one = classical_share(releases, epsilon, delta, composition)
     if calibration == "analytic":
         return analytic_multiplier(one.epsilon, one.delta)
     factor = constant * classical_constant(one.delta)
     return factor / one.epsilon if composition == "advanced" else factor * releases / epsilon
-
-
-def laplace_multiplier(epsilon: float, delta: float, releases: int, composition: Sharing) -> float:
-    """Return the scale over L1 sensitivity of each of `releases`; 0 at infinite `epsilon`. An even split needs no
-    `delta`."""
-    if math.isinf(epsilon):
-        return 0.0
-    if composition == "naive_delta_split":
-        return 1 / (epsilon / releases)
-    if composition == "advanced":
-        return 1 / advanced_share(epsilon, delta, releases)
-    accountant: Accountant = "exact" if composition == "analytic" else "rdp"
-    return multiplier_for(epsilon, delta, "laplace", releases, accountant=accountant) or 0.0
 
 
 @lru_cache(maxsize=1024)

@@ -157,7 +157,6 @@ class ExposureQuestion(Question):
                 {
                     "accountant": name,
                     "exposures_within_budget": min(most, MOST_RELEASES),
-                    "or_more": most > MOST_RELEASES,
                     "epsilon_of_exposures": spent(self.exposures),
                     # NbAFL's multiplier grows linearly with L.
                     "needed_L": max(math.ceil(needed * self.epsilon / c - 1e-9), 1),
@@ -167,12 +166,6 @@ class ExposureQuestion(Question):
             f"needed_L: the L that NbAFL must assume, as its noise grows with L/epsilon, so that {self.exposures} "
             f"overheard uploads of a client together have at most epsilon {self.epsilon:g}"
         ]
-        uncounted = [str(row["accountant"]) for row in rows if row["or_more"]]
-        if uncounted:
-            sentences.append(
-                f"exposures_within_budget: more than {MOST_RELEASES} uploads are within the budget by "
-                f"{', '.join(uncounted)}; no more are counted"
-            )
         return {"noise_multiplier": z, "accountants": rows, "notes": sentences}
 
 

@@ -27,7 +27,6 @@ from asyncfl.privacy.accounting.calibrate import (
     ClassicalRelease,
     Sharing,
     classical_share,
-    laplace_multiplier,
     noise_multiplier,
 )
 from asyncfl.privacy.client_weights import (
@@ -192,8 +191,9 @@ class LaplaceNoise(Mechanism):
         return distance if self.sensitivity_from == "l1" else distance * math.sqrt(n_parameters)
 
     def std(self, sensitivity: float, rounds: int) -> float:
-        multiplier = laplace_multiplier(self.epsilon, self.delta, self.count(rounds), self.composition)
-        return math.sqrt(2) * multiplier * sensitivity
+        n, how = self.count(rounds), self.composition
+        scale = noise_multiplier(n, self.epsilon, self.delta, composition=how, mechanism="laplace")
+        return math.sqrt(2) * scale * sensitivity
 
 
 AnyMechanism: Any = choice(Mechanism, GaussianNoise, LaplaceNoise)

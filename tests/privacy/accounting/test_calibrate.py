@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asyncfl.privacy.accounting import MechanismEvent, epsilon_by, multiplier_for
-from asyncfl.privacy.accounting.calibrate import advanced_share, laplace_multiplier, noise_multiplier
+from asyncfl.privacy.accounting.calibrate import advanced_share, noise_multiplier
 from asyncfl.privacy.accounting.gaussian import (
     analytic_multiplier,
     classical_constant,
@@ -144,7 +144,9 @@ def test_advanced_share_solves_its_equation(epsilon, slack, releases):
 
 def test_laplace_multiplier_inverts_advanced_composition():
     # 100 Laplace releases of scale 10 are worth 5.850 by advanced composition at delta 1e-5.
-    assert laplace_multiplier(5.8502, 1e-5, 100, "advanced") == pytest.approx(10, rel=1e-4)
+    assert noise_multiplier(100, 5.8502, 1e-5, composition="advanced", mechanism="laplace") == pytest.approx(
+        10, rel=1e-4
+    )
 
 
 @given(st.floats(0.1, 20), st.integers(1, 60), st.sampled_from(["naive_delta_split", "advanced", "analytic", "rdp"]))
