@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 
 from asyncfl.calibration.families import FittedShape, Floats, fit_distribution
-from asyncfl.calibration.observations import Ints, ObservedRun
+from asyncfl.calibration.observations import ObservedRun
 from asyncfl.trace.events import Kind
 from asyncfl.trace.tasks import KINDS, codes
 
@@ -29,14 +28,9 @@ INSTANT_S = 1e-5  # seconds that count as 0, since sizes of retransmissions are 
 EXACT_WEIGHT = 1e3  # weight of equations without jitter relative to equations with jitter
 
 
-@dataclass(frozen=True)
-class Transmissions:
-    """Transmissions of the messages that arrived, one row for each. Arrays are (n,)."""
-
-    client: Ints
-    size: Floats  # bytes
-    seconds: Floats  # from the start to the start of the next transmission, without the timeout; or to the arrival
-    last: NDArray[np.bool_]  # whether the message was complete with it
+Transmission = tuple[int, float, float, bool]
+"""A transmission of a message that arrived: client; bytes; seconds from its start to that of the next, without the
+timeout, or to the arrival; whether the message was complete with it."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +46,13 @@ class FittedLinks:
     unseen: tuple[int, ...]  # clients without an arrived message, which get the medians of the others
 
 
-def transmissions_of(run: ObservedRun, way: str, timeout_s: float) -> list[tuple[int, float, float, bool]]:
-    """Return the rows of `Transmissions` of tasks in the direction `way` (`down` or `up`)."""
+def transmissions_of(run: ObservedRun, way: str, timeout_s: float) -> list[Transmission]:
+    """Return the transmissions of tasks in the direction `way` (`down` or `up`)."""
     begin, end = (Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED) if way == "down" else (Kind.UPLOAD_STARTED, Kind.UPLOADED)
     task, client, time_s, size = (run.column(name) for name in ("task", "client", "time_s", "bytes"))
     detail = codes(run.events["detail"], (way,))
     open_: dict[int, list[tuple[float, float]]] = {}
-    made: list[tuple[int, float, float, bool]] = []
+    made: list[Transmission] = []
     for row in run.rows(begin, end, Kind.RETRANSMITTED, Kind.LOST):
         number, kind, at_s = int(task[row]), KINDS[run.kind[row]], float(time_s[row])
         if kind == begin:
@@ -76,12 +70,12 @@ def transmissions_of(run: ObservedRun, way: str, timeout_s: float) -> list[tuple
     return made
 
 
-def fit_links(clients: int, rows: list[tuple[int, float, float, bool]]) -> FittedLinks:
-    """Fit the links of all clients to their transmissions in one direction; see `Transmissions` for `rows`."""
-    client, size, seconds, last = np.array(rows, dtype=np.float64).reshape(-1, 4).T
-    sent = Transmissions(client.astype(np.int64), size, seconds, last > 0)
+def fit_links(clients: int, sent: list[Transmission]) -> FittedLinks:
+    """Fit the links of all clients to their transmissions in one direction."""
+    rows = np.array(sent, dtype=np.float64).reshape(-1, 4)
+    client, size, _, last = rows.T
     # Per client: seconds per byte, and latency including the mean jitter.
-    s_per_byte, latency_s = np.array([_solve_client(sent, client) for client in range(clients)]).T
+    s_per_byte, latency_s = np.array([_solve_client(rows[client == one, 1:]) for one in range(clients)]).T
     seen, apart = ~np.isnan(latency_s), ~np.isnan(s_per_byte)
     jitter = fit_distribution(np.zeros(1))
     if seen.any():
@@ -89,10 +83,10 @@ def fit_links(clients: int, rows: list[tuple[int, float, float, bool]]) -> Fitte
         # rest of the time gives the bandwidth.
         usual = float(np.median(latency_s[apart])) if apart.any() else math.inf
         for one in np.flatnonzero(seen & ~apart).tolist():
-            s_per_byte[one] = max(latency_s[one] - usual, 0.0) / size[(sent.client == one) & sent.last][0]
+            s_per_byte[one] = max(latency_s[one] - usual, 0.0) / size[(client == one) & (last > 0)][0]
             latency_s[one] = min(usual, latency_s[one])
         s_per_byte[seen & (s_per_byte * size.max() < INSTANT_S)] = 0.0
-        jitter, latency_s = _jitter(sent, s_per_byte, latency_s)
+        jitter, latency_s = _jitter(rows[last > 0], s_per_byte, latency_s)
         for column in (latency_s, s_per_byte):
             column[~seen] = float(np.median(column[seen]))
     else:
@@ -106,33 +100,34 @@ def fit_links(clients: int, rows: list[tuple[int, float, float, bool]]) -> Fitte
         latency=fit_distribution(latency_s[seen] if seen.any() else np.zeros(1)),
         bandwidth=fit_distribution(limited) if len(limited) else None,
         jitter=jitter,
-        messages=int(sent.last.sum()),
+        messages=int(last.sum()),
         separable=int(apart.sum()),
         unseen=tuple(np.flatnonzero(~seen).tolist()),
     )
 
 
-def _solve_client(sent: Transmissions, client: int) -> tuple[float, float]:
-    """Estimate seconds per byte (NaN: all sizes are equal), and latency including the mean jitter (NaN: no message)."""
-    own = sent.client == client
-    size, last, seconds = sent.size[own], sent.last[own], sent.seconds[own]
+def _solve_client(rows: Floats) -> tuple[float, float]:
+    """Estimate seconds per byte (NaN: all sizes are equal), and latency including the mean jitter (NaN: no message).
+    `rows`: (n, 3) transmissions without their client."""
+    size, seconds, last = rows.T
     if not len(size):
         return np.nan, np.nan
-    if len(set(size[last])) < 2 and last.all():
+    if last.all() and (size == size[0]).all():
         return np.nan, float(seconds.mean())
-    weight, scale = np.where(last, 1.0, EXACT_WEIGHT), size.max()
-    solved = optimize.nnls(np.stack([size / scale, last * 1.0], axis=1) * weight[:, None], seconds * weight)[0]
+    weight, scale = np.where(last > 0, 1.0, EXACT_WEIGHT), size.max()
+    solved = optimize.nnls(np.stack([size / scale, last], axis=1) * weight[:, None], seconds * weight)[0]
     return float(solved[0] / scale), float(solved[1])
 
 
-def _jitter(sent: Transmissions, s_per_byte: Floats, latency_s: Floats) -> tuple[FittedShape, Floats]:
+def _jitter(arrived: Floats, s_per_byte: Floats, latency_s: Floats) -> tuple[FittedShape, Floats]:
     """Fit the extra delay of a message, >= 0 s, and return it with the latencies (clients,) without it.
 
     The sample is the excess of each message over the fastest message of its client. For an exponential delay, the
-    excess has the law of the delay itself, and the delay of the fastest of n messages has 1/n of its mean.
+    excess has the law of the delay itself, and the delay of the fastest of n messages has 1/n of its mean. `arrived`:
+    (n, 4) last transmissions.
     """
-    client = sent.client[sent.last]
-    rests = sent.seconds[sent.last] - sent.size[sent.last] * s_per_byte[client]
+    client = arrived[:, 0].astype(np.int64)
+    rests = arrived[:, 2] - arrived[:, 1] * s_per_byte[client]
     order = np.lexsort((rests, client))
     client, rests = client[order], rests[order]
     of, first, number = np.unique(client, return_index=True, return_counts=True)
