@@ -27,6 +27,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from asyncfl.learning.dense import Stack
+from asyncfl.learning.gemm import by_size
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:
@@ -89,12 +90,14 @@ class Block:
         import torch
 
         total, bridge, *upper = torch.split(normals[: self.normals(stack)], self._sizes(stack))
-        covariance = (x @ x.T).mul_(self.covariance)
+        m = len(x)
+        covariance = by_size(stack.gemm, torch.mm, m, m, x.shape[1])(x, x.T).mul_(self.covariance)
         covariance.diagonal().mul_(1 + JITTER)
         factor, failed = torch.linalg.cholesky_ex(covariance)
         if failed or not factor.sum().isfinite():
             return None
-        shifts = (factor @ bridge.view(len(x), -1)).split(list(self.batches[1:])) if len(x) else ()
+        product = by_size(stack.gemm, torch.mm, m, m, stack.widths[1])
+        shifts = torch.split(product(factor, bridge.view(m, -1)), list(self.batches[1:])) if m else ()
         return BlockDraws(total, (None, *shifts), tuple(upper))
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from asyncfl.learning.gemm import by_size
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:
@@ -40,10 +41,11 @@ class BatchBuffers:
     inputs[l]: (n, padded inputs), the input of layer l with its column of ones; inner[l]: without that column.
     errors[l]: (n, outputs), gradient of the summed loss at the output of layer l; error_in: at the input of the first
     layer. Without `own_input` the input of the first layer is passed in by the caller, and inputs[0], inner[0] and
-    error_in are empty.
+    error_in are empty. mm[l], addmm_[l]: products of layer l's size, by the library `gemm`; square[l]: of its inputs or
+    errors with themselves.
     """
 
-    def __init__(self, n: int, widths: Sequence[int], own_input: bool) -> None:
+    def __init__(self, n: int, widths: Sequence[int], own_input: bool, gemm: str) -> None:
         import torch
 
         self.n = n
@@ -55,6 +57,9 @@ class BatchBuffers:
         self.errors = [torch.empty(n, w) for w in widths[1:]]
         self.errors_t = [e.T for e in self.errors]
         self.error_in = torch.empty(rows[0], widths[0])
+        self.mm = [by_size(gemm, torch.mm, n, i, o) for i, o in pairwise(widths)]
+        self.addmm_ = [by_size(gemm, torch.Tensor.addmm_, n, i, o) for i, o in pairwise(widths)]
+        self.square = [by_size(gemm, torch.mm, n, n, max(i, o)) for i, o in pairwise(widths)]
 
 
 class Weights:
@@ -101,12 +106,13 @@ class Weights:
 
 
 class Stack:
-    """Layers of the given widths (inputs, hidden..., outputs) during training."""
+    """Layers of the given widths (inputs, hidden..., outputs) during training, inside `products(gemm, small=True)`."""
 
-    def __init__(self, widths: Sequence[int], training: Training, own_input: bool) -> None:
+    def __init__(self, widths: Sequence[int], training: Training, own_input: bool, gemm: str) -> None:
         import torch
 
         self.widths = tuple(widths)
+        self.gemm = gemm
         self.layers = len(widths) - 1
         self.lr = training.lr
         self.momentum = training.momentum
@@ -119,9 +125,9 @@ class Stack:
         self.velocity = Weights(widths)
         self._squared = False
         self._base, self._away = (torch.zeros_like(self.weights.flat) for _ in range(2))
-        self.batch = lru_cache(2 * PLANS)(lambda n: BatchBuffers(n, self.widths, own_input))
+        self.batch = lru_cache(2 * PLANS)(lambda n: BatchBuffers(n, self.widths, own_input, gemm))
         # Look functions up once: a step is a dozen calls of a few microseconds each.
-        self._mm, self._softmax, self._norm = torch.mm, torch.softmax, torch.linalg.vector_norm
+        self._softmax, self._norm = torch.softmax, torch.linalg.vector_norm
         self._subtract = torch.sub
         self._relu_backward = torch.ops.aten.threshold_backward.grad_input
 
@@ -154,22 +160,22 @@ class Stack:
         """
         transposed, inner, errors = self.weights.transposed, self.weights.inner, batch.errors
         for layer in range(1, self.layers):
-            output = self._mm(x, transposed[layer - 1], out=batch.inner[layer])
+            output = batch.mm[layer - 1](x, transposed[layer - 1], out=batch.inner[layer])
             if shift is not None and layer == 1:
                 output.add_(shift, alpha=-self.lr * self.noise_std)
             output.clamp_min_(0)
             x = batch.inputs[layer]
-        self._mm(x, transposed[-1], out=logits)
+        batch.mm[-1](x, transposed[-1], out=logits)
         if self._squared:
             self._subtract(logits, targets, out=errors[-1]).mul_(2 / self.widths[-1])
         else:
             self._softmax(logits, 1, out=errors[-1]).sub_(targets)
         for layer in range(self.layers - 1, 0, -1):
             error = errors[layer - 1]
-            self._mm(errors[layer], inner[layer], out=error)
+            batch.mm[layer](errors[layer], inner[layer], out=error)
             self._relu_backward(error, batch.inner[layer], 0, grad_input=error)
         if activation is not None:
-            self._mm(errors[0], inner[0], out=batch.error_in)
+            batch.mm[0](errors[0], inner[0], out=batch.error_in)
             self._relu_backward(batch.error_in, activation, 0, grad_input=batch.error_in)
         return batch.error_in
 
@@ -183,8 +189,8 @@ class Stack:
         share, inputs = 1 / batch.n, (x, *batch.inputs[1:])
         if self.gradient_clip is not None:
             squared = 0.0
-            for one, transposed, entered in zip(batch.errors, batch.errors_t, inputs, strict=True):
-                squared += float((one @ transposed).mul_(entered @ entered.T).sum())
+            for square, one, entered in zip(batch.square, batch.errors, inputs, strict=True):
+                squared += float(square(one, one.T).mul_(square(entered, entered.T)).sum())
             if error is not None and gram is not None:
                 squared += float((error @ error.T).mul_(gram).sum())
             if not math.isfinite(squared):
@@ -243,7 +249,7 @@ class Stack:
                 keep = float(np.float32(1 - wanted))
                 self._owed = wanted - (1 - keep)
         for layer in range(self.layers):
-            moved.full[layer].addmm_(batch.errors_t[layer], x, beta=keep, alpha=alpha)
+            batch.addmm_[layer](moved.full[layer], batch.errors_t[layer], x, beta=keep, alpha=alpha)
             if layer + 1 < self.layers:
                 x = batch.inputs[layer + 1]
         if not self.momentum:

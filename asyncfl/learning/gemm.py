@@ -10,22 +10,28 @@ choice is not part of a run's identity; `timing.json` reports it.
 
 from __future__ import annotations
 
+import math
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
 from asyncfl.base.errors import Fault, RunError, ScenarioError
 
+if TYPE_CHECKING:
+    import torch
+
 VARIABLE = "ASYNCFL_GEMM"
 """Environment variable that overrides the choice of `auto`."""
 LIBRARIES = ("default", "onednn", "mixed")
 """Torch's default library, oneDNN, or oneDNN for all but small products."""
+LARGE = 700_000
+"""Multiplications of a product from which `mixed` takes oneDNN: below, its overhead exceeds its gain (measured)."""
 EXACT = 2e-6
 """Largest relative error (Frobenius norm) of a product of 256 terms that counts as exact to float32."""
 
@@ -41,7 +47,8 @@ def _switch() -> Any:
 def products(gemm: str, small: bool = False) -> Iterator[None]:
     """Run matrix products inside the context in oneDNN (`gemm` = "onednn", "mixed") or as torch is set ("default").
 
-    `small`: inside `products("mixed")`, run small products in the default library; no effect for other libraries.
+    `small`: inside `products("mixed")`, run products in the default library but for those of `by_size`; no effect for
+    other libraries.
     """
     switch = _switch() if gemm == "mixed" or (gemm == "onednn" and not small) else None
     if switch is None:
@@ -53,6 +60,25 @@ def products(gemm: str, small: bool = False) -> Iterator[None]:
         yield
     finally:
         switch.fp32_precision = before
+
+
+def by_size(gemm: str, product: Callable[..., torch.Tensor], *sizes: int) -> Callable[..., torch.Tensor]:
+    """Return `product` such that it runs in oneDNN inside `products("mixed", small=True)` if its matrices are large.
+
+    `sizes`: rows and columns of one matrix and columns of the other.
+    """
+    switch = _switch() if gemm == "mixed" and math.prod(sizes) >= LARGE else None
+    if switch is None:
+        return product
+
+    def in_onednn(*matrices: torch.Tensor, **settings: Any) -> torch.Tensor:
+        switch.fp32_precision = "bf16"
+        try:
+            return product(*matrices, **settings)
+        finally:
+            switch.fp32_precision = "none"
+
+    return in_onednn
 
 
 @contextmanager

@@ -13,11 +13,13 @@ of the first layer: the sum of (errors errors^T) * G. Noise on each step leaves 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from asyncfl.learning.dense import PLANS, BatchBuffers, Stack, mean_loss
+from asyncfl.learning.gemm import by_size
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:
@@ -71,15 +73,18 @@ class _Step:
     gram: torch.Tensor
     gram_all: torch.Tensor
     gram_seen: torch.Tensor
+    addmm: Callable[..., torch.Tensor]
 
 
 class _Plan:
     """Buffers for clients with `samples` samples, and their slices for each batch."""
 
-    def __init__(self, stack: Stack, samples: int, training: Training) -> None:
+    def __init__(self, stack: Stack, samples: int, inputs: int, training: Training) -> None:
         import torch
 
         units, outputs = stack.widths[0], stack.widths[-1]
+        self.mm = by_size(stack.gemm, torch.mm, samples, samples, inputs)
+        self.addmm = by_size(stack.gemm, torch.addmm, samples, inputs, units)
         n = training.batch_of(samples)
         cuts = [slice(start, min(start + n, samples)) for start in range(0, samples, n)]
         self.needs_gram = _needs_gram(training, samples)
@@ -102,6 +107,7 @@ class _Plan:
                 self.gram_ordered[cut, cut],
                 self.gram_ordered[cut],
                 self.gram_ordered[cut, : cut.start],
+                by_size(stack.gemm, torch.addmm, cut.stop - cut.start, samples, units),
             )
             for cut in cuts
         ]
@@ -111,13 +117,13 @@ class GramTrainer:
     """Trains an MLP of the given widths (at least one hidden layer), with the first layer as coefficients of the
     samples."""
 
-    def __init__(self, widths: tuple[int, ...], training: Training) -> None:
+    def __init__(self, widths: tuple[int, ...], training: Training, gemm: str) -> None:
         self._training = training
         self._widths = widths
         self._first = widths[0] * widths[1]
-        self._stack = Stack(widths[1:], training, own_input=True)
+        self._stack = Stack(widths[1:], training, own_input=True, gemm=gemm)
         # Usually all clients have one size; under quantity skew there are many sizes, and plans take memory.
-        self._plan = lru_cache(PLANS)(lambda samples: _Plan(self._stack, samples, training))
+        self._plan = lru_cache(PLANS)(lambda samples: _Plan(self._stack, samples, widths[0], training))
 
     def train(
         self,
@@ -136,14 +142,14 @@ class GramTrainer:
         upper = self._first + units
         weight, bias = base[: self._first].view(units, inputs), base[self._first : upper]
         plan = self._plan(len(images))
-        torch.addmm(bias, images, weight.T, out=plan.pre)
+        plan.addmm(bias, images, weight.T, out=plan.pre)
         if plan.needs_gram:
-            torch.mm(images, images.T, out=plan.gram).add_(1)
+            plan.mm(images, images.T, out=plan.gram).add_(1)
         stack.start(base[upper:], squared)
 
         # Without momentum the coefficients C, with momentum their velocity V, are stored divided by `scale`, which
         # collects the factors 1 - lr mu or momentum: so a step only adds to a batch's rows and never multiplies all.
-        addmm, momentum, mu = torch.addmm, t.momentum, t.proximal_mu
+        momentum, mu = t.momentum, t.proximal_mu
         keep, scale = momentum or 1 - t.lr * mu, 1.0
         scaled = 1 if momentum else 0
         bank = plan.banks[0]
@@ -168,7 +174,7 @@ class GramTrainer:
                 if epoch or number:
                     # In the first epoch only the samples seen so far have coefficients.
                     gram, known = (step.gram_all, bank.full[0]) if epoch else (step.gram_seen, bank.seen[0][number])
-                    addmm(step.pre, gram, known, alpha=1.0 if momentum else scale, out=activation).clamp_min_(0)
+                    step.addmm(step.pre, gram, known, alpha=1.0 if momentum else scale, out=activation).clamp_min_(0)
                 else:
                     torch.clamp(step.pre, 0, out=activation)
                 error = stack.differentiate(batch, x, logits, step.targets, activation)
@@ -189,7 +195,7 @@ class GramTrainer:
         scale = 1.0 if momentum else scale
         coefficients = plan.banks[len(order) % 2].full[0]
         torch.index_select(bank.full[0], 0, plan.place, out=coefficients)
-        torch.addmm(weight, coefficients.T, images, alpha=scale, out=row[: self._first].view(units, inputs))
+        plan.addmm(weight, coefficients.T, images, alpha=scale, out=row[: self._first].view(units, inputs))
         torch.add(bias, coefficients.sum(0), alpha=scale, out=row[self._first : upper])
         stack.weights.store(row[upper:])
         return mean_loss(plan.logits, plan.targets, squared)

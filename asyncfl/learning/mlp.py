@@ -61,8 +61,8 @@ class DirectTrainer:
     An epoch's images are gathered once, in their order and with a column of ones, so that each batch is a slice.
     """
 
-    def __init__(self, widths: tuple[int, ...], training: Training) -> None:
-        self._stack = Stack(widths, training, own_input=False)
+    def __init__(self, widths: tuple[int, ...], training: Training, gemm: str) -> None:
+        self._stack = Stack(widths, training, own_input=False, gemm=gemm)
         # Usually all clients have one size; under quantity skew there are many sizes, and plans take memory.
         self._plan = lru_cache(PLANS)(lambda samples: _Plan(self._stack, samples, training))
 
@@ -129,8 +129,8 @@ class MlpLearner(Learner):
         super().__init__(model, training, shape, outputs, "cpu")
         self._widths = model.widths(shape, outputs)
         self._way = "direct" if len(self._widths) < 3 or training.example_noise else way
-        self._direct = DirectTrainer(self._widths, self.training)
-        self._gram = GramTrainer(self._widths, self.training) if self._way != "direct" else None
+        self._direct = DirectTrainer(self._widths, self.training, self.gemm)
+        self._gram = GramTrainer(self._widths, self.training, self.gemm) if self._way != "direct" else None
         self.trainer = lru_cache(PLANS)(self._trainer_for)
         self._clips = training.gradient_clip is not None or training.example_clip is not None
         self._loaded: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -148,7 +148,7 @@ class MlpLearner(Learner):
     def _train(self, rows: Vector, jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
         import torch
 
-        with torch.inference_mode():
+        with torch.inference_mode(), products(self.gemm, small=True):
             for number, job in enumerate(jobs):
                 squared, samples = is_regression(job.labels), len(job.labels)
                 order = np.ascontiguousarray(job.order, np.int64)
@@ -160,15 +160,11 @@ class MlpLearner(Learner):
                 # sample whose products overflow leave the others alone.
                 alone = job.deadline is not None or (self._clips and not math.isfinite(np.vdot(job.images, job.images)))
                 trainer = self._direct if alone else self.trainer(samples)
-                few = 2_500_000 if trainer is self._gram else 4_000_000  # below, oneDNN's overhead exceeds its gain
-                depth = samples if trainer is self._gram else self._widths[0]
-                little = self.training.batch_of(samples) * depth * self._widths[1] <= few
                 bits = job.noise if self.training.example_noise else None
-                with products(self.gemm, little):
-                    if isinstance(trainer, DirectTrainer):
-                        losses[number] = trainer.train(*arrays, bits, squared, job.deadline)
-                    else:
-                        losses[number] = trainer.train(*arrays, squared)
+                if isinstance(trainer, DirectTrainer):
+                    losses[number] = trainer.train(*arrays, bits, squared, job.deadline)
+                else:
+                    losses[number] = trainer.train(*arrays, squared)
 
     def _one_hot(self, labels: torch.Tensor) -> torch.Tensor:
         import torch

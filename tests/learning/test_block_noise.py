@@ -19,7 +19,7 @@ TRAINING = Training(lr=0.05, batch_size=8, example_clip=0.7, example_noise=1.3, 
 
 def test_sums_and_products_of_the_noise_have_the_covariance_of_independent_steps() -> None:
     """The noise is a linear function of the normals, so its covariance is that function times its transpose."""
-    stack = Stack((INPUTS, UNITS, 3), TRAINING, own_input=False)
+    stack = Stack((INPUTS, UNITS, 3), TRAINING, own_input=False, gemm="default")
     images = torch.randn(sum(BATCHES), padded(INPUTS), generator=torch.Generator().manual_seed(0))
     images[5] = images[4]  # equal images, whose covariance is singular
     block = Block.of(BATCHES)
@@ -105,7 +105,7 @@ def test_training_is_that_with_noise_on_each_step_that_has_the_same_sums_and_pro
     rows, losses = train(IMPLEMENTATIONS["direct"](model, TRAINING, shape, 3), job)
 
     widths = model.widths(shape, 3)
-    stack, blocks = Stack(widths, TRAINING, own_input=False), blocks_of(TRAINING, widths, 36) * 2
+    stack, blocks = Stack(widths, TRAINING, own_input=False, gemm="default"), blocks_of(TRAINING, widths, 36) * 2
     assert [block.batches for block in blocks[:2]] == [(8, 8, 8), (8, 4)]
     drawn = zip(blocks, record.draws, record.images, strict=True)
     noise = iter([flat for block, one, x in drawn for flat in noise_of_steps(block, one, x, stack)])

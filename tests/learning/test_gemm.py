@@ -71,6 +71,24 @@ def test_products_of_onednn_are_exact_to_float32_on_this_cpu() -> None:
     assert switch is None or switch.fp32_precision == before
 
 
+def test_only_large_products_of_an_mlp_leave_the_default_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, amd=True)
+    switch, seen = gemm._switch(), []
+
+    def product(size: int) -> int:
+        seen.append(switch.fp32_precision)
+        return size
+
+    with gemm.products("mixed"), gemm.products("mixed", small=True):
+        for rows in (20, 20_000):
+            assert gemm.by_size("mixed", product, rows, 16, 16)(rows) == rows
+            assert switch.fp32_precision == "none"
+    assert seen == ["none", "bf16"]
+    assert (
+        gemm.by_size("default", product, 20_000, 16, 16) is gemm.by_size("onednn", product, 20_000, 16, 16) is product
+    )
+
+
 def train(library: str, way: Way) -> np.ndarray:
     """Train an MLP for two steps of 96 samples, products by `library`."""
     model, shape = Mlp(hidden=(300,)), (14, 14)
