@@ -1,4 +1,4 @@
-"""`asyncfl data`: list, download and draw data sets."""
+"""`asyncfl data`: list and download data sets, and draw who holds them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from asyncfl.base.errors import shortened
 from asyncfl.cli.options import Assignments, CommandGroup, Force, Json, ScenarioFile, argument, option
 from asyncfl.cli.output import console, print_json, print_rows, print_table, print_text
 
-HELP = """List, download and draw data sets.
+HELP = """List and download data sets, and draw their partition.
 
 Example: asyncfl data show scenario.yaml
 """
@@ -50,24 +50,6 @@ def fetch(names: Annotated[list[str], argument("NAME", "Data sets to download.")
 
     for path in fetch_(names):
         console.print(f"{path}")
-
-
-@app.command()
-def sheet(
-    names: Annotated[list[str] | None, argument("NAME", "Data sets to draw. Default: all.")] = None,
-    out: Annotated[Path, option("PNG file to write.")] = Path("data.png"),
-    embedded: Annotated[bool, option("Draw embedded replacements, not data on disk.", "--embedded")] = False,
-    force: Force = False,
-) -> None:
-    """Draw some images of each class.
-
-    Example: asyncfl data sheet mnist svhn --out digits.png
-    """
-    from asyncfl.base.files.atomic import check_free
-    from asyncfl.data import contact_sheet
-
-    check_free([out], force)
-    console.print(f"{contact_sheet(names or [], out, embedded)}")
 
 
 @app.command()

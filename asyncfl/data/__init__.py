@@ -5,7 +5,7 @@ from asyncfl.data.catalog import CATALOG, CatalogEntry, DatasetName
 from asyncfl.data.data_spec import DataSpec
 from asyncfl.data.download import fetch
 from asyncfl.data.federated import FederatedData
-from asyncfl.data.listing import Available, available, contact_sheet
+from asyncfl.data.listing import Available, available
 from asyncfl.data.own import Dataset, Samples
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "FederatedData",
     "Samples",
     "available",
-    "contact_sheet",
     "fetch",
     "own_file",
 ]

@@ -34,7 +34,6 @@ SOUND = [
     "replay {run} --seed 0 --json",
     "replay {run} --train",
     "data list --json",
-    "data sheet mnist --out {folder}/sheet.png --embedded",
     "schema",
     "explain defence.rule.krum.byzantine --json",
     "init {folder}/new.yaml --kind dp",
