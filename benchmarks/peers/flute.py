@@ -42,7 +42,7 @@ def once() -> None:
     scenario = Scenario.read(SCENARIO)
     rounds = simulate(scenario).rounds
     used = resource.getrusage(resource.RUSAGE_SELF)
-    accuracies = rounds.test_accuracy.dropna().tolist()
+    accuracies = rounds.test_accuracy.dropna().tolist()[1:]  # without the initial model
     result = {"accuracies": accuracies, "source": scenario.data.resolve_source(), "mb": used.ru_maxrss / 1024}
     print(json.dumps({**result, "cpu_s": used.ru_utime + used.ru_stime}))
 
@@ -69,7 +69,7 @@ def main() -> None:
         results.append(json.loads(done.stdout))
     cpu_s = [result["cpu_s"] for result in results]
     last = results[-1]
-    print(f"{chosen.cores} cores, {chosen.repeats} processes, {last['source']} data")
+    print(f"cores: {chosen.cores}, processes: {chosen.repeats}, data: {last['source']}")
     print(f"wall s: median {statistics.median(walls):.1f}, {min(walls):.1f} to {max(walls):.1f}")
     print(f"CPU s: median {statistics.median(cpu_s):.1f}, {min(cpu_s):.1f} to {max(cpu_s):.1f}; {last['mb']:.0f} MB")
     print(f"test accuracy: {', '.join(f'{accuracy:.3f}' for accuracy in last['accuracies'])}")
