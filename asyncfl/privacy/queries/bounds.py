@@ -91,32 +91,30 @@ class FullParticipation:
     @property
     def kappa1(self) -> float:
         """kappa_1, the weight of T/epsilon; NaN if the bound is undefined."""
-        if self.why_undefined():
-            return math.nan
         loss, noise, mu = self.loss, self.noise, self.loss.proximal_mu
         factor = (1 / mu if self.lambda1 == "paper" else 1.0) + loss.smoothness * loss.dissimilarity / mu
         scale = loss.lipschitz * noise.noise_constant * noise.clip_norm / noise.samples
-        return factor * scale / (1 - self.contraction) * math.sqrt(2 / (noise.clients * math.pi))
+        return factor * scale / (1 - self._defined) * math.sqrt(2 / (noise.clients * math.pi))
 
     @property
     def kappa0(self) -> float:
         """kappa_0, the weight of (T/epsilon)^2; NaN if the bound is undefined."""
-        if self.why_undefined():
-            return math.nan
         scale = self.noise.noise_constant * self.noise.clip_norm / self.noise.samples
-        return self.loss.smoothness * scale**2 / (2 * (1 - self.contraction) * self.noise.clients)
+        return self.loss.smoothness * scale**2 / (2 * (1 - self._defined) * self.noise.clients)
+
+    @property
+    def _defined(self) -> float:
+        """P where the bound is defined, otherwise NaN."""
+        return math.nan if self.why_undefined() else self.contraction
 
     def why_undefined(self) -> str | None:
-        if 0 <= self.contraction < 1:
-            return None
-        return f"theorem 2 needs 0 <= P < 1, got P = {self.contraction:.6g}"
+        P = self.contraction
+        return None if 0 <= P < 1 else f"theorem 2 needs 0 <= P < 1, got P = {P:.6g}"
 
     def __call__(self, rounds: ArrayLike) -> Floats:
         """Return the bound on the expected gap F(w_T) - F(w*), NaN if undefined; T may be of any shape and real."""
         T = np.asarray(rounds, dtype=np.float64)
-        if self.why_undefined():
-            return np.full(T.shape, np.nan)
-        left = self.contraction**T
+        left = self._defined**T
         spent = T / self.noise.epsilon
         return np.asarray(left * self.loss.initial_gap + (self.kappa1 + self.kappa0 * spent) * spent * (1 - left))
 
