@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -48,7 +48,7 @@ from asyncfl.client import Batch, TaskObserver
 from asyncfl.data import FederatedData
 from asyncfl.data.canaries import Canaries, PlantedCanaries
 from asyncfl.federation import Federation, SeedLedger, SeedRun
-from asyncfl.federation.adversaries import holdings
+from asyncfl.federation.adversaries import AdversaryHoldings, holdings
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.federation.storage import Run
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
@@ -95,29 +95,17 @@ class CanaryAudit:
     """One row per canary: seed, number, client, whether it was included, and its value of each adversary's scores."""
 
 
-class HeldReleases(NamedTuple):
-    """Releases that one adversary holds, without version 0, which is public and depends on no data.
-
-    The ledger grants an adversary more: a model that it missed also counts once it holds a later one. A measured
-    epsilon is a lower bound either way.
-    """
-
-    tasks: frozenset[int] = frozenset()
-    versions: tuple[int, ...] = ()  # published versions that the adversary holds, from 1 on, ascending
-
-
-def held_releases(run: SeedRun) -> dict[str, HeldReleases]:
+def held_releases(run: SeedRun) -> dict[str, AdversaryHoldings]:
     """Return the uploads and published models that each adversary holds in a seed: name of the adversary -> releases.
 
-    Adversaries: eavesdropper, server, both, public_last (the last published model), public (all published models).
+    Adversaries: eavesdropper, server, both, public_last (the last published model), public (all published models). The
+    ledger grants an adversary more: a model that it missed also counts once it holds a later one. A measured epsilon is
+    a lower bound either way.
     """
     published = {row["version"]: row["time_s"] for row in run.rounds}
-    found = {
-        who: HeldReleases(frozenset(held.uploads), tuple(version for version in sorted(held.models) if version))
-        for who, held in holdings(run.events, published).items()
-    }
-    models = found["server"].versions
-    return found | {"public_last": HeldReleases(versions=models[-1:]), "public": HeldReleases(versions=models)}
+    last = dict([max(published.items())])
+    public = {"public_last": AdversaryHoldings({}, last), "public": AdversaryHoldings({}, published)}
+    return holdings(run.events, published) | public
 
 
 class CanaryRecords:
@@ -185,7 +173,7 @@ class CanaryScorer(TaskObserver):
         if version % self._every == 0:
             self._score_pending()
 
-    def scores(self, held: HeldReleases) -> dict[str, Floats]:
+    def scores(self, held: AdversaryHoldings) -> dict[str, Floats]:
         """Compute the scores that an adversary can compute from what it holds: name -> (m,) values.
 
         The higher, the more likely the canary was included; NaN: no usable upload of the canary's client is held.
@@ -195,7 +183,7 @@ class CanaryScorer(TaskObserver):
         """
         self._score_pending()
         found: dict[str, Floats] = {}
-        if tasks := sorted(held.tasks & self._uploads.keys()):
+        if tasks := sorted(held.uploads.keys() & self._uploads.keys()):
             total, number = np.zeros((2, len(self._first))), np.zeros(len(self._first))
             for client, towards, liked in (self._uploads[task] for task in tasks):
                 own = self._of_client[client].canaries
@@ -203,7 +191,7 @@ class CanaryScorer(TaskObserver):
                 number[own] += 1
             total[:, number == 0] = np.nan
             found["updates"], found["uploads"] = total[0], total[1] / np.maximum(number, 1)
-        models = [self._models[version] for version in held.versions if version in self._models]
+        models = [self._models[version] for version in sorted(held.models) if version in self._models]
         if models:
             found["last model"] = models[-1]
         if len(models) > 1:

@@ -16,7 +16,6 @@ from asyncfl.audit.canaries import (
     FOUND,
     CanaryAudit,
     CanaryScorer,
-    HeldReleases,
     audit_canaries,
     enter_bounds,
     held_releases,
@@ -29,6 +28,7 @@ from asyncfl.client import Assignment, Batch
 from asyncfl.data.canaries import Canaries
 from asyncfl.evaluation import TwinAudit
 from asyncfl.federation import Federation
+from asyncfl.federation.adversaries import AdversaryHoldings
 from asyncfl.privacy.estimators.one_run import largest_detectable_epsilon
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
@@ -127,6 +127,10 @@ def federation(scenario: Scenario) -> Federation:
     return prepared(scenario.override({"data.canaries": {"count": 20}}), 0)
 
 
+def versions(*held: int) -> AdversaryHoldings:
+    return AdversaryHoldings({}, dict.fromkeys(held, 0.0))
+
+
 def collected(federation: Federation, client: int, update: np.ndarray, sound: bool = True) -> Batch:
     base = federation.plan.initial
     batch = Batch([Assignment(7, client, 0, base)], (base + update)[None], 0)
@@ -144,7 +148,7 @@ def test_an_update_along_the_difference_of_gradients_scores_its_norm(federation:
     towards = learner.gradient(base, planted.images[part], planted.labels[part])
     away = learner.gradient(base, planted.replaced_images[part], planted.replaced_labels[part])
     seen.path.observer.carried_out(collected(federation, 3, -(towards - away) / 1000))  # type: ignore[union-attr]
-    scores = watch.scores(HeldReleases(frozenset({7})))
+    scores = watch.scores(AdversaryHoldings({7: 0.0}, {}))
     score = scores["updates"]
     # For so small a step the fall of the loss is close to its slope.
     np.testing.assert_allclose(scores["uploads"], score, rtol=0.1, atol=0.02 * np.nanmax(np.abs(score)))
@@ -163,7 +167,7 @@ def test_a_model_trained_on_the_canary_scores_the_fall_of_its_loss(federation: F
     gradient = learner.gradient(base, planted.images[:1], planted.labels[:1])
     watch.published(1, base)
     watch.published(2, base - gradient / 10)
-    found = watch.scores(HeldReleases(versions=(1, 2)))
+    found = watch.scores(versions(1, 2))
     before = learner.losses(base, planted.replaced_images[:1], planted.replaced_labels[:1])
     after = learner.losses(base - gradient / 10, planted.replaced_images[:1], planted.replaced_labels[:1])
     own = learner.losses(base, planted.images[:1], planted.labels[:1])
@@ -171,8 +175,8 @@ def test_a_model_trained_on_the_canary_scores_the_fall_of_its_loss(federation: F
     assert own[0] > 0
     assert found["last model"][0] == pytest.approx(float(own[0] + after[0] - before[0]), rel=1e-6)
     assert found["models"] == pytest.approx(found["last model"] / 2)
-    assert set(watch.scores(HeldReleases(versions=(1,)))) == {"last model"}
-    assert watch.scores(HeldReleases()) == {}
+    assert set(watch.scores(versions(1))) == {"last model"}
+    assert watch.scores(AdversaryHoldings({}, {})) == {}
 
 
 def test_long_runs_are_scored_at_evenly_spaced_versions_and_the_last(
@@ -185,13 +189,13 @@ def test_long_runs_are_scored_at_evenly_spaced_versions_and_the_last(
     base = federation.plan.initial
     for version in range(1, 6):
         watch.published(version, base * version)
-    scores = {version: watch.scores(HeldReleases(versions=(version,))) for version in range(1, 6)}
+    scores = {version: watch.scores(versions(version)) for version in range(1, 6)}
     assert {version for version, found in scores.items() if found} == {2, 4, 5}
-    assert watch.scores(HeldReleases(versions=(1, 2, 3)))["last model"].tolist() == scores[2]["last model"].tolist()
+    assert watch.scores(versions(1, 2, 3))["last model"].tolist() == scores[2]["last model"].tolist()
     # A model that is not finite has no score.
     watch.published(6, base * np.nan)
-    assert np.isnan(watch.scores(HeldReleases(versions=(6,)))["last model"]).all()
-    assert watch.scores(HeldReleases(versions=(5,)))["last model"].tolist() == scores[5]["last model"].tolist()
+    assert np.isnan(watch.scores(versions(6))["last model"]).all()
+    assert watch.scores(versions(5))["last model"].tolist() == scores[5]["last model"].tolist()
 
 
 # An upload of 25 kB is 17 packets, all of which the eavesdropper must catch: 0.95^17 = 0.42.
@@ -201,14 +205,14 @@ def test_adversaries_hold_what_they_received(scenario: Scenario, packet_loss: fl
     run = simulate_seed(scenario.override({"world.tap": tap, "protocol.rounds": 6}), 0)
     held = held_releases(run)
     heard, server, both = held["eavesdropper"], held["server"], held["both"]
-    assert len(server.tasks) == 6 * 5, "the server receives an upload of each of five clients in each round"
-    assert heard.tasks <= server.tasks
-    assert both.tasks == heard.tasks | server.tasks
-    assert server.versions == both.versions == held["public"].versions == (1, 2, 3, 4, 5, 6)
-    assert held["public_last"].versions == (6,)
-    assert held["public"].tasks == held["public_last"].tasks == frozenset()
-    assert len(heard.tasks) in uploads
-    assert set(heard.versions) <= {1, 2, 3, 4, 5}, "the last version is sent to no client"
+    assert len(server.uploads) == 6 * 5, "the server receives an upload of each of five clients in each round"
+    assert heard.uploads.keys() <= server.uploads.keys()
+    assert both.uploads.keys() == heard.uploads.keys() | server.uploads.keys()
+    assert set(server.models) == set(both.models) == set(held["public"].models) == {0, 1, 2, 3, 4, 5, 6}
+    assert set(held["public_last"].models) == {6}
+    assert held["public"].uploads == held["public_last"].uploads == {}
+    assert len(heard.uploads) in uploads
+    assert set(heard.models) <= {0, 1, 2, 3, 4, 5}, "the last version is sent to no client"
 
 
 NOISED = {"privacy": {"kind": "local_gaussian", "epsilon": 50, "clip_norm": 0.5}}
