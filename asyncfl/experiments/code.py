@@ -30,11 +30,10 @@ STEPS = {
     "attacks": ("attacks",),
     "analysis": ("analysis", "verdicts"),
     "looks": ("next_looks",),
-    "pages": ("report",),
     "report": ("report",),
 }
 """Step of the workflow -> modules of this package that it begins with."""
-TEXTS = {"report": ("asyncfl.experiments.site", "templates"), "pages": ("asyncfl.view", "program")}
+TEXTS = {"report": (("asyncfl.experiments.site", "templates"), ("asyncfl.view", "program"))}
 """Step -> package and folder of the texts that its pages are made from."""
 
 
@@ -74,13 +73,9 @@ def modules_digest(*roots: str) -> str:
 def step_digest(step: str) -> str:
     """Return 16 hex digits over the code, and the texts of pages, of a step of the workflow."""
     digest = modules_digest(*(f"asyncfl.experiments.{name}" for name in STEPS[step]))
-    if step not in TEXTS:
-        return digest
-    package, folder = TEXTS[step]
-    texts = sorted(
-        (text.name, text.read_bytes()) for text in files(package).joinpath(folder).iterdir() if text.is_file()
-    )
-    return combined([digest, hashlib.sha256(repr(texts).encode()).hexdigest()[:16]])
+    folders = [files(package).joinpath(folder) for package, folder in TEXTS.get(step, ())]
+    texts = sorted((text.name, text.read_bytes()) for folder in folders for text in folder.iterdir() if text.is_file())
+    return combined([digest, hashlib.sha256(repr(texts).encode()).hexdigest()[:16]]) if texts else digest
 
 
 @cache

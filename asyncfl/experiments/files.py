@@ -13,7 +13,7 @@ STEPS = ("", "attacks", "analysis")
 """Prefixes of an experiment's name in its rules."""
 MOST_LOOKS = 9
 LOOKS = tuple(f"look_{number}" for number in range(1, MOST_LOOKS))
-RULES = ("all", "report_on_claims", "pages_of_runs", "index_of_runs", *LOOKS)
+RULES = ("all", "report_on_claims", "index_of_runs", *LOOKS)
 """Rules that belong to no experiment."""
 
 

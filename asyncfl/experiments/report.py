@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -115,23 +116,27 @@ def _without_html(text: str) -> str:
 
 
 def write_report(results: str | Path, experiments: Mapping[str, Experiment]) -> Score:
-    """Write claims.csv, claims.md, index.html and a page per paper into `results`, and return the score of all."""
+    """Write claims.csv, claims.md, index.html and pages of papers and runs into `results`; return the score of all."""
     root = Path(results)
     done = finished(root, experiments)
     claims = all_claims(done, experiments)
     write_csv(claims, root / "claims.csv")
     write_text(claims_page(claims, done), root / "claims.md")
-    write_site(root, done, experiments, claims, run_pages(root / PAPERS / "runs"))
+    write_site(root, done, experiments, claims, write_run_pages(root, done))
     return score_of(claims)
 
 
-def write_run_pages(root: Path, done: Sequence[FinishedExperiment], folder: Path, room_bytes: int = ROOM_BYTES) -> int:
-    """Write pages to `folder` and return their number: the first cell of each experiment, then the second, and so on.
+def write_run_pages(root: Path, done: Sequence[FinishedExperiment], room_bytes: int = ROOM_BYTES) -> dict[str, str]:
+    """Write a page for the first cell of each experiment, then for the second, and so on, while there is room.
 
-    root: the results folder. A run that cannot be shown, as its data are gone for instance, has none.
+    root: the results folder. Returns digest of a run -> path of its page, from the papers' pages. A run that cannot be
+    shown, as its data are gone for instance, has none.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    written, taken = 0, 0
+    folder = root / PAPERS / "runs"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    pages: dict[str, str] = {}
+    taken = 0
     names: dict[str, str] = {}
     for cells in zip_longest(*map(_cells, done)):
         for digest, name in (cell for cell in cells if cell is not None):
@@ -150,13 +155,8 @@ def write_run_pages(root: Path, done: Sequence[FinishedExperiment], folder: Path
         if taken > room_bytes:
             break
         write_text(text, folder / f"{digest}.html")
-        written += 1
-    return written
-
-
-def run_pages(folder: Path) -> dict[str, str]:
-    """Return digest of a run -> path of its page in `folder`, from the papers' pages."""
-    return {path.stem: f"runs/{path.name}" for path in sorted(folder.glob("*.html"))}
+        pages[digest] = f"runs/{digest}.html"
+    return pages
 
 
 def _cells(item: FinishedExperiment) -> list[tuple[str, str]]:

@@ -117,4 +117,4 @@ def test_the_report_is_made_anew_where_a_template_is_edited(monkeypatch, tmp_pat
     (tmp_path / "program").mkdir()
     monkeypatch.setattr(code, "files", lambda package: tmp_path)
     after = {step: step_digest(step) for step in STEPS}
-    assert [step for step in STEPS if before[step] != after[step]] == ["pages", "report"]
+    assert [step for step in STEPS if before[step] != after[step]] == ["report"]

@@ -15,7 +15,7 @@ from asyncfl.base.errors import RunError
 from asyncfl.experiments.analysis import make_figures
 from asyncfl.experiments.claims import Order
 from asyncfl.experiments.figures import Curves, Final
-from asyncfl.experiments.report import page_files, run_pages, write_run_pages
+from asyncfl.experiments.report import page_files, write_run_pages
 from asyncfl.experiments.site.contents import figure_of, size_of, standard
 from asyncfl.experiments.verdicts import FinishedExperiment, score_of
 from tests.experiments.results_folder import EPSILON, EVIL, marked_up
@@ -54,7 +54,7 @@ def test_a_page_for_each_paper_and_one_in_front(results: Path) -> None:
 
 
 def test_links_work_and_pages_load_nothing_from_the_network(results: Path) -> None:
-    pages = {path: Links(path.read_text()) for path in (results / "index.html", *(results / "papers").iterdir())}
+    pages = {path: Links(path.read_text()) for path in (results / "index.html", *(results / "papers").glob("*.html"))}
     for path, links in pages.items():
         for target in links.loaded + [href for href in links.hrefs if not href.startswith("https://arxiv.org/")]:
             file, _, anchor = target.partition("#")
@@ -183,11 +183,11 @@ def test_run_pages_are_written_up_to_the_size_limit(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr("asyncfl.experiments.report.Run", SimpleNamespace(load=load))
     monkeypatch.setattr("asyncfl.experiments.report.page", page)
-    assert write_run_pages(tmp_path, done, tmp_path / "pages", room_bytes=200) == 2
-    assert written == [
-        "a: epsilon = 0",
-        "b: epsilon = 0",
-    ]  # in turn; the run that both have once, the third is not here
-    assert run_pages(tmp_path / "pages") == {"1" * 16: f"runs/{'1' * 16}.html", "2" * 16: f"runs/{'2' * 16}.html"}
-    assert write_run_pages(tmp_path, done, tmp_path / "no" / "folder", room_bytes=150) == 1
-    assert write_run_pages(tmp_path, done, tmp_path / "no" / "folder", room_bytes=100) == 1
+    pages = {run: f"runs/{run}.html" for run in ("1" * 16, "2" * 16)}
+    assert write_run_pages(tmp_path, done, room_bytes=200) == pages
+    # in turn; the run that both have once, the third is not here
+    assert written == ["a: epsilon = 0", "b: epsilon = 0"]
+    assert sorted(path.stem for path in (tmp_path / "papers" / "runs").iterdir()) == list(pages)
+    assert len(write_run_pages(tmp_path, done, room_bytes=150)) == 1
+    assert len(write_run_pages(tmp_path, done, room_bytes=100)) == 1
+    assert len(list((tmp_path / "papers" / "runs").iterdir())) == 1

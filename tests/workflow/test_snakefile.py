@@ -114,7 +114,7 @@ def test_once_finished_only_an_edited_experiment_has_anything_to_do(finished):
         rules = planned(finished)
         [run] = (name for name in rules if name.startswith("run_"))
         assert run.startswith("run_tiny_two_")
-        assert rules - {run} == {"analysis_tiny_two", "index_of_runs", "pages_of_runs", "report_on_claims"}
+        assert rules - {run} == {"analysis_tiny_two", "index_of_runs", "report_on_claims"}
     finally:
         (finished / "experiments" / "tiny" / "two.yaml").write_text(before)
 

@@ -6,11 +6,11 @@ rule report_on_claims:
         experiments=[str(path) for path in PLAN.paths.values()],
         claims=[f"{folder_of(name)}/claims.csv" for name in PLAN.selected],
         before=finished_before(),
-        runs=f"{RESULTS}/papers/runs",
     output:
         [f"{RESULTS}/{page}" for page in page_files(PLAN.experiments)],
         f"{RESULTS}/claims.md",
         f"{RESULTS}/claims.csv",
+        directory(f"{RESULTS}/papers/runs"),
     log:
         f"{RESULTS}/logs/report_on_claims.log",
     conda:
@@ -20,21 +20,3 @@ rule report_on_claims:
         code=step_digest("report"),
     script:
         "../scripts/report.py"
-
-
-rule pages_of_runs:
-    input:
-        experiments=[str(path) for path in PLAN.paths.values()],
-        claims=[f"{folder_of(name)}/claims.csv" for name in PLAN.selected],
-        before=finished_before(),
-    output:
-        directory(f"{RESULTS}/papers/runs"),
-    log:
-        f"{RESULTS}/logs/pages_of_runs.log",
-    conda:
-        "../envs/asyncfl.yaml"
-    threads: 1
-    params:
-        code=step_digest("pages"),
-    script:
-        "../scripts/pages_of_runs.py"
