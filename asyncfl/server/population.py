@@ -16,6 +16,9 @@ from asyncfl.base.streams import RandomOrder
 FEW = 1024
 """If fewer than one in this many clients are idle, idle clients are read from the list instead of scanning all
 clients."""
+MANY = 64
+"""If more than one in this many clients can be drawn (and more than `FEW`), they are found by drawing numbers of all,
+else by ranking those that can be drawn."""
 
 
 class ClientStatistics:
@@ -60,7 +63,11 @@ class Population:
         self.excluded: set[int] = set()
         """Banned and spent clients, which are never asked again."""
         self.served = np.zeros(clients, dtype=np.int64)
-        """(clients,) number of tasks that each client has been given."""
+        """(clients,) number of tasks that each client has been given; changes only while the client is not idle."""
+        self._levels: dict[int, list[int]] | None = None
+        """Number of tasks -> idle clients that were given as many, in arbitrary order; None until it is needed."""
+        self._slots: list[int] = []
+        """Client -> its place in its level."""
 
     def __len__(self) -> int:
         """Return the number of idle clients."""
@@ -81,6 +88,7 @@ class Population:
             self._swap(client, self._idle)
             self._idle += 1
             self._asks[client] = True
+            self._enter_level(client)
 
     def add_all(self) -> None:
         """Mark all clients as idle that are neither banned nor spent."""
@@ -90,10 +98,12 @@ class Population:
         else:
             self._idle = self.clients
             self._asks[:] = True
+            self._levels = None
 
     def remove(self, client: int) -> None:
         """Mark `client` as not idle."""
         if self.is_idle(client):
+            self._leave_level(client)
             self._idle -= 1
             self._asks[client] = False
             self._swap(client, self._idle)
@@ -148,13 +158,43 @@ class Population:
     def draw_least_served(self, count: int, order: RandomOrder) -> list[int]:
         """Draw `count` idle clients with the fewest tasks, ties in `order`, and return their numbers. Drawn clients are
         no longer idle."""
-        idle = self._idle_unordered()
-        served = self.served[idle]
-        if 0 < count < len(idle):
-            # Sort only clients that can be drawn: populations may be large, and few are drawn at a time.
-            first = np.flatnonzero(served <= np.partition(served, count - 1)[count - 1])
-            idle, served = idle[first], served[first]
-        return self._take(idle, order.ranks(idle), count, served)
+        drawn: list[int] = []
+        levels = self._served_levels()
+        while levels and (missing := count - len(drawn)) > 0:
+            least = min(levels)
+            if max(missing, self.clients // MANY, FEW) < len(levels[least]):
+                for client in order.proposals(self.clients):
+                    if self.is_idle(client) and self.served[client] == least:
+                        self.remove(client)
+                        drawn.append(client)
+                        if len(drawn) == count:
+                            return drawn
+            idle = np.array(levels[least], dtype=np.int64)
+            drawn += self._take(idle, order.ranks(idle), count - len(drawn))
+        return drawn
+
+    def _served_levels(self) -> dict[int, list[int]]:
+        """Return the idle clients by their number of tasks. They are sorted once, and then moved one at a time."""
+        if self._levels is None:
+            self._levels, self._slots = {}, [0] * self.clients
+            for client in self.idle.tolist():
+                self._enter_level(client)
+        return self._levels
+
+    def _enter_level(self, client: int) -> None:
+        if self._levels is not None:
+            level = self._levels.setdefault(int(self.served[client]), [])
+            self._slots[client] = len(level)
+            level.append(client)
+
+    def _leave_level(self, client: int) -> None:
+        if self._levels is not None:
+            level = self._levels[served := int(self.served[client])]
+            slot, last = self._slots[client], level.pop()
+            if last != client:
+                level[slot], self._slots[last] = last, slot
+            elif not level:
+                del self._levels[served]
 
     def _idle_unordered(self) -> NDArray[np.int64]:
         """Return the idle clients (n_idle,) in arbitrary order."""
@@ -162,16 +202,12 @@ class Population:
             return np.array(self._order[: self._idle], dtype=np.int64)
         return self.idle
 
-    def _take(
-        self, idle: NDArray[np.int64], ranks: NDArray[np.uint64], count: int, before: NDArray[np.int64] | None = None
-    ) -> list[int]:
-        """Return the `count` clients of `idle` (n,) lowest by `before` (n,) if given, then by `ranks` (n,), then by
-        number. They are no longer idle."""
-        if before is None and 0 < count < len(idle):
+    def _take(self, idle: NDArray[np.int64], ranks: NDArray[np.uint64], count: int) -> list[int]:
+        """Return the `count` clients of `idle` (n,) lowest by `ranks` (n,), then by number. They are no longer idle."""
+        if 0 < count < len(idle):
             first = np.flatnonzero(ranks <= np.partition(ranks, count - 1)[count - 1])
             idle, ranks = idle[first], ranks[first]
-        keys = (idle, ranks) if before is None else (idle, ranks, before)
-        drawn: list[int] = idle[np.lexsort(keys)[:count]].tolist()
+        drawn: list[int] = idle[np.lexsort((idle, ranks))[:count]].tolist()
         for client in drawn:
             self.remove(client)
         return drawn

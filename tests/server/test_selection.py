@@ -98,6 +98,19 @@ def test_the_least_served_go_first_whatever_happened_before() -> None:
     assert population.draw_least_served(5, order(0)) == [2, 0]
 
 
+def test_all_of_many_clients_are_served_once_before_any_is_served_again() -> None:
+    population, seen = everybody(5000), list[int]()
+    for number in range(12_000):
+        (client,) = population.draw_least_served(1, order(number))
+        population.served[client] += 1
+        population.add(client)
+        seen.append(client)
+        assert population.served.max() - 1 <= number // 5000
+    assert population.served.min() == 2
+    assert abs(np.corrcoef(seen[:5000], np.arange(5000))[0, 1]) < 0.06, "the order is random"
+    assert seen[:5000] != seen[5000:10_000]
+
+
 class Highest(Selection):
     """Selects the clients with the highest numbers."""
 
