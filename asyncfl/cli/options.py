@@ -48,7 +48,9 @@ Assignments: TypeAlias = Annotated[
 ]
 WorldFile: TypeAlias = Annotated[Path | None, option("World that replaces the scenario's, see asyncfl calibrate.")]
 Seed: TypeAlias = Annotated[int | None, integer("Use this seed only. Default: all seeds of the run.")]
-MaxHours: TypeAlias = Annotated[float, option("Refuse a run that would take longer, in hours on one core.", min=0)]
+MaxHours: TypeAlias = Annotated[
+    float, option("Refuse a run that would surely take longer, in hours on one core.", min=0)
+]
 MaxGib: TypeAlias = Annotated[float, option("Refuse a run with a larger estimated memory, in GiB.", min=0)]
 Threads: TypeAlias = Annotated[int, option("Threads for the training of a run.", min=1)]
 Adversary: TypeAlias = Annotated[

@@ -1,7 +1,8 @@
 """Estimate the time and memory of a run before it starts, and refuse runs beyond the limits.
 
-The estimates use the scenario alone and are good to a factor of a few: enough to catch a typing error
-(`aggregate_s: 1e9`, `hidden: [1000000]`). Raise the limits with `--max-hours` and `--max-gib` on the command line, or
+The estimates use the scenario alone and are good to a factor of `DOUBT`: enough to catch a typing error
+(`aggregate_s: 1e9`, `hidden: [1000000]`). So a run is refused only where it would take too long even if the estimate of
+its time were that much too high. Raise the limits with `--max-hours` and `--max-gib` on the command line, or
 `limits=Limits(...)` in Python.
 """
 
@@ -18,9 +19,11 @@ from asyncfl.base.streams import Streams
 from asyncfl.evaluation import KeepEvery
 from asyncfl.scenario import Scenario
 
+DOUBT = 10.0
+"""Largest factor between the estimated and the real time of a run."""
 _CHANGE_S = 5e-6
 """Seconds of one core for one client to go online or offline."""
-_TASK_S = 3e-4
+_TASK_S = 1e-4
 """Seconds of one core for the events of one task, without training."""
 _CLIENT_S = 5e-5
 """Seconds of one core for the ledger and the tables of one client of a seed."""
@@ -54,7 +57,7 @@ class Limits:
             "privacy.exposures": (tasks_s + waiting_s) * timelines_before(scenario) if training else 0.0,
         }
         seconds = sum(parts.values())
-        if seconds > self.hours * 3600:
+        if seconds > DOUBT * self.hours * 3600:
             field = max(parts, key=parts.__getitem__)
             way_out = "shorten the times in world, or set protocol.time_limit_s" if field == "world" else "lower it"
             yield Fault(
@@ -81,7 +84,7 @@ def clock_seconds(scenario: Scenario) -> tuple[float, float]:
         Seconds for the tasks, and seconds for changes of availability and tasks while the server is busy.
     """
     world, dispatch, clients = scenario.world, scenario.protocol.dispatch, scenario.data.clients
-    rounds, at_once = scenario.protocol.rounds, max(scenario.participants, dispatch.level(clients))
+    rounds, tasks = scenario.protocol.rounds, dispatch.at_publish(clients) or scenario.participants
     speeds = world.device.draw(min(clients, 1000), Streams(0).generator("device"))
     samples = (scenario.data.samples_per_client or 1000) * scenario.training.epochs
     task_s = max(float(np.median(speeds)) * samples, 1e-9)
@@ -94,7 +97,7 @@ def clock_seconds(scenario: Scenario) -> tuple[float, float]:
     idle_tasks = dispatch.level(clients) * min(rounds * busy_s, virtual_s) / task_s
     waiting_s = _CHANGE_S * clients * virtual_s * world.availability.changes_per_s + _TASK_S * idle_tasks
     seeds = len(scenario.seeds)
-    return seeds * _TASK_S * rounds * at_once, seeds * waiting_s
+    return seeds * _TASK_S * (rounds * tasks + dispatch.level(clients)), seeds * waiting_s
 
 
 def _clients_seconds(scenario: Scenario) -> float:

@@ -94,7 +94,7 @@ def test_existing_runs_are_reused_and_a_failure_stops_no_other(file: Path, tmp_p
 def test_runs_past_the_limits_are_refused_before_anything_is_computed(file: Path, tmp_path: Path) -> None:
     scenarios = [cell.scenario for cell in sweep_cells(sweep_of(file, ["protocol.rounds=2,900000"]))]
     with pytest.raises(ScenarioError, match="must take at most"):
-        list(run_all(scenarios, tmp_path / "runs", 1, Limits(hours=0.01), tmp_path))
+        list(run_all(scenarios, tmp_path / "runs", 1, Limits(hours=0.001), tmp_path))
     assert not (tmp_path / "runs").exists()
 
 

@@ -40,7 +40,7 @@ def runs(rng: random.Random, folder: Path) -> Case:
     file = _file(folder, mutant.text)
     return Case(
         mutant.change,
-        lambda: simulate(Scenario.load(file), limits=Limits(hours=3 / 3600, gib=2)),
+        lambda: simulate(Scenario.load(file), limits=Limits(hours=0.3 / 3600, gib=2)),
         mutant.nonsense,
         mutant.text,
     )
