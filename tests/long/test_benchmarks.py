@@ -1,5 +1,6 @@
 """Benchmarks that stand on the package's inside run, and print what they say that they print."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,9 @@ import pytest
 
 pytestmark = pytest.mark.long
 
-LIVE = Path(__file__).parents[2] / "benchmarks" / "live.py"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+LIVE = BENCHMARKS / "live.py"
+PEERS = BENCHMARKS / "peers" / "compare.py"
 
 
 def test_the_live_servers_rate_and_memory(tmp_path: Path) -> None:
@@ -23,3 +26,16 @@ def test_the_live_servers_rate_and_memory(tmp_path: Path) -> None:
     updates = [int(look[1]) for look in looks]
     assert len(updates) == 2
     assert 0 < updates[0] < updates[1]
+
+
+def test_simulators_take_turns_on_a_workload_and_lose_alike(tmp_path: Path) -> None:
+    table = tmp_path / "table.md"
+    command = [sys.executable, PEERS, "--environments", tmp_path / "environments", "--out", table]
+    command += ["--simulator", "asyncfl", "plain", "--workload", "logistic", "--repeats", "2"]
+    subprocess.run(command, capture_output=True, check=True)
+    text = table.read_text()
+    row = next(line for line in text.splitlines() if line.startswith("| logistic regression"))
+    own, plain = (float(number.replace(",", "")) for number in re.findall(r"\| ([\d,]+)(?: \([\d.]+\))? (?=\|)", row))
+    assert min(own, plain) > 0
+    losses = [float(loss) for loss in re.findall(r"(?:asyncfl|plain) (\d\.\d+)", text.partition("test loss")[2])]
+    assert losses[0] == pytest.approx(losses[1], rel=0.1)

@@ -6,8 +6,8 @@ Installs Slurm and munge from Debian's packages where they are missing, starts t
 and ports of their own, and runs a tiny grid through `profiles/slurm`. Snakemake's plugin
 goes into an environment of its own beside ours: where it is installed, every call of Snakemake looks for Slurm.
 
-Checks that Slurm ran a job for each cell with the time and memory of its estimate, and that all runs are the same bytes
-as without Slurm. Ends all that it started.
+Checks that Slurm ran a job for each cell with the time and memory of its estimate, that a job which is killed is tried
+again with twice as much, and that all runs are the same bytes as without Slurm. Ends all that it started.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -141,6 +142,17 @@ def workflow(python: Path, place: Path, results: str, *words: str) -> None:
     run(*command, "--config", *settings, PATH=path, PYTHONPATH=str(ROOT))
 
 
+def kill_one(memory_mb: int) -> None:
+    """Cancel the first running job that asked for so much memory."""
+
+    def found() -> list[str]:
+        lines = run("squeue", "--noheader", "--states=RUNNING", "--format=%i %m").splitlines()
+        return [line.split()[0] for line in lines if line.split()[1] == f"{memory_mb}M"]
+
+    wait_until(lambda: bool(found()), f"a job of {memory_mb} MB runs", 300.0)
+    run("scancel", found()[0])
+
+
 def completed(folder: Path) -> list[dict[str, str]]:
     """Return the jobs that Slurm has run."""
     lines = (folder / "completed").read_text().splitlines()
@@ -162,11 +174,16 @@ def main() -> None:
         folder = (chosen.keep or Path(temporary)).absolute()
         folder.mkdir(exist_ok=True)
         write(folder, "tiny/one", TINY)
+        planned = make_plan(folder / "experiments", "quick", results=folder / "new", job_s=0.0).jobs
+        first = planned[0]
         python = plugin(folder / "environment")
         with slurm(folder):
             status = "--slurm-init-seconds-before-status-checks", "2", "--seconds-between-status-checks", "2"
             began = time.monotonic()
+            killer = Thread(target=kill_one, args=[first.memory_mb])
+            killer.start()
             workflow(python, folder, "on_slurm", "--profile", str(ROOT / "profiles" / "slurm"), *status)
+            killer.join()
             seconds = time.monotonic() - began
             wait_until(lambda: not run("squeue", "--noheader").strip(), "all jobs are done")
         jobs = completed(folder)
@@ -176,12 +193,12 @@ def main() -> None:
                 " ".join(f"{name}={job.get(name, '')}" for name in ("JobId", "Name", "JobState", "TimeLimit", "Tres"))
             )
         print(f"{len(jobs)} jobs in {seconds:.0f} s")
-        assert all(job["JobState"] == "COMPLETED" for job in jobs)
-        asked = Counter((job["TimeLimit"], job["Tres"].split(",")[1]) for job in jobs)
-        plan = make_plan(folder / "experiments", "quick", results=folder / "new", job_s=0.0)
-        estimated = Counter((str(job.minutes), f"mem={job.memory_mb}M") for job in plan.jobs)
-        assert len(plan.jobs) == 2
-        assert estimated <= asked, f"estimated {estimated}, asked of Slurm {asked}"
+        asked = Counter((job["JobState"], job["TimeLimit"], job["Tres"].split(",")[1]) for job in jobs)
+        assert len(planned) == 2
+        assert asked["CANCELLED", str(first.minutes), f"mem={first.memory_mb}M"] == 1
+        assert asked["COMPLETED", str(2 * first.minutes), f"mem={2 * first.memory_mb}M"] == 1
+        assert asked["COMPLETED", str(planned[1].minutes), f"mem={planned[1].memory_mb}M"] == 1
+        assert sum(number for (state, *_), number in asked.items() if state != "COMPLETED") == 1
         assert (folder / "on_slurm" / "index.html").is_file()
         ours, theirs = (contents(folder / name / "runs") for name in ("here", "on_slurm"))
         assert ours == theirs, "the runs differ"
