@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -160,25 +160,6 @@ def epsilons(releases: Sequence[TwinRelease], delta: float) -> tuple[Floats, Flo
 def _squared_mu(row: GaussianPair) -> float:
     _, squared_distance, std, _ = row
     return squared_distance / std**2 if std > 0 else math.inf if squared_distance else 0.0
-
-
-def furthest_upload(
-    audited: AuditedClient, kinds: Container[str], held: AdversaryHoldings
-) -> tuple[AuditedTask, TwinUpload] | None:
-    """Return the held upload of a twin of these kinds that lies furthest away for its sensitivity; None: none."""
-    found = [
-        (task, twin)
-        for number, task in sorted(audited.tasks.items())
-        if number in held.uploads
-        for twin in task.twins.values()
-        if twin.neighbour.kind in kinds
-    ]
-
-    def share(row: tuple[AuditedTask, TwinUpload]) -> float:
-        task, twin = row
-        return twin.distance / task.release.sensitivity if task.release.sensitivity > 0 else 0.0
-
-    return max(found, key=share, default=None)
 
 
 @dataclass(frozen=True)
@@ -342,11 +323,18 @@ class _Findings:
             self.measured[row] = max(self.measured.get(row, 0.0), float(total[-1]))
 
     def _exceeded(self, held: AdversaryHoldings, clients: list[AuditedClient]) -> Iterator[DisprovingExample]:
-        """Yield the furthest twin of each client whose held uploads exceed the assumed sensitivity."""
+        """Yield of each client the held upload of a twin that exceeds the assumed sensitivity most."""
         for client in clients:
-            far = furthest_upload(client, counted_kinds(self._stated(client)), held)
-            if far is not None and _exceeds(far[1].distance, far[0].release.sensitivity):
-                yield DisprovingExample(client.client, *far)
+            kinds = counted_kinds(self._stated(client))
+            found = [
+                DisprovingExample(client.client, task, twin)
+                for number, task in sorted(client.tasks.items())
+                if number in held.uploads
+                for twin in task.twins.values()
+                if twin.neighbour.kind in kinds and _exceeds(twin.distance, task.release.sensitivity)
+            ]
+            if found:
+                yield max(found, key=lambda one: one.twin.distance / (one.task.release.sensitivity or 1e-300))
 
     def _notes(self, examples: list[DisprovingExample]) -> Iterator[str]:
         yield from self._unmeasured()
