@@ -117,6 +117,8 @@ def execute(
     scenario = _read(scenario)
     own = RunFolder(Path(folder), scenario)
     own.check(force)
+    if until is not None and until < 1:
+        raise ScenarioError([Fault("until", f"must be a version, at least 1, got {until}")])
     if until is not None and scenario.evaluation.audit is not None:
         raise ScenarioError([Fault("evaluation.audit", "must be null for a run that pauses (--until)")])
     if own.is_whole() and not force:

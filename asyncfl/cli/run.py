@@ -25,7 +25,7 @@ from asyncfl.cli.options import (
     option,
 )
 from asyncfl.cli.output import console, print_table, print_text
-from asyncfl.cli.progress import ProgressBar
+from asyncfl.cli.progress import ProgressBar, stderr
 from asyncfl.data import DataSpec
 from asyncfl.scenario import Scenario
 
@@ -96,8 +96,9 @@ def run(
             execute(
                 description, folder, progress, force=force, limits=limits, stage=bar.stage, workers=asked, until=until
             )
-        if not own.is_whole():
-            print_text(f"{folder} pauses at version {until}; repeat the command with another --until, or without")
+        if not own.is_whole() or any(own.checkpoints()):
+            pauses = f"{folder} pauses at version {until} or later; repeat the command with a later --until, or without"
+            print_text(pauses, to=stderr if json else console)
             return
         result = Run.load(folder)
         trackers.end(result.tables["rounds"].to_pylist(), result.summary)

@@ -83,6 +83,7 @@ class Checkpoints:
             is_due = self._every is not None and self._clock_s() >= self._due_s
         if not (is_due or pauses):
             return
+        state.rounds.finish()
         began_s = self._clock_s()
         try:
             with suppress(OSError):
@@ -99,13 +100,17 @@ class Checkpoints:
 
     def load(self, fresh: UnderWay) -> UnderWay | None:
         """Return the state of the checkpoint; None without one that can be used. `fresh`: the seed at its beginning,
-        from which data and learner are taken."""
+        from which data and learner are taken. Raises PausedError where the seed is to pause before its checkpoint."""
         try:
             found = read_checkpoint(self.path, self._about)
             if found is None:
                 return None
             header, content = found
+            if self.until is not None and header["version"] >= self.until:
+                raise PausedError(f"seed {self._about['seed']} pauses at version {header['version']} already")
             state = _Unpickler(io.BytesIO(content), _fixed(fresh)).load()
+        except PausedError:
+            raise
         except (RunError, OutputError) as error:
             log.warning("seed %s begins anew: %s", self._about["seed"], error)
             return None
@@ -155,12 +160,11 @@ class _Unpickler(pickle.Unpickler):
         return self._fixed.get(pid)
 
 
-def _pickled(state: UnderWay) -> bytes:
+def _pickled(state: UnderWay) -> memoryview:
     """Return the bytes of a checkpoint. Raises RunError where a component of the user's own cannot be pickled."""
-    state.rounds.finish()
     content = io.BytesIO()
     try:
         _Pickler(content, _fixed(state)).dump(state)
     except Exception as error:
         raise RunError(f"the state of a component cannot be pickled: {shortened(str(error), 200)}") from None
-    return content.getvalue()
+    return content.getbuffer()

@@ -26,7 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncfl.base.component import components_in
-from asyncfl.base.errors import AsyncflError, RunError
+from asyncfl.base.errors import AsyncflError, RunError, shortened
+from asyncfl.base.files.checkpoint_file import code_digest
 from asyncfl.base.messages import Bools, Vector
 from asyncfl.base.own_classes import (
     describe_exception,
@@ -83,7 +84,7 @@ class Setup:
 
     resolved: ResolvedSeed
     digest: str
-    """Digest of the scenario with its data and code, as they are where the run began."""
+    """Digest of the scenario with its data and own components, as they are where the run began."""
     choice: Arithmetic
 
 
@@ -101,7 +102,9 @@ class _Seed:
         for name in {name for part in components_in(self.scenario) for name in part.code_modules}:
             importlib.import_module(name)  # the digest covers what is imported
         if (mine := self.scenario.digest()) != setup.digest:
-            raise AsyncflError(f"its data or code differ from those of the run: digest {mine}, not {setup.digest}")
+            raise AsyncflError(
+                f"its data or own components differ from those of the run: digest {mine}, not {setup.digest}"
+            )
         self.choice = setup.choice
         with use(self.choice):
             self.federation: Federation = prepare(setup.resolved)
@@ -125,7 +128,9 @@ def _seed_of(key: str, given: Any) -> _Seed:
     if key not in _seeds:
         _seeds.clear()
         _models.clear()
-        folders, setup = pickle.loads(shared(given).tobytes())
+        folders, code, setup = pickle.loads(shared(given).tobytes())
+        if code != (mine := code_digest()):
+            raise AsyncflError(f"its code of asyncfl differs from that of the run: digest {mine}, not {code}")
         for folder in folders:
             look_for_modules_in(folder)
         reach_modules()
@@ -203,9 +208,13 @@ class TrainingPool:
         self._workers = workers
         self._key = uuid.uuid4().hex
         self._names = itertools.count()
-        content = pickle.dumps((folders_of_modules(), pickle.dumps(setup)))
-        self._content = np.frombuffer(content, np.uint8)
-        self._setup = workers.share(self._content)
+        try:
+            described = pickle.dumps(setup)
+        except Exception as error:
+            reason = shortened(str(error), 200)
+            raise RunError(f"workers cannot be given this scenario, a part of it cannot be pickled: {reason}") from None
+        content = pickle.dumps((folders_of_modules(), code_digest(), described))
+        self._setup = workers.share(np.frombuffer(content, np.uint8))
         self._models: dict[int, _Model] = {}
         """Identity of a model -> what the workers were given of it."""
         self._foreseen: dict[int, Call] = {}
@@ -365,7 +374,8 @@ class TrainingPool:
         self._fruitless += 1
         if self._fruitless > FRUITLESS:
             reason = f"workers died {FRUITLESS} times without finishing a task; perhaps they lack memory"
-            raise RunError(reason) from error
+            unguarded = "the script of the run does not begin at if __name__ == '__main__':"
+            raise RunError(f"{reason}, or {unguarded}") from error
         self._workers.revive(error)
         lost = [call for call in self._handed if call.future is not None and not _is_on_its_way(call.future)]
         log.warning("workers died: %d tasks are computed again", sum(call.needed for call in lost))
@@ -373,9 +383,6 @@ class TrainingPool:
         for call in lost:
             self._end(call)
             call.future = None
-        for known in self._models.values():
-            known.given = self._workers.share(known.model)
-        self._setup = self._workers.share(self._content)
         for call in lost:
             if call.needed:
                 self._hand_over(call)

@@ -171,7 +171,7 @@ def _simulated(
         version = driver.clock.version
         while driver.goes_on:
             driver.clock.step()
-            if driver.clock.version != version and checkpoints is not None:
+            if driver.clock.version != version and checkpoints is not None and not driver.clock.stopped:
                 version = driver.clock.version
                 checkpoints.at(version, state)
         stopped = driver.end()

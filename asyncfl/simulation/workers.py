@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import os
-import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -109,9 +110,13 @@ class WorkerProcesses(TrainingWorkers):
     """Processes of this machine. They end when this process ends, however it ends."""
 
     def __init__(self, number: int) -> None:
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            # A worker that begins imports the script of the run, which must not start workers again.
+            sys.exit(1)
         self.number = number
         place = MEMORY if os.access(MEMORY, os.W_OK) else None
         self._folder = Path(tempfile.mkdtemp(prefix="asyncfl-", dir=place))
+        self._remover = start_remover(self._folder)
         self._names = itertools.count()
         self._executor = self._started()
 
@@ -121,8 +126,13 @@ class WorkerProcesses(TrainingWorkers):
         context = multiprocessing.get_context(method)
         if method == "forkserver":
             context.set_forkserver_preload(["torch", "asyncfl.federation.prepare"])
+            resource_tracker.ensure_running()
+            # Ctrl-C is for this process: the server must not be interrupted while it imports.
+            unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            forkserver.ensure_running()
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         reader, self._lifeline = context.Pipe(duplex=False)
-        arguments = (reader, str(self._folder), context.Value("i", 0))
+        arguments = (reader, context.Value("i", 0))
         return ProcessPoolExecutor(self.number, context, _begin_worker, arguments)
 
     @property
@@ -149,14 +159,20 @@ class WorkerProcesses(TrainingWorkers):
     def close(self) -> None:
         self._lifeline.close()
         self._executor.shutdown(wait=True, cancel_futures=True)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._remover.communicate(b"\n")
 
 
-def _begin_worker(lifeline: Connection, folder: str, started: Any) -> None:
+def start_remover(folder: Path) -> subprocess.Popen[bytes]:
+    """Start a shell that removes `folder` as soon as it reads a line, or a second after this process was killed."""
+    remove = 'read -r _ || sleep 1; rm -rf -- "$0"'
+    return subprocess.Popen(["sh", "-c", remove, str(folder)], stdin=subprocess.PIPE, start_new_session=True)
+
+
+def _begin_worker(lifeline: Connection, started: Any) -> None:
     """Make a process ready to compute: on a GPU of its own, if there are any. `lifeline`: is closed when nobody waits
     for results any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits
-    threading.Thread(target=_end_with, args=(lifeline, folder), daemon=True).start()
+    threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
     with started.get_lock():
         number, started.value = started.value, started.value + 1
     import torch
@@ -165,11 +181,9 @@ def _begin_worker(lifeline: Connection, folder: str, started: Any) -> None:
         torch.cuda.set_device(number % torch.cuda.device_count())
 
 
-def _end_with(lifeline: Connection, folder: str) -> None:
+def _end_with(lifeline: Connection) -> None:
     """End this process with its lifeline, even in the middle of a task."""
     wait([lifeline])
-    # Where the process of the run was killed, nobody else removes its files from memory.
-    shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
 
 

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from asyncfl import Scenario
 from asyncfl.api import execute, one_seed
 from asyncfl.base.errors import OutputError, ScenarioError
+from asyncfl.base.files import checkpoint_file
+from asyncfl.cli import app
 from asyncfl.federation.storage import Run
 from asyncfl.simulation import started_workers
 from asyncfl.simulation.checkpoint import Checkpoints, PausedError
@@ -48,6 +51,7 @@ def same(ours: Run, theirs: Run) -> bool:
 
 @pytest.fixture(autouse=True)
 def _key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint_file._key.cache_clear()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
@@ -89,6 +93,41 @@ def test_until_200_and_then_until_400_are_one_run(tmp_path: Path) -> None:
     for file in sorted((tmp_path / "undisturbed").glob("*.*")):
         if file.name not in ("timing.json", ".asyncfl.json"):
             assert file.read_bytes() == (folder / file.name).read_bytes(), file.name
+
+
+def test_a_seed_beyond_until_pauses_where_it_is(tmp_path: Path) -> None:
+    scenario, path = paused(tmp_path)
+    content = path.read_bytes()
+    with pytest.raises(PausedError, match="seed 0 pauses at version 2 already"):
+        one_seed(scenario, 0, checkpoints=Checkpoints(path, scenario, 0, 1))
+    assert path.read_bytes() == content
+
+
+def test_a_run_until_its_last_version_is_complete(tmp_path: Path) -> None:
+    execute(Scenario.read(BASE), tmp_path / "run", until=BASE["protocol"]["rounds"])
+    assert (tmp_path / "run" / "summary.json").exists()
+
+
+def test_a_run_does_not_pause_before_its_first_version(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="until: must be a version, at least 1, got 0"):
+        execute(Scenario.read(BASE), tmp_path / "run", until=0)
+
+
+def test_a_run_that_pauses_prints_nothing_but_json_lines(tmp_path: Path) -> None:
+    file, arguments = tmp_path / "scenario.yaml", ["--out", str(tmp_path / "run"), "--until", "2"]
+    file.write_text(json.dumps(BASE))
+    found = CliRunner().invoke(app, ["run", str(file), "--json", *arguments], catch_exceptions=False)
+    assert [json.loads(line)["row"]["version"] for line in found.stdout.splitlines()[1:]] == [0, 1, 2]
+    assert "pauses at version 2" in found.stderr
+
+
+def test_a_run_computed_again_can_pause_too(tmp_path: Path) -> None:
+    file, arguments = tmp_path / "scenario.yaml", ["--out", str(tmp_path / "run")]
+    file.write_text(json.dumps(BASE))
+    CliRunner().invoke(app, ["run", str(file), *arguments], catch_exceptions=False)
+    found = CliRunner().invoke(app, ["run", str(file), *arguments, "--force", "--until", "2"], catch_exceptions=False)
+    assert "pauses at version 2" in found.stdout
+    assert "written in" not in found.stdout
 
 
 def test_a_paused_run_is_not_replaced_by_another(tmp_path: Path) -> None:
@@ -141,7 +180,7 @@ def test_a_checkpoint_of_other_code_another_seed_or_scenario_is_refused_by_name(
     one_seed(scenario, 1, checkpoints=Checkpoints(path, scenario, 1))
     assert f"{path} is of another seed: 0, not 1" in caplog.text
     scenario, path = paused(tmp_path)
-    monkeypatch.setattr("asyncfl.base.files.checkpoint_file._code", lambda: "0123456789abcdef")
+    monkeypatch.setattr("asyncfl.base.files.checkpoint_file.code_digest", lambda: "0123456789abcdef")
     one_seed(scenario, 0, checkpoints=Checkpoints(path, scenario, 0))
     assert "was written by other code of asyncfl" in caplog.text
 
@@ -159,9 +198,6 @@ def test_a_checkpoint_that_cannot_be_written_costs_the_checkpoints_and_not_the_r
 def test_a_key_that_cannot_be_kept_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from asyncfl.base.files import checkpoint_file
-
-    checkpoint_file._key.cache_clear()
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/none")
     scenario = Scenario.read(BASE)
     one_seed(scenario, 0, checkpoints=Checkpoints(tmp_path / "seed", scenario, 0))
@@ -172,6 +208,16 @@ def test_audited_runs_do_not_pause(tmp_path: Path) -> None:
     scenario = Scenario.read(BASE).override({"evaluation.audit": {"clients": 1, "twins": 2}})
     with pytest.raises(ScenarioError, match=r"evaluation\.audit: must be null for a run that pauses"):
         execute(scenario, tmp_path / "run", until=1)
+
+
+def test_a_key_that_others_can_read_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    scenario, path = paused(tmp_path)
+    key = tmp_path / "state" / "asyncfl" / "checkpoint.key"
+    assert key.stat().st_mode & 0o777 == 0o600
+    key.chmod(0o644)
+    checkpoint_file._key.cache_clear()
+    one_seed(scenario, 0, checkpoints=Checkpoints(path, scenario, 0))
+    assert f"seed 0 begins anew: {key} must be a file that this account alone can read (chmod 600)" in caplog.text
 
 
 @pytest.mark.long

@@ -19,9 +19,11 @@ from asyncfl import Scenario, simulate
 from asyncfl.api import one_seed
 from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.cli import app
+from asyncfl.cli.run import read_scenario
 from asyncfl.federation.storage import Run
 from asyncfl.simulation import started_workers
-from asyncfl.simulation.workers import TrainingWorkers, WorkerProcesses
+from asyncfl.simulation.checkpoint import Checkpoints
+from asyncfl.simulation.workers import TrainingWorkers, WorkerProcesses, start_remover
 
 GOLDEN: dict[str, Any] = json.loads(Path(__file__).with_name("golden_runs.json").read_text(encoding="utf-8"))
 BASE = GOLDEN["scenario"] | {"seeds": [0]}
@@ -187,14 +189,61 @@ def test_a_run_on_a_full_memory_goes_on(two: WorkerProcesses, monkeypatch: pytes
 
 
 def test_what_a_component_raises_in_a_worker_is_told_with_its_place(two: TrainingWorkers, tmp_path: Path) -> None:
-    (tmp_path / "faulty_metric.py").write_text("def mine(outputs, labels):\n    raise RuntimeError('no such thing')\n")
-    described = {**BASE, "evaluation": {"metrics": {"mine": "faulty_metric:mine"}}}
-    (tmp_path / "scenario.yaml").write_text(json.dumps(described))
-    from asyncfl.cli.run import read_scenario
-
-    scenario = read_scenario(tmp_path / "scenario.yaml", [])
+    code = "def mine(outputs, labels):\n    raise RuntimeError('no such thing')\n"
+    evaluation = {"metrics": {"mine": "faulty_metric:mine"}}
+    scenario = own_component(tmp_path, "faulty_metric", code, evaluation=evaluation)
     with pytest.raises(RunError, match=r"faulty_metric.*line 2.*no such thing"):
         one_seed(scenario, 0, workers=two)
+
+
+def own_component(folder: Path, name: str, code: str, **fields: Any) -> Scenario:
+    """A scenario with a component of the module `name`."""
+    (folder / f"{name}.py").write_text(code)
+    (folder / "scenario.yaml").write_text(json.dumps(BASE | fields))
+    return read_scenario(folder / "scenario.yaml", [])
+
+
+def test_a_version_that_workers_cannot_evaluate_ends_the_run(tmp_path: Path) -> None:
+    code = "calls = []\ndef mine(outputs, labels):\n    calls.append(0)\n    return 1 / (len(calls) != 3)\n"
+    evaluation = {"metrics": {"mine": "fails_once:mine"}, "checkpoint": 1}
+    scenario = own_component(tmp_path, "fails_once", code, evaluation=evaluation)
+    checkpoints = Checkpoints(tmp_path / "seed", scenario, 0)
+    with pytest.raises(RunError, match=r"a worker cannot compute: .*division by zero"):
+        one_seed(scenario, 0, workers=Unruly(0), checkpoints=checkpoints)
+
+
+def test_a_component_that_cannot_be_pickled_is_refused_for_workers(tmp_path: Path) -> None:
+    code = (
+        "from typing import Any\nfrom pydantic import PrivateAttr\nfrom asyncfl.defences import Rule\n"
+        "class Held(Rule):\n    kind: str = 'holds_function:Held'\n"
+        "    _mean: Any = PrivateAttr(default_factory=lambda: lambda updates: updates.mean(0))\n"
+        "    def aggregate(self, updates, weights):\n        return self._mean(updates)\n"
+    )
+    scenario = own_component(tmp_path, "holds_function", code, defence={"rule": {"kind": "holds_function:Held"}})
+    with pytest.raises(RunError, match="workers cannot be given this scenario, a part of it cannot be pickled"):
+        one_seed(scenario, 0, workers=Unruly(0))
+
+
+def test_a_worker_with_other_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = iter(["theirs", *["mine"] * 9])
+    monkeypatch.setattr("asyncfl.simulation.pool.code_digest", lambda: next(codes))
+    with pytest.raises(RunError, match="its code of asyncfl differs from that of the run: digest mine, not theirs"):
+        one_seed(Scenario.read(BASE), 0, workers=Unruly(0))
+
+
+def test_files_in_memory_of_a_killed_run_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "asyncfl" / "0").mkdir(parents=True)
+    if (child := os.fork()) == 0:
+        try:
+            start_remover(tmp_path / "asyncfl")
+        finally:
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    for _ in range(1000):
+        if not [*tmp_path.iterdir()]:
+            return
+        time.sleep(0.01)
+    pytest.fail("files are left")
 
 
 @pytest.mark.parametrize("asked", ["-1", "two", "1025", "1.5", ""])

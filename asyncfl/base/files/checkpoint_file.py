@@ -22,16 +22,18 @@ from typing import Any
 
 from asyncfl.base.errors import OutputError, RunError, shortened, system_says
 from asyncfl.base.files.atomic import atomic_file
+from asyncfl.base.files.reading import check_ordinary
 
 KEY_BYTES = 32
 LONGEST_HEADER = 10_000
 
 
-def write_checkpoint(path: Path, header: Mapping[str, Any], content: bytes) -> None:
+def write_checkpoint(path: Path, header: Mapping[str, Any], content: bytes | memoryview) -> None:
     """Write a checkpoint, completely or not at all. Raises OutputError."""
     mac = _mac(_key(), dict(header), content)
     with atomic_file(path) as part, part.open("wb") as file:
-        file.write(json.dumps({"mac": mac, "asyncfl": _code(), **header}).encode() + b"\n" + content)
+        file.write(json.dumps({"mac": mac, "asyncfl": code_digest(), **header}).encode() + b"\n")
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
 
@@ -42,6 +44,7 @@ def read_checkpoint(path: Path, header: Mapping[str, Any]) -> tuple[dict[str, An
     Raises RunError for a checkpoint of something else, of other code, of another account, or a damaged one.
     """
     try:
+        check_ordinary(path)
         with path.open("rb") as file:
             line, content = file.readline(LONGEST_HEADER), file.read()
         found = json.loads(line)
@@ -53,15 +56,15 @@ def read_checkpoint(path: Path, header: Mapping[str, Any]) -> tuple[dict[str, An
     except (OSError, ValueError, KeyError, AttributeError, RecursionError) as error:
         reason = system_says(error) if isinstance(error, OSError) else "it is no checkpoint"
         raise RunError(f"{path} cannot be read: {reason}") from None
-    if code != _code():
-        raise RunError(f"{path} was written by other code of asyncfl ({shortened(str(code))}, this is {_code()})")
+    if code != (ours := code_digest()):
+        raise RunError(f"{path} was written by other code of asyncfl ({shortened(str(code))}, this is {ours})")
     for name, wanted in header.items():
         if found.get(name) != wanted:
             raise RunError(f"{path} is of another {name}: {shortened(str(found.get(name)))}, not {wanted}")
     return found, content
 
 
-def _mac(key: bytes, header: dict[str, Any], content: bytes) -> str:
+def _mac(key: bytes, header: dict[str, Any], content: bytes | memoryview) -> str:
     signed = hmac.new(key, json.dumps(header, sort_keys=True).encode() + b"\n", "sha256")
     signed.update(content)
     return signed.hexdigest()
@@ -81,17 +84,20 @@ def _key() -> bytes:
             with suppress(FileExistsError):  # another process was faster
                 os.link(part, path)
             part.unlink()
-        key = path.read_bytes()
+        with path.open("rb") as file:
+            about, key = os.fstat(file.fileno()), file.read(KEY_BYTES + 1)
     except (OSError, RuntimeError) as error:
         reason = system_says(error) if isinstance(error, OSError) else str(error)
         raise OutputError(f"cannot keep the key of checkpoints in {path}: {reason}") from None
+    if about.st_uid != os.geteuid() or about.st_mode & 0o077:
+        raise OutputError(f"{path} must be a file that this account alone can read (chmod 600); remove it")
     if len(key) != KEY_BYTES:
         raise OutputError(f"{path} must hold {KEY_BYTES} bytes, got {len(key)}; remove it")
     return key
 
 
 @cache
-def _code() -> str:
+def code_digest() -> str:
     """Return 16 hexadecimal digits over the source code of this package."""
     root, digest = Path(__file__).parents[2], hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
