@@ -101,7 +101,7 @@ def timeline_of(
     seed: int, ended: str, rounds: pa.Table, events: pa.Table, clients: pa.Table, fates: Mapping[str, int]
 ) -> Timeline:
     """Return the timeline of a seed from its tables; rows of other seeds are ignored."""
-    rounds, events, clients = (table.filter(pc.equal(table["seed"], seed)) for table in (rounds, events, clients))
+    rounds, events, clients = (_of_seed(table, seed) for table in (rounds, events, clients))
     # compared as codes of the dictionary: as texts the kinds of a long run would be copied many times
     kinds = events["kind"].combine_chunks()
     names, codes = kinds.dictionary.to_pylist(), kinds.indices
@@ -128,6 +128,12 @@ def timeline_of(
         cohorts_repeated=len(of("cohort_repeated", "task")),
         fates=dict(fates),
     )
+
+
+def _of_seed(table: pa.Table, seed: int) -> pa.Table:
+    """Return the rows of a seed: the table itself, not a copy, if it has no others."""
+    chosen = pc.equal(table["seed"], seed)
+    return table if pc.all(chosen).as_py() else table.filter(chosen)
 
 
 def summary(timeline: Timeline) -> dict[str, Any]:

@@ -29,13 +29,19 @@ def select(
     if clients:
         events = events.filter(pc.field("client").isin(list(clients)))
     if kinds:
-        events = events.filter(pc.field("kind").cast(pa.string()).isin(list(kinds)))
+        events = events.filter(pa.chunked_array([_is_of(chunk, kinds) for chunk in events["kind"].chunks], pa.bool_()))
     for name, value in (("task", task), ("version", version), ("seed", seed)):
         if value is not None:
             events = events.filter(pc.field(name) == value)
     if since_s is not None:
         events = events.filter(pc.field("time_s") >= since_s)
     return events if until_s is None else events.filter(pc.field("time_s") <= until_s)
+
+
+def _is_of(kinds: pa.DictionaryArray, wanted: Sequence[str]) -> pa.BooleanArray:
+    """Return whether each of `kinds` is `wanted`, by its code: as texts they would take much memory."""
+    codes = [code for code, kind in enumerate(kinds.dictionary.to_pylist()) if kind in wanted]
+    return pc.is_in(kinds.indices, pa.array(codes, kinds.indices.type))
 
 
 def value_of(cell: Any) -> Any:
