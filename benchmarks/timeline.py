@@ -1,10 +1,11 @@
 """How fast is the clock alone, and what memory does it take, for far more clients than anybody would train?
 
-    python benchmarks/timeline.py [--clients 100000] [--in-flight 1000] [--updates 200000] [--buffer 100]
+    python benchmarks/timeline.py [--clients 100000] [--in-flight 1000] [--updates 200000] [--buffer 100] [--fates]
 
-Devices of lognormal speed, lossy links with retransmissions and a tap on both directions: each task takes two transfers
-with random losses and leaves some eleven events. Prints CPU and wall seconds, the peak of the resident memory of the
-whole process (interpreter and libraries included), and events per CPU second.
+Devices of lognormal speed, lossy links with one retransmission and a tap on uploads: each task takes two transfers with
+random losses and leaves some eleven events, or four with `--fates`. Prints CPU and wall seconds, their ratio to four
+time-outs of SimPy per update in the same process, the peak of the resident memory of the whole process (interpreter and
+libraries included), and events per CPU second.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ import argparse
 import resource
 import sys
 import time
+from collections.abc import Iterator
+from random import Random
 from typing import Any
+
+import simpy
 
 
 def scenario(clients: int, in_flight: int, updates: int, buffer: int) -> dict[str, Any]:
@@ -30,11 +35,26 @@ def scenario(clients: int, in_flight: int, updates: int, buffer: int) -> dict[st
         },
         "world": {
             "device": {"kind": "lognormal", "median_s_per_sample": 0.002, "sigma": 0.5},
-            "downlink": {"latency_s": 0.05, "bandwidth_bps": 20e6, "loss": loss},
-            "uplink": {"latency_s": 0.05, "bandwidth_bps": 5e6, "loss": loss},
-            "tap": {"uplink": True, "downlink": True, "packet_loss": 0.001},
+            "downlink": {"latency_s": 0.05, "bandwidth_bps": 20e6, "loss": loss, "retransmissions": 1},
+            "uplink": {"latency_s": 0.05, "bandwidth_bps": 5e6, "loss": loss, "retransmissions": 1},
+            "tap": {"uplink": True},
         },
     }
+
+
+def plain_timeouts(number: int, at_once: int) -> float:
+    """Return the CPU seconds of so many of SimPy's time-outs, of `at_once` processes."""
+    environment, random, left = simpy.Environment(), Random(0), iter(range(number))
+
+    def client() -> Iterator[simpy.Event]:
+        for _ in left:
+            yield environment.timeout(random.random())
+
+    for _ in range(at_once):
+        environment.process(client())
+    cpu = time.process_time()
+    environment.run()
+    return time.process_time() - cpu
 
 
 def main() -> None:
@@ -44,6 +64,7 @@ def main() -> None:
     parser.add_argument("--in-flight", type=int, default=1_000)
     parser.add_argument("--updates", type=int, default=200_000)
     parser.add_argument("--buffer", type=int, default=100)
+    parser.add_argument("--fates", action="store_true")
     chosen = parser.parse_args()
 
     from asyncfl.experiments.timeline import summary, timeline_of
@@ -53,7 +74,7 @@ def main() -> None:
 
     described = Scenario.read(scenario(chosen.clients, chosen.in_flight, chosen.updates, chosen.buffer))
     wall, cpu = time.perf_counter(), time.process_time()
-    run = simulate_clock(described, 0)
+    run = simulate_clock(described, 0, whole=not chosen.fates)
     simulated = time.process_time() - cpu
     said = summary(timeline_of(0, run.stopped, rounds_table(run), run.events, clients_table(run), run.fates))
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
@@ -62,6 +83,8 @@ def main() -> None:
     print(f"{chosen.clients} clients, {chosen.in_flight} in flight, {run.fates['aggregated']} updates aggregated")
     print(f"{'simulated':22}{simulated:10.1f} CPU s")
     print(f"{'and summed up':22}{cpu:10.1f} CPU s{wall:10.1f} s on the wall")
+    plain = plain_timeouts(4 * chosen.updates, chosen.in_flight)
+    print(f"{'plain time-outs':22}{plain:10.1f} CPU s{cpu / plain:10.1f} times as much")
     print(f"{'peak memory':22}{peak_mb:10.0f} MB")
     print(f"{'events':22}{len(run.events):10}{len(run.events) / simulated:12.0f} per CPU s")
     print(f"{'virtual time':22}{said['virtual_s']:10.0f} s")

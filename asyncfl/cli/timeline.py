@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.base.quantities import NONE, quantity
 from asyncfl.cli.options import Assignments, Json, MaxHours, Quiet, ScenarioFile, WorldFile, option
 from asyncfl.cli.output import console, print_json, print_table
@@ -17,6 +19,7 @@ def timeline(
     set_: Assignments = None,
     world: WorldFile = None,
     out: Annotated[Path | None, option("Folder to write: new, empty or a timeline. Default: none.")] = None,
+    fates: Annotated[bool, option("Record the fates of tasks alone, not their phases: less time.", "--fates")] = False,
     max_hours: MaxHours = 2.0,
     json: Json = False,
     quiet: Quiet = False,
@@ -28,6 +31,8 @@ def timeline(
     Example: asyncfl timeline scenario.yaml --set protocol.rounds=100 --out clock
     """
     description = read_scenario(scenario, set_ or [], world)
+    if fates and description.world.power is not None:
+        raise ScenarioError([Fault("world.power", "must be null with --fates: energy is computed from phases")])
     from asyncfl.experiments.timeline import summary, timeline_folder, timeline_of, write_timeline
     from asyncfl.federation import clients_table, rounds_table
     from asyncfl.federation.limits import Limits
@@ -39,9 +44,10 @@ def timeline(
     timelines = []
     with ProgressBar(description, quiet or json) as bar:
         for seed in description.seeds:
-            run = simulate_clock(description, seed, progress=bar)
+            run = simulate_clock(description, seed, progress=bar, whole=not fates)
             tables = rounds_table(run), run.events, clients_table(run)
-            timelines.append(timeline_of(seed, run.stopped, *tables, run.fates))
+            found = timeline_of(seed, run.stopped, *tables, run.fates)
+            timelines.append(replace(found, retransmitted=None) if fates else found)
     summaries = [summary(one) for one in timelines]
     if json:
         print_json({"scenario": description.digest(), "seeds": summaries})
@@ -79,8 +85,8 @@ def _report(found: dict[str, Any]) -> None:
         f"{exposure['versions_overheard']} of {exposure['versions_sent']} versions sent overheard on the downlink"
     )
     console.print(
-        f"traffic: {quantity(traffic['up_bytes'], 'bytes')} up, {quantity(traffic['down_bytes'], 'bytes')} down, "
-        f"{traffic['messages_retransmitted']} messages retransmitted"
+        f"traffic: {quantity(traffic['up_bytes'], 'bytes')} up, {quantity(traffic['down_bytes'], 'bytes')} down"
+        + ("" if (again := traffic["messages_retransmitted"]) is None else f", {again} messages retransmitted")
     )
     if found["cohorts_repeated"]:
         console.print(

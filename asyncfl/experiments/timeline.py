@@ -61,8 +61,8 @@ class Timeline:
     versions_overheard: int
     """Versions that the tap holds from any downlink, the initial model included."""
     versions_sent: int
-    retransmitted: int
-    """Messages of which something was sent again."""
+    retransmitted: int | None
+    """Messages of which something was sent again; None where that was not recorded."""
     cohorts_repeated: int
     """Cohorts without any upload, so that the server drew another for the same version."""
     fates: Mapping[str, int]

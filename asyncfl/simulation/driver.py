@@ -51,7 +51,7 @@ from asyncfl.simulation.capacity import Processors, ServerLink, Workers
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.clock import Clock
 from asyncfl.trace import Kind, Recorder
-from asyncfl.trace.events import CAUGHT, SCORING_DOWN
+from asyncfl.trace.events import CAUGHT, PHASES, SCORING_DOWN
 from asyncfl.trace.recorder import NAN
 from asyncfl.trace.scoring_requests import NO_ANSWER
 from asyncfl.world import WorldState
@@ -80,6 +80,8 @@ class ClientProcesses:
             way: ServerLink(clock, link.server_bandwidth_bps) for way, link in links.items() if link.is_shared
         }
         """Way -> link of the server that messages of all clients share."""
+        self.whole = clock.recorder.whole
+        """Whether all events are recorded."""
         self.are_shared = bool(self.shared) or workers.processors.are_shared
         """Whether a phase may last longer than its duration."""
         self.running: dict[int, simpy.Event] | None = {} if clients.scoring == "serial" else None
@@ -120,7 +122,10 @@ class ClientProcesses:
 
     def note(self, task: TaskRecord, way: str, mark: MessageEvent) -> None:
         """Log an event of a task's message. `way`: `down`, `up`, or the name of the message in the trace."""
-        if mark.kind is Kind.OVERHEARD:
+        if mark.kind is not Kind.OVERHEARD:
+            if not self.whole:
+                return
+        else:
             task.overheard |= way != "down"
             self.traffic.overhear("down" if way == "down" else "up", task.client, task.base_version)
         self.clock.record_task(mark.kind, task, -1, mark.size, mark.attempt, NAN, way)
@@ -211,7 +216,7 @@ class ClientProcess(ABC):
             if message.transfer.resent_at_s or message.transfer.caught_s < math.inf:
                 note = self._logger(message)
                 for mark in message.events():
-                    if self.began_s + mark.at_s <= until_s:
+                    if self.began_s + mark.at_s <= until_s and (processes.whole or mark.kind is Kind.OVERHEARD):
                         clock.later(mark.at_s, note, mark)
         elif processes.workers.processors.are_shared:
             processes.workers.processors.work(duration_s, self._worked, until_s)
@@ -288,7 +293,8 @@ class TaskProcess(ClientProcess):
     def _start_phase(self) -> None:
         processes, clock, task = self.processes, self.processes.clock, self.task
         phase, message = self._phase, self.message
-        clock.record_task(phase.begins, task, -1, -1 if message is None else message.transfer.payload_bytes)
+        if processes.whole:
+            clock.record_task(phase.begins, task, -1, -1 if message is None else message.transfer.payload_bytes)
         if phase.begins is Kind.UPLOAD_STARTED and (budgets := processes.clients.budgets) is not None:
             # An upload counts as it begins, whether or not it arrives: it may be overheard.
             budgets.charge_upload(self.client, task.epochs)
@@ -315,9 +321,11 @@ class TaskProcess(ClientProcess):
         if phase.sending is not None:
             transfer, way, _ = phase.sending
             processes.traffic.count(transfer.sent_bytes, way)
-            clock.record_task(phase.ends, task, -1, transfer.sent_bytes, transfer.attempts, NAN, way)
+            if processes.whole or phase.ends not in PHASES:
+                clock.record_task(phase.ends, task, -1, transfer.sent_bytes, transfer.attempts, NAN, way)
         else:
-            clock.record_task(phase.ends, task, detail=phase.detail)
+            if processes.whole or phase.ends not in PHASES:
+                clock.record_task(phase.ends, task, detail=phase.detail)
             if phase.ends is Kind.TRAINED:
                 task.epochs = phase.epochs
                 processes.clients.training_ended(task)

@@ -212,10 +212,15 @@ def _begun(federation: Federation) -> UnderWay:
 
 
 def simulate_clock(
-    scenario: Scenario, seed: int, prior: SimulatedRuns | None = None, progress: Progress | None = None
+    scenario: Scenario,
+    seed: int,
+    prior: SimulatedRuns | None = None,
+    progress: Progress | None = None,
+    whole: bool = True,
 ) -> SeedRun:
     """Simulate the timeline of one seed without training, and return it: which clients were asked, what arrived when,
-    what was overheard. Flooding attackers flood, but nothing is judged, so no client is banned."""
+    what was overheard. Flooding attackers flood, but nothing is judged, so no client is banned. `whole`: see
+    `Recorder`."""
     began = time.perf_counter()
     streams = streams_of(scenario, seed)
     sizes = scenario.data.client_sizes(streams)
@@ -230,7 +235,7 @@ def simulate_clock(
     driver = Driver(
         server,
         scenario.world.start(scenario.data.clients, streams, sizes),
-        Recorder(seed),
+        Recorder(seed, whole),
         SimulatedClients(server, Workload.of(scenario, sizes), attackers=attackers, budgets=budgets),
         watcher=rounds,
         mixing_node=scenario.privacy.mixing_node,

@@ -52,6 +52,9 @@ class Kind(StrEnum):
     STOPPED = "stopped"
 
 
+PHASES = frozenset({Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, Kind.TRAINING_STARTED, Kind.TRAINED, Kind.UPLOAD_STARTED})
+"""Kinds of events that a trace of fates lacks, with those of parts of messages (`Recorder.whole`)."""
+
 CAUGHT = (Kind.OVERHEARD, Kind.OVERHEARD_IN_PART)
 """Kinds of events after which the eavesdropper holds a message, whole or in part."""
 

@@ -22,8 +22,10 @@ NAN = float("nan")
 class Recorder:
     """Events of one seed, spooled to disk (about 100 bytes per event) so that a long run does not fill the memory."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, whole: bool = True) -> None:
+        """`whole`: whether phases of tasks, retransmissions and messages overheard in part are recorded too."""
         self.seed = seed
+        self.whole = whole
         self.values: list[Any] = []
         """Columns of the latest events, one event after another: a tuple for each would keep the garbage collector
         busy."""

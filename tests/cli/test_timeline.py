@@ -26,6 +26,19 @@ def test_the_clock_is_summarised(file: Path, program: Any) -> None:
     assert "fates: aggregated 15" in out
 
 
+def test_a_trace_of_fates_has_the_numbers_of_a_whole_one(file: Path, program: Any) -> None:
+    command = ("timeline", file, "--json", "--set", "world.uplink.loss={kind: independent, probability: 0.2}")
+    (whole,), (fates,) = (json.loads(program(*command, *more)[1])["seeds"] for more in ((), ("--fates",)))
+    assert whole["traffic"].pop("messages_retransmitted") > 0
+    assert fates["traffic"].pop("messages_retransmitted") is None
+    assert whole == fates
+
+
+def test_energy_is_not_computed_from_fates(file: Path, program: Any) -> None:
+    status, _, err = program("timeline", file, "--fates", "--set", "world.power.compute_w=3")
+    assert (status, "world.power: must be null with --fates" in err) == (2, True)
+
+
 def test_lost_cohorts_explain_an_exposure_above_the_number_of_versions(file: Path, program: Any) -> None:
     loss = ["loss.kind=independent", "loss.probability=0.8", "retransmissions=0", "mtu_bytes=100000"]
     status, out, _ = program("timeline", file, *(f"--set=world.uplink.{setting}" for setting in loss))
