@@ -14,7 +14,7 @@ import argparse
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from random import Random
 from typing import Any
 
@@ -46,7 +46,7 @@ def plain_timeouts(number: int, at_once: int) -> float:
     """Return the CPU seconds of so many of SimPy's time-outs, of `at_once` processes."""
     environment, random, left = simpy.Environment(), Random(0), iter(range(number))
 
-    def client() -> Iterator[simpy.Event]:
+    def client() -> Generator[simpy.Event, None, None]:
         for _ in left:
             yield environment.timeout(random.random())
 
