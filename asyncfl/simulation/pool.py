@@ -214,7 +214,8 @@ class TrainingPool:
             reason = shortened(str(error), 200)
             raise RunError(f"workers cannot be given this scenario, a part of it cannot be pickled: {reason}") from None
         content = pickle.dumps((folders_of_modules(), code_digest(), described))
-        self._setup = workers.share(np.frombuffer(content, np.uint8))
+        self._content = np.frombuffer(content, np.uint8)
+        self._setup = workers.share(self._content)
         self._models: dict[int, _Model] = {}
         """Identity of a model -> what the workers were given of it."""
         self._foreseen: dict[int, Call] = {}
@@ -383,16 +384,28 @@ class TrainingPool:
         for call in lost:
             self._end(call)
             call.future = None
+        # The memory of a cluster dies with its workers.
+        self._setup = self._workers.share(self._content)
+        for known in self._models.values():
+            known.given = self._workers.share(known.model)
         for call in lost:
             if call.needed:
                 self._hand_over(call)
 
     def close(self) -> None:
-        """Drop all calls."""
-        for call in [*self._foreseen.values(), *self._running]:
+        """Drop all calls, and what the workers were given and have left: they may compute for another seed next."""
+        for call in self._handed:
             if call.future is not None:
                 call.future.cancel()
+                if call.place is not None:
+                    call.future.add_done_callback(partial(_remove, Path(call.place)))
+        for known in self._models.values():
+            self._workers.unshare(known.given)
         self._workers.unshare(self._setup)
+
+
+def _remove(place: Path, _: Future[Any]) -> None:
+    place.unlink(missing_ok=True)
 
 
 def _is_on_its_way(future: Future[Any]) -> bool:

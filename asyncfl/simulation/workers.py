@@ -35,6 +35,9 @@ MEMORY = Path("/dev/shm")
 PATIENCE_S = 10.0
 """Seconds to wait for a scheduler, and for its first worker."""
 
+RETURN_S = 60.0
+"""Seconds to wait until a cluster that has lost all its workers has one again."""
+
 
 class ArrayFile(NamedTuple):
     """An array that a process of this machine can read from a file."""
@@ -215,6 +218,15 @@ class DaskCluster(TrainingWorkers):
 
     def unshare(self, shared: Any) -> None:
         shared.release()
+
+    def revive(self, error: BaseException) -> None:
+        try:
+            if self._client.status != "running":
+                raise TimeoutError("the scheduler does not answer")
+            # All workers that held what was shared are dead; others may have taken their place.
+            self._client.wait_for_workers(1, timeout=RETURN_S)
+        except (OSError, TimeoutError, ValueError) as now:
+            super().revive(now)
 
     def close(self) -> None:
         with suppress(OSError):

@@ -182,6 +182,15 @@ def test_processes_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monk
             os.kill(process, 0)
 
 
+def test_a_seed_leaves_no_file_to_the_next(two: WorkerProcesses) -> None:
+    run = one_seed(Scenario.read(BASE).override({"protocol": BUFFERED}), 0, workers=two)
+    assert counts(run)["in_vain"] > 0
+    deadline_s = time.monotonic() + 60
+    while (left := [*two._folder.iterdir()]) and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    assert not left
+
+
 def test_a_run_on_a_full_memory_goes_on(two: WorkerProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(two, "_folder", Path("/dev/full"))  # nothing can be created below a file
     scenario = Scenario.read(BASE)
@@ -284,11 +293,12 @@ def test_lenet_on_two_workers_of_a_dask_cluster() -> None:
 
 
 @pytest.mark.long
-def test_a_killed_worker_of_a_dask_cluster_costs_no_byte() -> None:
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_killed_worker_of_a_dask_cluster_costs_no_byte(number: int) -> None:
     from distributed import LocalCluster
 
     scenario = Scenario.read(BASE).override({"training.epochs": 40, "protocol.rounds": 30})
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=number, threads_per_worker=1, dashboard_address=None) as cluster:
         victim = next(iter(cluster.workers.values())).pid
 
         def kill() -> None:
