@@ -16,6 +16,7 @@ import pickle
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from dataclasses import dataclass
@@ -222,6 +223,8 @@ class TrainingPool:
         """Task -> its call."""
         self._queue: list[tuple[float, int]] = []
         """Heap of (virtual time at which its update is needed, task) of foreseen tasks."""
+        self._collected = deque[Call]()
+        """Calls of the buffer that the server collects now, before all that is foreseen."""
         self._running: list[Call] = []
         """Calls that are handed over and have not returned, with those that are not needed any more."""
         self._handed = set[Call]()
@@ -263,13 +266,22 @@ class TrainingPool:
             self._running.remove(call)
             if not call.needed:
                 self._end(call)
-        while self._queue and len(self._running) < AT_ONCE * self._workers.number:
+        while self._collected and self._has_room(self._collected[0]):
+            call = self._collected.popleft()
+            if call.future is None:
+                self._hand_over(call)
+        while self._queue:
             foreseen = self._foreseen.get(self._queue[0][1])
             if foreseen is not None and foreseen.future is None:
-                if len(self._handed) * foreseen.model.nbytes > HELD_BYTES:
+                if not self._has_room(foreseen):
                     return
                 self._hand_over(foreseen)
             heapq.heappop(self._queue)
+
+    def _has_room(self, call: Call) -> bool:
+        """Whether one more call may be handed over."""
+        is_held = len(self._handed) * call.model.nbytes > HELD_BYTES
+        return not is_held and len(self._running) < AT_ONCE * self._workers.number
 
     def train(
         self, tasks: Sequence[Assignment], attacked: Bools, carried: Sequence[Vector | None], rows: Vector
@@ -277,9 +289,7 @@ class TrainingPool:
         """Write the models of trained tasks into `rows` (n, n_parameters). `carried`: what each task's client carries
         from task to task; None for nothing. Raises RunError if the workers cannot compute."""
         calls = [self._call_of(*one) for one in zip(tasks, attacked.tolist(), carried, strict=True)]
-        for call in calls:
-            if call.future is None:
-                self._hand_over(call)
+        self._collected.extend(call for call in calls if call.future is None)
         made = []
         for row, call in zip(rows, calls, strict=True):
             one: Trained = self.result(call)
