@@ -132,6 +132,14 @@ def use(choice: Arithmetic) -> Iterator[None]:
             os.environ |= {} if gemm_before is None else {VARIABLE: gemm_before}
 
 
+def keep_threads(threads: int) -> None:
+    """Compute with this number of threads from now on, torch and NumPy."""
+    import torch
+
+    threadpool_limits(threads)
+    torch.set_num_threads(threads)
+
+
 def resolve(gemm: str) -> str:
     """Return the member of `LIBRARIES` that a scenario's `gemm` means on this machine, where oneDNN may not be exact.
 

@@ -40,7 +40,7 @@ from asyncfl.base.own_classes import (
 from asyncfl.client import Assignment, Trained
 from asyncfl.federation.evaluation import Evaluator, Measured
 from asyncfl.federation.prepare import Federation, ResolvedSeed, prepare
-from asyncfl.learning.gemm import Arithmetic, use
+from asyncfl.learning.gemm import Arithmetic, keep_threads, use
 from asyncfl.simulation.workers import TrainingWorkers, fetch, leave, shared
 
 log = logging.getLogger(__name__)
@@ -106,9 +106,9 @@ class _Seed:
             raise AsyncflError(
                 f"its data or own components differ from those of the run: digest {mine}, not {setup.digest}"
             )
-        self.choice = setup.choice
-        with use(self.choice):
-            self.federation: Federation = prepare(setup.resolved)
+        with use(setup.choice):
+            self.federation: Federation = prepare(setup.resolved)  # its learner keeps the library of the products
+        keep_threads(setup.choice.threads)  # once: looking for the libraries takes longer than a small task
 
     @cached_property
     def evaluator(self) -> Evaluator:
@@ -155,8 +155,7 @@ def _computed(compute: Callable[[_Seed, Vector], Any], key: str, setup: Any, mod
         with _one_at_a_time:
             seed = _seed_of(key, setup)
             given, began = _model_of(model_key, model), time.perf_counter()
-            with use(seed.choice):
-                return compute(seed, given)._replace(seconds=time.perf_counter() - began)
+            return compute(seed, given)._replace(seconds=time.perf_counter() - began)
     except Exception as error:
         own = describe_user_exception(error)
         return NotComputed(own or (str(error) if isinstance(error, AsyncflError) else describe_exception(error)))
