@@ -21,7 +21,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -293,6 +292,7 @@ class TrainingPool:
         for row, call in zip(rows, calls, strict=True):
             one: Trained = self.result(call)
             fetch(one.model, row)
+            self._free(call)
             made.append(one)
         return made
 
@@ -370,8 +370,8 @@ class TrainingPool:
     def _end(self, call: Call) -> None:
         """Forget a call that has returned, and what the workers were given for it alone."""
         self._handed.remove(call)
-        if not call.needed and call.place is not None:
-            Path(call.place).unlink(missing_ok=True)
+        if not call.needed:
+            self._free(call)
         known = self._models[id(call.model)]
         known.calls -= 1
         if not known.calls:
@@ -401,20 +401,20 @@ class TrainingPool:
             if call.needed:
                 self._hand_over(call)
 
+    def _free(self, call: Call, _: Future[Any] | None = None) -> None:
+        if call.place is not None:
+            self._workers.free(call.place)
+            call.place = None
+
     def close(self) -> None:
         """Drop all calls, and what the workers were given and have left: they may compute for another seed next."""
         for call in self._handed:
             if call.future is not None:
                 call.future.cancel()
-                if call.place is not None:
-                    call.future.add_done_callback(partial(_remove, Path(call.place)))
+                call.future.add_done_callback(partial(self._free, call))
         for known in self._models.values():
             self._workers.unshare(known.given)
         self._workers.unshare(self._setup)
-
-
-def _remove(place: Path, _: Future[Any]) -> None:
-    place.unlink(missing_ok=True)
 
 
 def _is_on_its_way(future: Future[Any]) -> bool:

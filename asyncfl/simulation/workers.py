@@ -44,9 +44,10 @@ class ArrayFile(NamedTuple):
 
     path: str
     dtype: str
+    length: int
 
     def read(self) -> NDArray[Any]:
-        return np.fromfile(self.path, np.dtype(self.dtype))
+        return np.fromfile(self.path, np.dtype(self.dtype), self.length)
 
 
 class TrainingWorkers(ABC):
@@ -69,8 +70,12 @@ class TrainingWorkers(ABC):
         """Discard an array; no call may use it any more."""
 
     def place(self) -> str | None:
-        """Return a new path where a call may leave its result; None if the result must be returned."""
+        """Return the path of a file where a call may leave its result; None if the result must be returned."""
         return None
+
+    def free(self, place: str) -> None:
+        """Take a file back for other calls."""
+        raise NotImplementedError
 
     def revive(self, error: BaseException) -> None:
         """Prepare for calls again after workers died. Raises RunError if that is impossible."""
@@ -86,27 +91,27 @@ def shared(given: Any) -> NDArray[Any]:
     return given.read() if isinstance(given, ArrayFile) else given
 
 
-def leave(model: Vector, place: str | None) -> Vector | str:
-    """Leave a model at a new path, and return the path; the model itself if there is none, or no space."""
+def leave(array: NDArray[Any], place: str | None) -> NDArray[Any] | str:
+    """Write an array to a file, and return its path; the array itself if there is no file, or no space.
+
+    An older file is written over: memory that it has need not be asked for again, which takes longer than writing.
+    """
     if place is None:
-        return model
+        return array
     try:
-        model.tofile(place)
+        with open(os.open(place, os.O_WRONLY | os.O_CREAT, 0o600), "wb", buffering=0) as file:
+            return place if file.write(array.data) == array.nbytes else array
     except OSError:
-        with suppress(OSError):
-            os.unlink(place)
-        return model
-    return place
+        return array
 
 
 def fetch(left: Vector | str, row: Vector) -> None:
-    """Write a model that a worker has left into `row` (n_parameters,)."""
-    if not isinstance(left, str):
+    """Copy a model that a worker has left into `row` (n_parameters,)."""
+    if isinstance(left, str):
+        with open(left, "rb", buffering=0) as file:
+            file.readinto(row.data)
+    else:
         row[:] = left
-        return
-    with open(left, "rb") as file:
-        file.readinto(row.data)
-    os.unlink(left)
 
 
 class WorkerProcesses(TrainingWorkers):
@@ -121,6 +126,8 @@ class WorkerProcesses(TrainingWorkers):
         self._folder = Path(tempfile.mkdtemp(prefix="asyncfl-", dir=place))
         self._remover = start_remover(self._folder)
         self._names = itertools.count()
+        self._free: list[str] = []
+        """Files that are used again."""
         self._executor = self._started()
 
     def _started(self) -> ProcessPoolExecutor:
@@ -145,14 +152,17 @@ class WorkerProcesses(TrainingWorkers):
     def share(self, array: NDArray[Any]) -> Any:
         path = self.place()
         # Without space the array travels with each call.
-        return array if leave(array, path) is array else ArrayFile(path, array.dtype.str)
+        return array if leave(array, path) is array else ArrayFile(path, array.dtype.str, len(array))
 
     def unshare(self, shared: Any) -> None:
         if isinstance(shared, ArrayFile):
-            Path(shared.path).unlink(missing_ok=True)
+            self.free(shared.path)
 
     def place(self) -> str:
-        return str(self._folder / str(next(self._names)))
+        return self._free.pop() if self._free else str(self._folder / str(next(self._names)))
+
+    def free(self, place: str) -> None:
+        self._free.append(place)
 
     def revive(self, error: BaseException) -> None:
         self._executor.shutdown(wait=True, cancel_futures=True)

@@ -80,7 +80,9 @@ def test_from_runs_to_columns_and_a_sheet(tmp_path: Path) -> None:
 def test_a_run_without_an_eavesdropper_has_no_pictures(tmp_path: Path) -> None:
     scenario = {**DESCRIPTION["scenario"], "world": {}}
     experiment = read(tmp_path, scenario=scenario, axes={}, figures=[], claims=[])
-    with pytest.raises(RunError, match=r"no eavesdropper taps the uplinks; set world\.tap\.uplink: true"):
+    with pytest.raises(
+        RunError, match=r"the eavesdropper caught no upload of any client in seed 0; set world\.tap\.uplink: true"
+    ):
         attack(experiment, run_all(experiment, tmp_path), tmp_path / "out")
 
 

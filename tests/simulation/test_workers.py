@@ -182,16 +182,19 @@ def test_processes_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monk
             os.kill(process, 0)
 
 
-def test_a_seed_leaves_no_file_to_the_next(two: WorkerProcesses) -> None:
+def test_files_in_memory_are_used_again_by_the_next_seed(two: WorkerProcesses) -> None:
     run = one_seed(Scenario.read(BASE).override({"protocol": BUFFERED}), 0, workers=two)
     assert counts(run)["in_vain"] > 0
     deadline_s = time.monotonic() + 60
-    while (left := [*two._folder.iterdir()]) and time.monotonic() < deadline_s:
+    while len(two._free) < len(files := [*two._folder.iterdir()]) and time.monotonic() < deadline_s:
         time.sleep(0.01)
-    assert not left
+    assert {*two._free} == {*map(str, files)}
+    one_seed(Scenario.read(BASE), 1, workers=two)
+    assert len([*two._folder.iterdir()]) <= len(files) + 1
 
 
 def test_a_run_on_a_full_memory_goes_on(two: WorkerProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(two, "_free", [])
     monkeypatch.setattr(two, "_folder", Path("/dev/full"))  # nothing can be created below a file
     scenario = Scenario.read(BASE)
     assert same(one_seed(scenario, 0, workers=two), one_seed(scenario, 0))
