@@ -61,7 +61,9 @@ def _key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if at % 2 else ()) for at, name in enumerate(CASES)]
+)
 def test_a_seed_that_pauses_again_and_again_ends_in_the_same_bytes(name: str, tmp_path: Path) -> None:
     scenario = Scenario.read(BASE).override(CASES[name])
     pauses, file = 0, tmp_path / "seed"

@@ -120,7 +120,9 @@ def two_processes() -> Iterator[TrainingWorkers | None]:
         yield workers
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if at % 2 else pytest.mark.long) for at, name in enumerate(CASES)]
+)
 def test_two_processes_change_no_byte(name: str, two: TrainingWorkers) -> None:
     scenario = Scenario.read(BASE).override(CASES[name])
     elsewhere = one_seed(scenario, 0, workers=two)
