@@ -281,12 +281,13 @@ def test_the_command_refuses_no_workers_and_an_absent_scheduler(
     assert not (tmp_path / "b").exists()
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.long
 def test_lenet_on_two_workers_of_a_dask_cluster() -> None:
     from distributed import LocalCluster
 
     scenario = Scenario.read(BASE).override({"model": {"kind": "lenet"}, "protocol.rounds": 4, "seeds": [0, 1]})
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
         elsewhere = simulate(scenario, workers=cluster.scheduler_address)
         cases = [CASES[name] for name in ("personal layers, in flight", "diverges")]
         for changes in cases:
@@ -297,13 +298,14 @@ def test_lenet_on_two_workers_of_a_dask_cluster() -> None:
     assert same(elsewhere, simulate(scenario))
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.long
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_killed_worker_of_a_dask_cluster_costs_no_byte(number: int) -> None:
     from distributed import LocalCluster
 
     scenario = Scenario.read(BASE).override({"training.epochs": 40, "protocol.rounds": 30})
-    with LocalCluster(n_workers=number, threads_per_worker=1, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=number, threads_per_worker=1, dashboard_address=":0") as cluster:
         victim = next(iter(cluster.workers.values())).pid
 
         def kill() -> None:
