@@ -50,7 +50,7 @@ from asyncfl.world import Transfer, WorldState
 Observer: TypeAlias = Callable[[int, Noted], None]
 """Called with an event of a client, and its task (-1: a request for scores)."""
 Charge: TypeAlias = tuple[str, int, int | None]
-"""What a client was charged for: `upload`, its turn and its epochs (None: all), or `scores`, the models and None."""
+"""Charge to a client's budget: (`upload`, turn, epochs or None for all) or (`scores`, number of models, None)."""
 
 
 class RepeatedError(AsyncflError):
@@ -177,7 +177,7 @@ class TaskRunner:
         self.charges: list[Charge] = []
         """Uploads and scores that its budget was charged for, in order."""
         self.turns = {"task": -1, "request": -1}
-        """What the server asks for -> the last of them, by its count: each has noise of its own."""
+        """Kind of message of the server -> turn of the last one; each turn has noise of its own."""
         for one in charges:
             self._charge(*one)
 

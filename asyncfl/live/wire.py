@@ -33,8 +33,7 @@ from asyncfl.base.messages import Download, Vector
 from asyncfl.client.compression import Compression
 
 VERSION = 3
-"""Of all that is said here, and of the frames that carry it. Two halves of different versions do not understand each
-other, and say so."""
+"""Version of the messages and frames. A client and a server of different versions refuse each other by name."""
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
 Number: TypeAlias = Annotated[int, Meta(ge=-1, le=2**53)]
@@ -64,7 +63,7 @@ SENT = "sent"
 """Kind of a note of a message of a request for scores, for its bytes: it is no event."""
 
 Report: TypeAlias = Annotated[tuple[Noted, ...], Meta(max_length=4096), Leak(BUDGETS, Public("see `Noted`"))]
-"""What happened at a client, in its order."""
+"""Events at a client, in their order."""
 
 
 class Message(Struct, frozen=True, tag_field="type", forbid_unknown_fields=True):

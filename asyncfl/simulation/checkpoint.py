@@ -101,24 +101,24 @@ class Checkpoints:
     def load(self, fresh: UnderWay) -> UnderWay | None:
         """Return the state of the checkpoint; None without one that can be used. `fresh`: the seed at its beginning,
         from which data and learner are taken. Raises PausedError where the seed is to pause before its checkpoint."""
+        seed = self._about["seed"]
         try:
             found = read_checkpoint(self.path, self._about)
-            if found is None:
-                return None
-            header, content = found
-            if self.until is not None and header["version"] >= self.until:
-                raise PausedError(f"seed {self._about['seed']} pauses at version {header['version']} already")
-            state = _Unpickler(io.BytesIO(content), _fixed(fresh)).load()
-        except PausedError:
-            raise
         except (RunError, OutputError) as error:
-            log.warning("seed %s begins anew: %s", self._about["seed"], error)
+            log.warning("seed %s begins anew: %s", seed, error)
             return None
+        if found is None:
+            return None
+        header, content = found
+        if self.until is not None and header["version"] >= self.until:
+            raise PausedError(f"seed {seed} pauses at version {header['version']} already")
+        try:
+            state = _Unpickler(io.BytesIO(content), _fixed(fresh)).load()
         except Exception as error:
-            log.warning("seed %s begins anew: %s cannot be read: %s", self._about["seed"], self.path, error)
+            log.warning("seed %s begins anew: %s cannot be read: %s", seed, self.path, error)
             return None
         self._last_version = header["version"]
-        log.info("seed %s goes on after version %s", self._about["seed"], header["version"])
+        log.info("seed %s goes on after version %s", seed, header["version"])
         assert isinstance(state, UnderWay)
         return state
 

@@ -19,7 +19,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ import numpy as np
 
 from asyncfl.base.component import components_in
 from asyncfl.base.errors import AsyncflError, RunError, shortened
-from asyncfl.base.files.checkpoint_file import code_digest
+from asyncfl.base.files.checkpoint_file import package_digest
 from asyncfl.base.messages import Bools, Vector
 from asyncfl.base.own_classes import (
     describe_exception,
@@ -52,7 +52,7 @@ FRUITLESS = 5
 """Deaths of workers, without a result between them, after which a run gives up."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class TrainingOrder:
     """Order to train a task."""
 
@@ -62,17 +62,8 @@ class TrainingOrder:
     """Epochs that the client has time for; None for all."""
     attacked: bool
     """Whether it trains on poisoned data."""
-    carried: Vector | None
-    """(n,) what the client carries from task to task; None for nothing."""
-
-    def equals(self, other: TrainingOrder) -> bool:
-        same = (self.client, self.turn, self.epochs, self.attacked) == (
-            other.client,
-            other.turn,
-            other.epochs,
-            other.attacked,
-        )
-        return same and self.carried is other.carried
+    carried: Vector | None = field(compare=False)
+    """(n,) what the client carries from task to task; None for nothing. Compare it by identity."""
 
 
 # --- in a worker -----------------------------------------------------------------------------------------------------
@@ -80,7 +71,7 @@ class TrainingOrder:
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker needs to know of a seed."""
+    """Description of a seed from which a worker prepares it."""
 
     resolved: ResolvedSeed
     digest: str
@@ -129,7 +120,7 @@ def _seed_of(key: str, given: Any) -> _Seed:
         _seeds.clear()
         _models.clear()
         folders, code, setup = pickle.loads(shared(given).tobytes())
-        if code != (mine := code_digest()):
+        if code != (mine := package_digest()):
             raise AsyncflError(f"its code of asyncfl differs from that of the run: digest {mine}, not {code}")
         for folder in folders:
             look_for_modules_in(folder)
@@ -185,7 +176,7 @@ class Call:
     future: Future[Any] | None = None
     """None until it is handed over."""
     place: str | None = None
-    """Where the worker may leave a trained model."""
+    """Path to which the worker may write a trained model; None: it returns the model."""
     needed: bool = True
     """Whether the run may still ask for its result."""
 
@@ -212,7 +203,7 @@ class TrainingPool:
         except Exception as error:
             reason = shortened(str(error), 200)
             raise RunError(f"workers cannot be given this scenario, a part of it cannot be pickled: {reason}") from None
-        content = pickle.dumps((folders_of_modules(), code_digest(), described))
+        content = pickle.dumps((folders_of_modules(), package_digest(), described))
         self._content = np.frombuffer(content, np.uint8)
         self._setup = workers.share(self._content)
         self._models: dict[int, _Model] = {}
@@ -234,7 +225,7 @@ class TrainingPool:
         self.in_vain = 0
         """Tasks that were handed over and not needed."""
         self.deaths = 0
-        """How often tasks were handed over again because workers had died."""
+        """Number of times that workers died and their tasks were handed over again."""
 
     @classmethod
     def of(cls, workers: TrainingWorkers, federation: Federation) -> TrainingPool:
@@ -242,7 +233,6 @@ class TrainingPool:
         import torch
 
         resolved = federation.resolved
-        # The digest before a reference run settled the scheme would do as well: it is compared, not kept.
         choice = Arithmetic(torch.get_num_threads(), federation.learner.gemm)
         return cls(workers, Setup(resolved, resolved.scenario.digest(), choice))
 
@@ -299,7 +289,7 @@ class TrainingPool:
     def _call_of(self, task: Assignment, attacked: bool, carried: Vector | None) -> Call:
         order = TrainingOrder(task.client, task.turn, task.epochs, attacked, carried)
         call = self._foreseen.pop(task.task, None)
-        if call is not None and isinstance(call.order, TrainingOrder) and call.order.equals(order):
+        if call is not None and call.order == order and call.order.carried is carried:
             return call
         if call is not None:
             self.again += call.future is not None

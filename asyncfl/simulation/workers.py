@@ -1,4 +1,4 @@
-"""Where the tasks of a run are computed: processes of this machine, or the workers of a Dask cluster.
+"""Workers that compute the tasks of a run: processes of this machine, or those of a Dask cluster.
 
 Both take functions through the interface of `concurrent.futures`, and arrays that many calls share: processes of this
 machine through files in memory, Dask's workers by a broadcast.

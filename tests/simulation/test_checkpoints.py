@@ -186,7 +186,7 @@ def test_a_checkpoint_of_other_code_another_seed_or_scenario_is_refused_by_name(
     one_seed(scenario, 1, checkpoints=Checkpoints(path, scenario, 1))
     assert f"{path} is of another seed: 0, not 1" in caplog.text
     scenario, path = paused(tmp_path)
-    monkeypatch.setattr("asyncfl.base.files.checkpoint_file.code_digest", lambda: "0123456789abcdef")
+    monkeypatch.setattr("asyncfl.base.files.checkpoint_file.package_digest", lambda: "0123456789abcdef")
     one_seed(scenario, 0, checkpoints=Checkpoints(path, scenario, 0))
     assert "was written by other code of asyncfl" in caplog.text
 

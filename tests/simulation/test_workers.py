@@ -240,7 +240,7 @@ def test_a_component_that_cannot_be_pickled_is_refused_for_workers(tmp_path: Pat
 
 def test_a_worker_with_other_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     codes = iter(["theirs", *["mine"] * 9])
-    monkeypatch.setattr("asyncfl.simulation.pool.code_digest", lambda: next(codes))
+    monkeypatch.setattr("asyncfl.simulation.pool.package_digest", lambda: next(codes))
     with pytest.raises(RunError, match="its code of asyncfl differs from that of the run: digest mine, not theirs"):
         one_seed(Scenario.read(BASE), 0, workers=Unruly(0))
 

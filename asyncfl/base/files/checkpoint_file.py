@@ -1,6 +1,6 @@
-"""File of a checkpoint: a line that says what it is of, and a pickle that only its own author may read again.
+"""File of a checkpoint: a header in one line of JSON, and a pickle that only the account that wrote it reads again.
 
-    {"mac": ..., "asyncfl": ..., "of": ..., "version": ...}\\n
+    {"mac": ..., "asyncfl": ..., "scenario": ..., "seed": ..., "version": ...}\\n
     pickle
 
 A pickle can run code where it is read. So the file carries a message authentication code (HMAC-SHA-256) with a secret
@@ -32,7 +32,7 @@ def write_checkpoint(path: Path, header: Mapping[str, Any], content: bytes | mem
     """Write a checkpoint, completely or not at all. Raises OutputError."""
     mac = _mac(_key(), dict(header), content)
     with atomic_file(path) as part, part.open("wb") as file:
-        file.write(json.dumps({"mac": mac, "asyncfl": code_digest(), **header}).encode() + b"\n")
+        file.write(json.dumps({"mac": mac, "asyncfl": package_digest(), **header}).encode() + b"\n")
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -56,7 +56,7 @@ def read_checkpoint(path: Path, header: Mapping[str, Any]) -> tuple[dict[str, An
     except (OSError, ValueError, KeyError, AttributeError, RecursionError) as error:
         reason = system_says(error) if isinstance(error, OSError) else "it is no checkpoint"
         raise RunError(f"{path} cannot be read: {reason}") from None
-    if code != (ours := code_digest()):
+    if code != (ours := package_digest()):
         raise RunError(f"{path} was written by other code of asyncfl ({shortened(str(code))}, this is {ours})")
     for name, wanted in header.items():
         if found.get(name) != wanted:
@@ -97,7 +97,7 @@ def _key() -> bytes:
 
 
 @cache
-def code_digest() -> str:
+def package_digest() -> str:
     """Return 16 hexadecimal digits over the source code of this package."""
     root, digest = Path(__file__).parents[2], hashlib.sha256()
     for path in sorted(root.rglob("*.py")):

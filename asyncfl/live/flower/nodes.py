@@ -167,7 +167,7 @@ class Node:
     hello: Hello | None = None
     """Its introduction; None: there is none yet."""
     ready: Ready | None = None
-    """What it says when it is admitted for the first time."""
+    """Message of the node when it was first admitted."""
     name: str = ""
     """Name of the client that it is; empty: of none yet."""
     waits: bool = False
