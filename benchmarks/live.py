@@ -147,11 +147,11 @@ def soak(scenario: Scenario, every_s: float, out: Path | None) -> None:
 
     def look(host: Host) -> None:
         nonlocal before
-        now, trained = time.perf_counter(), host.trained
+        now, trained = time.perf_counter(), host.live.trained
         rate = (trained - before[1]) / (now - before[0])
         before = now, trained
-        events = len(host.event_log.recorder)
-        say(f"{host.clock.now:.0f}\t{trained}\t{rate:.0f}\t{memory_mb():.1f}\t{host.server.version}\t{events}")
+        events = len(host.live.event_log.recorder)
+        say(f"{host.clock.now:.0f}\t{trained}\t{rate:.0f}\t{memory_mb():.1f}\t{host.live.server.version}\t{events}")
 
     say("seconds\tupdates\tupdates_per_s\tserver_rss_mb\tversion\tevents")
     asyncio.run(updates_per_s(scenario, every_s, look))

@@ -20,6 +20,15 @@ class Terms:
     """Whether the event loop runs on virtual time."""
 
 
+@dataclass
+class StepClock:
+    """Time of the step that the server's half carries out, set before each: a step takes no time."""
+
+    now: float = 0.0
+    """Seconds of the scenario since the beginning."""
+    has_begun: bool = False
+
+
 class LiveClock:
     """Time of a run, at 0 before it begins. No change of the computer's clock moves it."""
 

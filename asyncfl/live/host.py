@@ -10,24 +10,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import deque
-from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 from asyncfl.base.errors import AsyncflError, MessageError
 from asyncfl.base.messages import Action, Download, Vector
 from asyncfl.federation.action_executor import Work
+from asyncfl.live.clock import LiveClock
 from asyncfl.live.connections import Connection, EndedError
+from asyncfl.live.evaluations import Evaluations
+from asyncfl.live.inputs import LiveInputs
+from asyncfl.live.journal import Journal
 from asyncfl.live.live_federation import LiveFederation, RefusedError
-from asyncfl.live.remote_client import Handling, RemoteClient
+from asyncfl.live.remote_client import ClientLink, RemoteClient
+from asyncfl.live.saved_live import saved_live
 from asyncfl.live.wire import (
     Decoder,
     FromClient,
     Hello,
     Message,
+    Noted,
     Over,
     Ping,
     Pong,
@@ -52,121 +56,191 @@ BEATS_MISSED = 3
 """Heartbeats without a sign of life after which a connection is taken for lost."""
 
 
-class Host(LiveFederation):
+class _Heard(NamedTuple):
+    """A message that waits to be handled."""
+
+    client: RemoteClient
+    message: FromClient
+    models: Vector
+    frame: bytes
+    arrived_s: float
+    handled: asyncio.Future[None]
+
+
+class Host:
     """Drives the server's half of one seed."""
 
     def __init__(
         self,
-        *given: Any,
+        live: LiveFederation,
+        clock: LiveClock,
         executor: Executor,
-        keep_up: Callable[[], Awaitable[None]] | None = None,
-        **options: Any,
+        evaluations: Evaluations | None = None,
+        journal: Journal | None = None,
     ) -> None:
-        """`given`, `options`: of `LiveFederation`. `executor`: where updates are collected and aggregated. `keep_up`:
-        waits until evaluations have caught up."""
-        super().__init__(*given, **options)
-        self._executor, self._keep_up = executor, keep_up
+        """`executor`: where updates are collected and aggregated. `journal`: None for none."""
+        self.clock, self._executor, self.evaluations = clock, executor, evaluations
         self._ending: str | None = None
-        scenario = self.federation.resolved.scenario
-        self.decoder = server_decoder(self.federation.learner.n_parameters, scenario.compression)
+        self._has_started = False
+        scenario = live.federation.resolved.scenario
+        self.decoder = server_decoder(live.federation.learner.n_parameters, scenario.compression)
+        self.inputs = LiveInputs(live, self.decoder, journal)
         self.sessions = Sessions(self, self.decoder, scenario.data.clients)
         self.serve = self.sessions.serve
-        self._messages: asyncio.Queue[Handling] = asyncio.Queue(MESSAGES_WAITING)
-        self._timers: list[asyncio.TimerHandle] = []
+        self._messages: asyncio.Queue[_Heard] = asyncio.Queue(MESSAGES_WAITING)
+        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._alarms_set = 0
         self._something = asyncio.Event()
-        self.wake = self._something.set
         self.over = asyncio.Event()
         """Set when the run is over, and all clients have been told."""
 
+    @property
+    def live(self) -> LiveFederation:
+        """The server's half."""
+        return self.inputs.live
+
+    @property
+    def stopped(self) -> str | None:
+        """Why the run is over; None: it is not."""
+        return self.live.stopped
+
     async def run(self, at_least: int) -> str:
         """Wait for `at_least` clients, then run to the end. Returns why it ended."""
-        while self._ending is None and sum(one.link is not None for one in self.clients.prepared) < at_least:
+        while self._ending is None and sum(one.link is not None for one in self.live.clients.prepared) < at_least:
             await self._something.wait()
             self._something.clear()
             while not self._messages.empty():
-                # Handled, but no actions are carried out yet.
-                deque(self._messages.get_nowait(), maxlen=0)
+                self._hear(self._messages.get_nowait())
+        self.clock.begin()
+        await self._save()
+        await self._finish(self.inputs.begin(self.clock.now))
+        # Begin is on its way to all clients before the first task is.
+        await asyncio.sleep(0)
+        await self._finish(self.inputs.start(self.clock.now))
+        self._has_started = True
+        if self._ending is not None:
+            self.inputs.end(self._ending)
+        return await self._run()
+
+    async def go_on(self, at_s: float, work: Work | None) -> str:
+        """Run to the end from where an earlier process was; `work`: that it had begun. Returns why it ended."""
+        self.clock.begin(at_s)
+        if self.live.clock.has_begun:
+            await self._finish(work)
+        else:
+            await self._finish(self.inputs.begin(self.clock.now))
+        if not self.live.server.validator.is_started:
+            await self._finish(self.inputs.start(self.clock.now))
+        self._has_started = True
+        return await self._run()
+
+    async def _run(self) -> str:
         try:
-            self.clock.begin()
-            await self._do(self.beginning())
-            # Begin is on its way to all clients before the first task is.
-            await asyncio.sleep(0)
-            await self._do(self.starting())
-            if self._ending is not None:
-                await self._do(self.stopping(self._ending))
-            while self.stopped is None:
-                await self._do(await self._next())
-                if self._keep_up is not None:
-                    await self._keep_up()
+            while self.live.stopped is None:
+                await self._save()
+                await self._finish(await self._next())
+                if self.evaluations is not None:
+                    await self.evaluations.keep_up()
         finally:
-            for timer in self._timers:
+            for timer in self._timers.values():
                 timer.cancel()
-        self.say_goodbye()
+        self.live.say_goodbye()
         hearing = asyncio.ensure_future(self._hear_the_rest())
         await self.sessions.end()
         hearing.cancel()
         await asyncio.gather(hearing, return_exceptions=True)
         self.over.set()
         while not self._messages.empty():
-            deque(self._messages.get_nowait(), maxlen=0)
-        return str(self.stopped)
+            self._hear(self._messages.get_nowait())
+        return str(self.live.stopped)
 
     def end(self, reason: str) -> None:
         """Have the run stop as soon as the current actions are carried out."""
         self._ending = reason
-        self.handle_later(self.stopping(reason))
+        if self._has_started:
+            self.inputs.end(reason)
+        self._something.set()
 
-    async def _next(self) -> Handling:
-        while True:
-            if self.later:
-                return self.later.popleft()
-            with suppress(asyncio.QueueEmpty):
-                return self._messages.get_nowait()
-            self._something.clear()
-            await self._something.wait()
+    def connect(self, hello: Hello, link: ClientLink) -> RemoteClient:
+        """Let a client in on a connection. Raises RefusedError."""
+        client = self.inputs.connect(hello, link, self.clock.now)
+        self._something.set()
+        return client
 
-    async def _do(self, handling: Handling) -> None:
-        steps = self.carry_out(handling)
-        work = next(steps, None)
-        loop = asyncio.get_running_loop()
-        while work is not None:
-            answers = await loop.run_in_executor(self._executor, _without_stop_iteration, work)
-            try:
-                work = steps.send(answers)
-            except StopIteration:
-                break
-        alarms, self.alarms = self.alarms, []
-        for time_s, alarm in alarms:
-            self._timers.append(self.clock.at(time_s, partial(self.handle_later, alarm)))
-        self._timers = [timer for timer in self._timers if timer.when() > loop.time()] if alarms else self._timers
+    def disconnect(self, client: RemoteClient, link: ClientLink) -> None:
+        """Record that a client's connection has ended."""
+        self.inputs.disconnect(client, link)
+        self._something.set()
 
-    async def _hear_the_rest(self) -> None:
-        while True:
-            deque(await self._messages.get(), maxlen=0)
+    def observe(self, client: int, number: int, event: Noted) -> None:
+        """See `RemoteClient.observe`, for clients in this process."""
+        self.live.clock.now = self.clock.now
+        self.live.observe(client, number, event)
 
-    async def hear(self, client: RemoteClient, message: FromClient, models: Vector) -> None:
-        """Put a message into the queue, and wait until it is handled. Raises AsyncflError as `receive` does."""
+    async def hear(self, client: RemoteClient, message: FromClient, models: Vector, frame: bytes = b"") -> None:
+        """Put a message into the queue, and wait until it is handled. Raises AsyncflError as `receive` does.
+
+        `frame`: that the message and its models were decoded from.
+        """
         if self.over.is_set():
             return
         handled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        await self._messages.put(_taken_in(client.receive(message, models, self.clock.now), handled))
+        await self._messages.put(_Heard(client, message, models, frame, self.clock.now, handled))
         self._something.set()
         await handled
 
+    async def _next(self) -> Work | None:
+        """Wait for what comes next, and carry it out."""
+        while True:
+            if self.live.later:
+                return self.inputs.later(self.clock.now)
+            if not self._messages.empty():
+                return self._hear(self._messages.get_nowait())
+            self._something.clear()
+            await self._something.wait()
 
-def _taken_in(handling: Handling, handled: asyncio.Future[None]) -> Handling:
-    """Yield a handling's actions. `handled` learns of its first step, and of its error in place of the run."""
-    actions: list[Action] = []
-    try:
-        actions = next(handling, [])
-    except AsyncflError as error:
-        if not handled.done():
-            handled.set_exception(error)
-    finally:
-        if not handled.done():
-            handled.set_result(None)
-    yield actions
-    yield from handling
+    def _hear(self, heard: _Heard) -> Work | None:
+        """Handle a message. Its sender learns of its error in place of the run."""
+        work, error = None, None
+        try:
+            work = self.inputs.say(self.clock.now, *heard[:3], heard.arrived_s, heard.frame)
+        except AsyncflError as refused:
+            error = refused
+        if not heard.handled.done():
+            if error is None:
+                heard.handled.set_result(None)
+            else:
+                heard.handled.set_exception(error)
+        return work
+
+    async def _finish(self, work: Work | None) -> None:
+        """Do the work of a step, and set the timers of its alarms."""
+        loop = asyncio.get_running_loop()
+        while work is not None:
+            answers = await loop.run_in_executor(self._executor, _without_stop_iteration, work)
+            work = self.inputs.worked(self.clock.now, answers)
+        for alarm in range(self._alarms_set, self.live.alarms_set):
+            if alarm in self.live.alarms:
+                self._timers[alarm] = self.clock.at(self.live.alarms[alarm][0], partial(self._ring, alarm))
+        self._alarms_set = self.live.alarms_set
+
+    def _ring(self, alarm: int) -> None:
+        del self._timers[alarm]
+        self.inputs.ring(alarm)
+        self._something.set()
+
+    async def _hear_the_rest(self) -> None:
+        while True:
+            self._hear(await self._messages.get())
+
+    async def _save(self) -> None:
+        """Write a checkpoint if one is due."""
+        journal = self.inputs.journal
+        if journal is None or not journal.is_due or self.evaluations is None:
+            return
+        async with self.evaluations.paused:
+            # Nothing else happens meanwhile: what comes later belongs to the next journal.
+            journal.checkpoint(saved_live(self.inputs, self.evaluations))
 
 
 def _without_stop_iteration(work: Work) -> list[Action]:
@@ -250,7 +324,7 @@ class Sessions:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
             if client is not None:
-                client.disconnect(session)
+                self._handler.disconnect(client, session)
             await connection.close()
             if session.closing is not None:
                 await session.closing
@@ -278,13 +352,14 @@ class Sessions:
         """Hear messages one after another. One that cannot be true ends its connection."""
         loop = asyncio.get_running_loop()
         while True:
-            message, models = self._decoder.decode(await session.connection.receive())
+            frame = await session.connection.receive()
+            message, models = self._decoder.decode(frame)
             session.heard_s = loop.time()
             if not isinstance(message, Pong):
                 # Meanwhile nothing is read of it: it waits for us, not we for it.
                 session.heard_s = math.inf
                 try:
-                    await self._handler.hear(client, message, models)
+                    await self._handler.hear(client, message, models, frame)
                 finally:
                     session.heard_s = loop.time()
 

@@ -10,7 +10,7 @@ from asyncfl.base import messages
 from asyncfl.base.errors import AsyncflError
 from asyncfl.federation.action_executor import Steps, Watcher
 from asyncfl.federation.prepare import Federation
-from asyncfl.live.clock import LiveClock, Terms
+from asyncfl.live.clock import StepClock, Terms
 from asyncfl.live.remote_client import ClientLink, Handling, RemoteClient, RunContext
 from asyncfl.live.wire import Begin, Hello, Noted, Over, Welcome
 from asyncfl.server import Server
@@ -27,20 +27,23 @@ class ClientRegistry:
 
     def __init__(self, run: RunContext, tokens: Mapping[str, str], clients: int, fewest_samples: int = 1) -> None:
         """`tokens`: name -> token of those who may take part, at most `clients`; `fewest_samples`: of each of them."""
-        self._run, self._tokens = run, dict(tokens)
+        self._run, self.tokens = run, dict(tokens)
         self._clients, self._fewest_samples = clients, fewest_samples
         self.by_number: dict[int, RemoteClient] = {}
         self.by_name: dict[str, RemoteClient] = {}
+
+    def authenticate(self, hello: Hello) -> None:
+        """Raise RefusedError unless the client has its token."""
+        token = self.tokens.get(hello.name)
+        # As long as for a name that is known: who tries does not learn which it was.
+        if not hmac.compare_digest((token or "").encode(), hello.token.encode()) or token is None:
+            raise RefusedError(f"client {hello.name!r} has no such token")
 
     def admit(self, hello: Hello) -> RemoteClient:
         """Return the client that introduces itself; numbers are given in the order of admission. Raises RefusedError.
 
         A client whose name is a free number gets that number.
         """
-        token = self._tokens.get(hello.name)
-        # As long as for a name that is known: who tries does not learn which it was.
-        if not hmac.compare_digest((token or "").encode(), hello.token.encode()) or token is None:
-            raise RefusedError(f"client {hello.name!r} has no such token")
         if hello.samples < 1:
             raise RefusedError(f"client {hello.name!r} has no samples to train on")
         if hello.samples < self._fewest_samples:
@@ -74,18 +77,18 @@ class ClientRegistry:
 
 
 class LiveFederation(RunContext):
-    """Executes a server's actions with clients of a live run. Whoever drives it (`host`):
+    """Executes a server's actions with clients of a live run. Whoever drives it (`inputs`, `host`):
 
     - hands it connections (`connect`) and their ends and messages (`RemoteClient.disconnect`, `RemoteClient.receive`);
     - carries out each handling (`carry_out`): of messages, and before these all in `later`;
-    - takes what is in `alarms`, and hands it to `handle_later` when its time has come.
+    - calls `ring` when the time of an alarm has come.
     """
 
     def __init__(
         self,
         federation: Federation,
         server: Server,
-        clock: LiveClock,
+        clock: StepClock,
         terms: Terms,
         tokens: Mapping[str, str],
         *,
@@ -99,6 +102,10 @@ class LiveFederation(RunContext):
         self.welcome = _welcome_of(federation, terms)
         """Welcome of every client, without its own number, time and tasks."""
         self._starts: list[TaskRecord | messages.RequestScores] = []
+        self.times_killed = 0
+        """Times that another process of the server went on with the run."""
+        self.away_s = 0.0
+        """Real seconds without a process of the server."""
 
     @property
     def in_flight(self) -> int:
@@ -112,10 +119,10 @@ class LiveFederation(RunContext):
 
     # --- connections and the course of a run -----------------------------------------------------------------------
 
-    def connect(self, hello: Hello, link: ClientLink) -> RemoteClient:
-        """Let a client in on a connection. Raises RefusedError."""
+    def connect(self, hello: Hello, link: ClientLink, now_s: float | None = None) -> RemoteClient:
+        """Let a client in that has its token. Raises RefusedError. `now_s`: of the clock; None for the last step's."""
         client = self.clients.admit(hello)
-        client.connect(hello, link, self.welcome)
+        client.connect(hello, link, self.welcome, self.clock.now if now_s is None else now_s)
         return client
 
     def stopping(self, reason: str) -> Handling:
@@ -177,7 +184,7 @@ class LiveFederation(RunContext):
         self._starts.append(action)
 
     def _set_timer(self, action: messages.SetTimer) -> None:
-        self.alarms.append((self.clock.now + action.delay_s, self._fired(action.timer)))
+        self.set_alarm(self.clock.now + action.delay_s, self._fired, action.timer)
 
     def _fired(self, timer: str) -> Handling:
         self.event_log.record(Kind.TIMER_FIRED, detail=timer)

@@ -22,6 +22,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from enum import Enum
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -34,7 +35,7 @@ from asyncfl.federation.action_executor import ActionExecutor, Watcher
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation
 from asyncfl.live import wire
-from asyncfl.live.clock import LiveClock, Terms
+from asyncfl.live.clock import StepClock, Terms
 from asyncfl.live.received_updates import ReceivedUpdates
 from asyncfl.live.reports import LiveEventLog, Reports
 from asyncfl.live.wire import WireError
@@ -48,6 +49,8 @@ log = logging.getLogger("asyncfl.live")
 
 Handling: TypeAlias = Iterator[list[messages.Action]]
 """Actions of the server, in lists: each is carried out before the next is asked for."""
+Begins: TypeAlias = Callable[[], Handling]
+"""Begins a handling. It can be pickled, unlike one that has begun."""
 
 
 class ClientState(Enum):
@@ -99,7 +102,7 @@ class RunContext(ActionExecutor):
     event_log: LiveEventLog
 
     def __init__(
-        self, federation: Federation, server: Server, clock: LiveClock, terms: Terms, watcher: Watcher | None = None
+        self, federation: Federation, server: Server, clock: StepClock, terms: Terms, watcher: Watcher | None = None
     ) -> None:
         super().__init__(server, LiveEventLog(Recorder(federation.resolved.seed), clock), watcher=watcher)
         scenario = federation.resolved.scenario
@@ -115,21 +118,29 @@ class RunContext(ActionExecutor):
         """Updates that have arrived."""
         self.spent: dict[int, float] = {}
         """Client -> time at which its budget was spent."""
-        self.later: deque[Handling] = deque()
-        """Handlings that come before any further message, see `handle_later`."""
-        self.wake: Callable[[], None] = lambda: None
-        """Called when there is something in `later`."""
-        self.alarms: list[tuple[float, Handling]] = []
-        """(time of the clock, handling) of what comes at that time."""
+        self.later: deque[Begins] = deque()
+        """What comes before any further message, see `handle_later`."""
+        self.alarms: dict[int, tuple[float, Begins]] = {}
+        """Number of an alarm that has not rung -> (time of the clock, what comes then)."""
+        self.alarms_set = 0
+        """Number of alarms so far."""
 
     def tell(self, message: Callable[..., messages.Input], *fields: Any) -> list[messages.Action]:
         """Tell the server what happens now, if the run goes on. `fields`: of the message but its time."""
         return [] if self.stopped is not None else self.server.handle(message(self.clock.now, *fields))
 
-    def handle_later(self, handling: Handling) -> None:
+    def handle_later(self, do: Callable[..., Handling], *arguments: Any) -> None:
         """Have something handled before any further message."""
-        self.later.append(handling)
-        self.wake()
+        self.later.append(partial(do, *arguments))
+
+    def set_alarm(self, time_s: float, do: Callable[..., Handling], *arguments: Any) -> None:
+        """Have something handled at that time of the clock."""
+        self.alarms[self.alarms_set] = time_s, partial(do, *arguments)
+        self.alarms_set += 1
+
+    def ring(self, alarm: int) -> None:
+        """Handle an alarm whose time has come."""
+        self.later.append(self.alarms.pop(alarm)[1])
 
     def attacks(self, task: int, client: int) -> bool:
         """Whether the client of a task is an attacker."""
@@ -179,7 +190,7 @@ class RemoteClient:
 
     # --- connections -----------------------------------------------------------------------------------------------
 
-    def connect(self, hello: wire.Hello, link: ClientLink, welcome: wire.Welcome) -> None:
+    def connect(self, hello: wire.Hello, link: ClientLink, welcome: wire.Welcome, now_s: float) -> None:
         """Let the client in on a new connection, which replaces the one that it had. `welcome`: of all clients."""
         run = self._run
         if self.link is not None:
@@ -187,18 +198,18 @@ class RemoteClient:
         self.link, self.samples = link, hello.samples
         waiting = run.tasks.unanswered_of(self.number)
         gone = tuple(task for task in hello.tasks if task not in waiting)
-        now_s = run.clock.now if run.clock.has_begun else -1.0
+        now_s = now_s if run.clock.has_begun else -1.0
         self.say(replaced(welcome, client=self.number, now_s=now_s, gone=gone))
         if self.instance == hello.instance and self.is_prepared:
             self.state = ClientState.READY
-            run.handle_later(self._returned(hello.tasks))
+            run.handle_later(self._returned, hello.tasks)
             return
         if self.instance != hello.instance:
             self.processes += 1
             log.info("client %s is number %d, with %d samples", self.name, self.number, self.samples)
             if self.is_prepared:
                 # Another process had its name: what that was at comes to nothing.
-                run.handle_later(self._left())
+                run.handle_later(self._left)
         self.instance, self.state = hello.instance, ClientState.JOINING
 
     def disconnect(self, link: ClientLink) -> None:
@@ -207,7 +218,7 @@ class RemoteClient:
             self.link = None
             if self.state is ClientState.READY:
                 self.state = ClientState.AWAY
-            self._run.handle_later(self._disconnected())
+            self._run.handle_later(self._disconnected)
 
     def _disconnected(self) -> Handling:
         run = self._run
@@ -228,7 +239,7 @@ class RemoteClient:
             yield self._unanswered()
         elif detected_s < math.inf:
             self._lease_s = detected_s
-            run.alarms.append((detected_s, self._lease_ended(detected_s)))
+            run.set_alarm(detected_s, self._lease_ended, detected_s)
 
     def _lease_ended(self, lease_s: float) -> Handling:
         if self.link is not None or self._lease_s != lease_s:
@@ -462,7 +473,7 @@ class RemoteClient:
         self._held, self.request = None, request
         if self.spent is not None or self.state is not ClientState.READY:
             # As with tasks, the server does not know who is away.
-            run.handle_later(self._cannot_answer(request))
+            run.handle_later(self._cannot_answer, request)
             return
         self._asked_s = run.clock.now
         number, version, turn = self._last

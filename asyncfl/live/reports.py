@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from asyncfl.federation.action_executor import EventLog, Traffic
-from asyncfl.live.clock import LiveClock, Terms
+from asyncfl.live.clock import StepClock, Terms
 from asyncfl.live.wire import SENT, Noted, Report, WireError
 from asyncfl.scenario import Scenario
 from asyncfl.server.tasks import TaskRecord, TaskTable
@@ -32,7 +32,7 @@ REPORTED = frozenset(
 class LiveEventLog(EventLog):
     """Records the events of one live run as the server learns of them."""
 
-    def __init__(self, recorder: Recorder, clock: LiveClock) -> None:
+    def __init__(self, recorder: Recorder, clock: StepClock) -> None:
         self._version = 0
         self._published = array("d")
         super().__init__(recorder, clock)

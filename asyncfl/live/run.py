@@ -3,98 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
 from asyncfl.base.errors import ScenarioError
-from asyncfl.base.messages import Judged, Publish
 from asyncfl.base.streams import Streams, unknown_seed
-from asyncfl.federation.action_executor import Traffic
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation, ResolvedSeed, learner_of, prepare
-from asyncfl.federation.round_recorder import RoundRecorder, Row
+from asyncfl.federation.round_recorder import RoundRecorder
 from asyncfl.federation.seed_run import SeedRun, conclude, seed_run
-from asyncfl.learning.personal_layers import PersonalLayers
 from asyncfl.live.client import LiveClient
-from asyncfl.live.clock import LiveClock, Terms
+from asyncfl.live.clock import LiveClock, StepClock, Terms
 from asyncfl.live.connections import Connect, Memory, listening
+from asyncfl.live.evaluations import Evaluations, Progress
 from asyncfl.live.faults import live_faults, personal_faults, serving_faults
 from asyncfl.live.host import Host
 from asyncfl.live.interrupts import INTERRUPTED, Interrupts
 from asyncfl.live.joining import without_samples
+from asyncfl.live.journal import Found, Journal
+from asyncfl.live.live_federation import LiveFederation
 from asyncfl.live.local_training import LocalTraining
+from asyncfl.live.saved_live import restore_live
 from asyncfl.live.task_runner import ClientSetup
 from asyncfl.live.wire import Noted, Welcome
 from asyncfl.server import Server
 from asyncfl.server.recording import RecordedServer, Recording
 
-WAITING = 4
-"""Versions that wait to be evaluated before the server waits for them."""
+log = logging.getLogger("asyncfl.live")
 
-Progress: TypeAlias = Callable[[Row, int], None]
-"""Called with each row of the table of rounds when it is complete, and the tasks in flight when it began."""
 Surroundings: TypeAlias = Callable[[Host], Awaitable[None]]
 """Connections and clients around a host. Ends when they have ended."""
-
-
-@dataclass
-class Evaluations:
-    """Evaluates published versions one after another in a thread, while the run goes on."""
-
-    rounds: RoundRecorder
-    in_flight: Callable[[], int]
-    progress: Progress | None
-    diverged: Callable[[str], None]
-    personal: PersonalLayers | None = None
-    """The clients' own layers; None: there are none, or the server does not know them."""
-    _waiting: list[tuple[Row, Publish, int, PersonalLayers | None]] = field(default_factory=list)
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def judged(self, judged: Judged) -> None:
-        """See `Watcher`."""
-        self.rounds.judged(judged)
-
-    def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
-        """See `Watcher`. A run that diverges is stopped later, when its version has been evaluated."""
-        personal = None if self.personal is None else self.personal.copy()
-        self._waiting.append((self.rounds.begin(time_s, publish, traffic), publish, self.in_flight(), personal))
-        self._changed.set()
-        return None
-
-    async def keep_up(self) -> None:
-        """Wait while too many versions wait."""
-        while len(self._waiting) > WAITING:
-            self._changed.clear()
-            await self._changed.wait()
-
-    async def run(self, *, forever: bool = True) -> None:
-        """Evaluate versions until it is cancelled, or until none waits."""
-        with ThreadPoolExecutor(1, "evaluation") as executor:
-            while forever or self._waiting:
-                await self._next(executor)
-
-    async def _next(self, executor: Executor) -> None:
-        while not self._waiting:
-            self._changed.clear()
-            await self._changed.wait()
-        row, publish, in_flight, personal = self._waiting[0]
-        evaluated = asyncio.get_running_loop().run_in_executor(executor, self.rounds.evaluate, row, publish, personal)
-        # A version is evaluated once, also if the run ends meanwhile.
-        await asyncio.shield(evaluated)
-        reason = evaluated.result()
-        self._waiting.pop(0)
-        self._changed.set()
-        if self.progress is not None:
-            self.progress(row, in_flight)
-        if reason is not None:
-            self.diverged(reason)
 
 
 async def run_live(
@@ -111,8 +57,10 @@ async def run_live(
     progress: Progress | None = None,
     federation: Federation | None = None,
     rounds: RoundRecorder | None = None,
+    journal: Journal | None = None,
 ) -> SeedRun:
-    """Run one seed to its end. Raises ScenarioError for settings that are impossible in a live federation.
+    """Run one seed to its end. Raises ScenarioError for settings that are impossible in a live federation, and RunError
+    for a journal that cannot be gone on from.
 
     Args:
         resolved: The scenario and its seed.
@@ -127,6 +75,8 @@ async def run_live(
         progress: Called for each version.
         federation: In place of the scenario's.
         rounds: In place of the scenario's evaluation.
+        journal: Where the run is written as it goes; one that an earlier process has begun is gone on from. None: it is
+            lost with this process.
     """
     began = time.perf_counter()
     strangers = federation is None and not known
@@ -147,10 +97,8 @@ async def run_live(
         federation.path.streams = Streams(unknown_seed() if secret is None else secret)
     plan = replace(federation.plan, all_present=known)
     server: Server = Server(plan)
-    recording = None
     if scenario.evaluation.record != "none":
-        recording = Recording.of(plan, scenario.evaluation.record, resolved.seed)
-        server = RecordedServer(plan, recording)
+        server = RecordedServer(plan, Recording.of(plan, scenario.evaluation.record, resolved.seed))
     if rounds is None:
         rounds = RoundRecorder(scenario, resolved.seed, federation)
     if apart:
@@ -161,21 +109,22 @@ async def run_live(
         rounds.evaluator.learner = learner_of(scenario, federation.data)
     is_prepared = time.perf_counter()
     fewest = 1 if not strangers or scenario.privacy.off else federation.path.context.smallest_samples
+    live = LiveFederation(federation, server, StepClock(), terms, tokens, fewest_samples=fewest)
     with ThreadPoolExecutor(1, "aggregation") as executor, ExitStack() as stack:
-        watcher = Evaluations(rounds, lambda: host.in_flight, progress, lambda reason: host.end(reason))
-        watcher.personal = None if apart else federation.path.personal
-        host = Host(
-            *(federation, server, LiveClock(terms.speedup), terms, tokens),
-            fewest_samples=fewest,
-            watcher=watcher,
-            executor=executor,
-            keep_up=watcher.keep_up,
+        live.watcher = watcher = Evaluations(
+            rounds, lambda: host.live.in_flight, progress, lambda reason: host.end(reason)
         )
+        watcher.personal = None if apart else federation.path.personal
+        host = Host(live, LiveClock(terms.speedup), executor, watcher, journal)
+        to_the_end = host.run(scenario.data.clients if at_least is None else at_least)
+        if journal is not None and (found := journal.load()) is not None:
+            to_the_end.close()
+            to_the_end = await _go_on(host, found)
         if interrupts is not None:
             stack.enter_context(interrupts.ending(partial(host.end, INTERRUPTED)))
         evaluating = asyncio.ensure_future(watcher.run())
         surroundings = asyncio.ensure_future(around(host))
-        running = asyncio.ensure_future(host.run(scenario.data.clients if at_least is None else at_least))
+        running = asyncio.ensure_future(to_the_end)
         try:
             await asyncio.wait([evaluating, surroundings, running], return_when=asyncio.FIRST_COMPLETED)
             if not running.done():
@@ -191,11 +140,13 @@ async def run_live(
             with suppress(asyncio.CancelledError):
                 await together
         await watcher.run(forever=False)
-    spent = None if federation.path.scheme.stop_at is None else host.spent
-    events = host.event_log.table()
-    run = seed_run(host, rounds, stopped, events, host.trained, server.samples, spent, federation.attackers)
-    conclude(run, federation, server, recording)
-    run.notes.extend(_notes(terms, host, strangers=strangers, apart=apart))
+    live, rounds = host.live, watcher.rounds
+    federation, server = live.federation, live.server
+    spent = None if federation.path.scheme.stop_at is None else live.spent
+    events = live.event_log.table()
+    run = seed_run(live, rounds, stopped, events, live.trained, server.samples, spent, federation.attackers)
+    conclude(run, federation, server, server.recording if isinstance(server, RecordedServer) else None)
+    run.notes.extend(_notes(terms, live, strangers=strangers, apart=apart))
     if strangers:
         run.domains = ()
     # On virtual time one process is the whole federation, as in a simulation.
@@ -205,11 +156,28 @@ async def run_live(
     return run
 
 
-def _notes(terms: Terms, host: Host, *, strangers: bool, apart: bool) -> Iterator[str]:
+async def _go_on(host: Host, found: Found) -> Coroutine[Any, Any, str]:
+    """Bring a host to where an earlier process was. Returns the rest of its run."""
+    assert host.evaluations is not None
+    restore_live(found.content, host.inputs, host.evaluations)
+    work = await asyncio.get_running_loop().run_in_executor(None, host.inputs.replay, found.inputs)
+    live = host.live
+    live.times_killed += 1
+    live.away_s += found.passed_s
+    at_s = live.clock.now + found.passed_s * host.clock.speedup
+    log.warning(
+        "the run goes on after version %d, %g s after its last input; clients have to come back",
+        live.server.version,
+        round(found.passed_s, 1),
+    )
+    return host.go_on(at_s, work)
+
+
+def _notes(terms: Terms, live: LiveFederation, *, strangers: bool, apart: bool) -> Iterator[str]:
     """Yield the notes that a reader of the run's numbers needs."""
-    scenario = host.federation.resolved.scenario
+    scenario = live.federation.resolved.scenario
     tap = scenario.world.tap
-    renewed = ", ".join(map(str, host.clients.renewed))
+    renewed = ", ".join(map(str, live.clients.renewed))
     again = f"live: clients {renewed} came back as other processes"
     time_is = "on virtual" if terms.virtual else "in real"
     links = "those of the scenario's world" if terms.shape else "what they are"
@@ -220,7 +188,9 @@ def _notes(terms: Terms, host: Host, *, strangers: bool, apart: bool) -> Iterato
         yield f"live: {terms.speedup:g} s of the scenario passed in each second"
     if not terms.shape and (tap.uplink or tap.downlink or tap.scoring):
         yield "live: every message on a tapped link counts as overheard, since nobody knows which were"
-    if renewed and host.federation.path.scheme.stop_at is not None:
+    if live.times_killed:
+        yield (f"live: the server was started again {live.times_killed} times; {live.away_s:.1f} s passed without it")
+    if renewed and live.federation.path.scheme.stop_at is not None:
         yield (
             f"{again}, whose budgets began at zero; the ledger counts what all processes of a client sent, which may "
             "exceed stop_at"
@@ -292,9 +262,9 @@ async def run_here(resolved: ResolvedSeed, terms: Terms, workers: int = 2, **opt
 
     async def clients(host: Host) -> None:
         memory, observe = Memory(host.serve), host.observe if terms.virtual else None
-        streams = host.federation.resolved.streams if terms.shape else Streams(unknown_seed())
+        streams = host.live.federation.resolved.streams if terms.shape else Streams(unknown_seed())
         with ThreadPoolExecutor(workers, "training") as executor:
-            made = local_clients(host.federation, terms, tokens, memory.connect, executor, streams, observe)
+            made = local_clients(host.live.federation, terms, tokens, memory.connect, executor, streams, observe)
             await asyncio.gather(*[client.run() for client in made])
         await memory.close()
 

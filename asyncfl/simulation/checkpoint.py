@@ -6,21 +6,20 @@ to the same bytes as if it had never been interrupted.
 
 from __future__ import annotations
 
-import io
 import logging
-import pickle
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from asyncfl.base.errors import AsyncflError, OutputError, RunError, shortened
+from asyncfl.base.errors import AsyncflError, OutputError, RunError
 from asyncfl.base.files.checkpoint_file import read_checkpoint, write_checkpoint
 from asyncfl.evaluation import Minutes
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.round_recorder import RoundRecorder
+from asyncfl.federation.saved_state import prepared_parts, restored, saved
 from asyncfl.scenario import Scenario
 from asyncfl.simulation.clients import TrainingClients
 from asyncfl.simulation.driver import Driver
@@ -88,7 +87,7 @@ class Checkpoints:
         try:
             with suppress(OSError):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_checkpoint(self.path, {**self._about, "version": version}, _pickled(state))
+            write_checkpoint(self.path, {**self._about, "version": version}, saved(state, _fixed(state)))
         except (OutputError, RunError) as error:
             if pauses:
                 raise
@@ -113,7 +112,7 @@ class Checkpoints:
         if self.until is not None and header["version"] >= self.until:
             raise PausedError(f"seed {seed} pauses at version {header['version']} already")
         try:
-            state = _Unpickler(io.BytesIO(content), _fixed(fresh)).load()
+            state = restored(content, _fixed(fresh))
         except Exception as error:
             log.warning("seed %s begins anew: %s cannot be read: %s", seed, self.path, error)
             return None
@@ -127,44 +126,7 @@ class Checkpoints:
         self.path.unlink(missing_ok=True)
 
 
-def _fixed(state: UnderWay) -> Mapping[str, Any]:
+def _fixed(state: UnderWay) -> dict[str, Any]:
     """Return what is built again when a seed goes on: name -> object."""
-    federation, learner = state.federation, state.federation.learner
-    built = {"data": federation.data, "learner": learner, "whole": getattr(learner, "whole", None)}
-    if (known := federation.plan.defence.context) is not None:
-        functions = {f"known.{field.name}": getattr(known, field.name) for field in fields(known)}
-        built |= {"known": known, **{name: one for name, one in functions.items() if callable(one)}}
-    if state.rounds.evaluator is not None:
-        built["backdoor"] = state.rounds.evaluator.backdoor
-    # These are given anew to a seed that goes on.
-    built |= {"pool": state.clients.pool, "progress": state.rounds.progress}
-    return {name: one for name, one in built.items() if one is not None}
-
-
-class _Pickler(pickle.Pickler):
-    def __init__(self, file: io.BytesIO, fixed: Mapping[str, Any]) -> None:
-        super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self._names = {id(one): name for name, one in fixed.items()}
-
-    def persistent_id(self, obj: Any) -> str | None:
-        return self._names.get(id(obj))
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, fixed: Mapping[str, Any]) -> None:
-        super().__init__(file)
-        self._fixed = fixed
-
-    def persistent_load(self, pid: str) -> Any:
-        # What only one of both has, such as workers, is None for the other.
-        return self._fixed.get(pid)
-
-
-def _pickled(state: UnderWay) -> memoryview:
-    """Return the bytes of a checkpoint. Raises RunError where a component of the user's own cannot be pickled."""
-    content = io.BytesIO()
-    try:
-        _Pickler(content, _fixed(state)).dump(state)
-    except Exception as error:
-        raise RunError(f"the state of a component cannot be pickled: {shortened(str(error), 200)}") from None
-    return content.getbuffer()
+    # Workers and who is told of progress are given anew to a seed that goes on.
+    return prepared_parts(state.federation, state.rounds) | {"pool": state.clients.pool}

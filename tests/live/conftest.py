@@ -54,10 +54,10 @@ def hold_seed(
         with ThreadPoolExecutor(1) as executor:
             if sockets:
                 async with listening(host.serve, "127.0.0.1", 0, 10_000_000) as port:
-                    await scene(host.federation, host, to(f"ws://127.0.0.1:{port}", 10_000_000), executor)
+                    await scene(host.live.federation, host, to(f"ws://127.0.0.1:{port}", 10_000_000), executor)
             else:
                 memory = Memory(host.serve)
-                await scene(host.federation, host, memory.connect, executor)
+                await scene(host.live.federation, host, memory.connect, executor)
                 await memory.close()
 
     async def main() -> SeedRun:

@@ -32,7 +32,7 @@ def test_clients_may_join_a_run_that_has_begun(tmp_path: Path) -> None:
     async def scene(table: Table) -> None:
         table.sit("ann", 30)
         table.sit("bob", 40)
-        await table.until(lambda: table.host.server.version >= 2)
+        await table.until(lambda: table.host.live.server.version >= 2)
         table.sit("cid", 25)
 
     run, table = apart(DESCRIPTION, tmp_path, scene)
@@ -55,7 +55,7 @@ def test_uploads_and_downloads_are_compressed(tmp_path: Path) -> None:
     run, table = apart({**DESCRIPTION, **ways}, tmp_path, scene, shape=False)
     assert run.stopped == "all versions published"
     sizes = {kind: set(select(run.events, kinds=[kind])["bytes"].to_pylist()) for kind in ("uploaded", "downloaded")}
-    n = table.host.federation.learner.n_parameters
+    n = table.host.live.federation.learner.n_parameters
     assert sizes == {"uploaded": {TopK(share=0.1).payload_bytes(n)}, "downloaded": {Quantised(bits=4).payload_bytes(n)}}
     for way, kind in (("bytes_up", "uploaded"), ("bytes_down", "downloaded")):
         assert 0 < run.rounds[-1][way] <= len(select(run.events, kinds=[kind])) * max(sizes[kind]) + 4 * n
@@ -86,14 +86,14 @@ def test_the_state_that_a_restarted_client_loses_is_noted(
     async def scene(table: Table) -> None:
         table.sit("ann")
         table.sit("bob")
-        await table.until(lambda: table.host.server.version >= 1)
+        await table.until(lambda: table.host.live.server.version >= 1)
         # It dies without a word.
         table.running["ann"].cancel()
         await asyncio.gather(table.running["ann"], return_exceptions=True)
         table.sit("ann")
 
     run, table = apart({**DESCRIPTION, **description}, tmp_path, scene)
-    number = table.host.clients.by_name["ann"].number
+    number = table.host.live.clients.by_name["ann"].number
     notes = [one for one in run.notes if "came back as other processes" in one]
     start = f"live: clients {number} came back as other processes,"
     assert notes == ([] if note is None else [f"{start} {note}"])
@@ -179,7 +179,7 @@ def test_a_recorded_run_with_clients_that_came_and_left_replays(tmp_path: Path) 
     async def scene(table: Table) -> None:
         table.sit("ann")
         table.sit("bob")
-        await table.until(lambda: table.host.server.version >= 1)
+        await table.until(lambda: table.host.live.server.version >= 1)
         await table.clients["bob"].leave()
         table.sit("cid", 25)
 

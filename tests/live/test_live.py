@@ -121,7 +121,7 @@ def test_silent_connections_do_not_keep_clients_out(monkeypatch: pytest.MonkeyPa
 
     async def crowd(host: Host, clients: list[LiveClient], connect: Connect) -> None:
         strangers: list[Connection] = [await connect() for _ in range(20)]
-        while host.server.version < 1:
+        while host.live.server.version < 1:
             await asyncio.sleep(0.001)
 
         async def is_open(connection: Connection) -> bool:
@@ -143,7 +143,7 @@ def test_silent_connections_do_not_keep_clients_out(monkeypatch: pytest.MonkeyPa
 
 def test_an_interrupted_run_is_whole() -> None:
     async def interrupt(host: Host, clients: list[LiveClient], connect: Connect) -> None:
-        while host.server.version < 1:
+        while host.live.server.version < 1:
             await asyncio.sleep(0.01)
         host.end("interrupted")
 

@@ -80,7 +80,7 @@ def test_personal_layers_survive_reconnects_and_never_reach_the_server(tmp_path:
     async def scene(table: Table) -> None:
         client = table.sit("ann")
         table.sit("bob")
-        await table.until(lambda: table.host.server.version >= 2)
+        await table.until(lambda: table.host.live.server.version >= 2)
         seen.append(own_layers(table, "ann"))
         connection = client._connection
         table.cut("ann")

@@ -87,7 +87,6 @@ class Table:
         tokens = {str(number): f"t{number}" for number in range(4)}
         self.live = LiveFederation(federation, Server(plan), self.clock, Terms(shape=shape), tokens)
         self.links: dict[str, Link] = {}
-        self.alarms: list[tuple[float, Handling]] = []
 
     def do(self, handling: Handling) -> None:
         """Carry out a handling, and all that waits."""
@@ -98,10 +97,8 @@ class Table:
                 work = steps.send(work())
         except StopIteration:
             pass
-        self.alarms += self.live.alarms
-        self.live.alarms.clear()
         if self.live.later and self.clock.has_begun:
-            self.do(self.live.later.popleft())
+            self.do(self.live.later.popleft()())
 
     def connect(self, name: str, instance: str = "one", tasks: tuple[int, ...] = (), samples: int = 20) -> RemoteClient:
         link = Link()
@@ -125,10 +122,10 @@ class Table:
 
     def wait(self, seconds: float) -> None:
         self.clock.now += seconds
-        due = sorted((one for one in self.alarms if one[0] <= self.clock.now), key=lambda one: one[0])
-        self.alarms = [one for one in self.alarms if one[0] > self.clock.now]
-        for _, handling in due:
-            self.do(handling)
+        due = sorted((time_s, alarm) for alarm, (time_s, _) in self.live.alarms.items() if time_s <= self.clock.now)
+        for _, alarm in due:
+            self.live.ring(alarm)
+            self.do(iter(()))
 
     def events(self) -> list[tuple[str, int]]:
         return [(row["kind"], row["client"]) for row in self.live.event_log.table().to_pylist()]
@@ -403,8 +400,13 @@ def test_a_name_that_is_a_free_number_is_the_clients_number_and_others_are_numbe
 )
 def test_wrong_tokens_models_and_sample_counts_are_refused(said: Hello, why: str) -> None:
     clients = registry()
-    with pytest.raises(RefusedError, match=why):
+
+    def join() -> None:
+        clients.authenticate(said)
         clients.admit(said)
+
+    with pytest.raises(RefusedError, match=why):
+        join()
     assert (clients.by_number, clients.by_name, clients.renewed) == ({}, {}, [])
 
 

@@ -31,9 +31,12 @@ class Host:
     def connect(self, hello: Hello, link: Any) -> Any:
         self.links.append(link)
         link.write(WELCOME)
-        return SimpleNamespace(name=hello.name, disconnect=lambda link: self.happened.append(f"{hello.name} lost"))
+        return SimpleNamespace(name=hello.name)
 
-    async def hear(self, client: Any, said: Any, models: Any) -> None:
+    def disconnect(self, client: Any, link: Any) -> None:
+        self.happened.append(f"{client.name} lost")
+
+    async def hear(self, client: Any, said: Any, models: Any, frame: bytes) -> None:
         await asyncio.sleep(self.takes_s)
         self.heard.append((client.name, said, len(models)))
 

@@ -259,7 +259,7 @@ class NodeManager:
     def _disconnect(self, node: Node, why: object) -> None:
         log.warning("%s: %s", node.peer, why)
         if node.client is not None:
-            node.client.disconnect(node)
+            self._host.disconnect(node.client, node)
             node.client = None
 
     async def _admit(self) -> None:
@@ -398,7 +398,7 @@ async def run_on_grid(resolved: ResolvedSeed, grid: GridTransport, **options: An
     """
 
     def dialect(host: Host) -> Dialect:
-        return FrameDialect(host.welcome, host.decoder)
+        return FrameDialect(host.live.welcome, host.decoder)
 
     run = await serve_nodes(resolved, grid, dialect, here=False, **options)
     run.notes.append("live: over Flower, where a client is started for each message")

@@ -42,10 +42,10 @@ from asyncfl.federation.seed_run import SeedRun
 from asyncfl.learning import Architecture
 from asyncfl.learning.architecture import Shape
 from asyncfl.learning.personal_layers import PersonalLayers
+from asyncfl.live.evaluations import Progress
 from asyncfl.live.flower.nodes import ArrayDialect, serve_nodes
 from asyncfl.live.flower.records import GridTransport, Shapes
 from asyncfl.live.interrupts import Interrupts
-from asyncfl.live.run import Progress
 from asyncfl.privacy import Contribution, State
 from asyncfl.scenario import Scenario
 

@@ -87,7 +87,10 @@ class Host:
         node.write(WELCOME)
         if self._says is not None:
             self._says(node)
-        return SimpleNamespace(disconnect=lambda link: None)
+        return SimpleNamespace()
+
+    def disconnect(self, client: Any, link: Any) -> None:
+        pass
 
     async def hear(self, client: Any, message: FromClient, models: Any) -> None:
         self.heard.append(message)

@@ -1,0 +1,79 @@
+"""Evaluations of the versions of a live run, beside it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
+
+from asyncfl.base.messages import Judged, Publish
+from asyncfl.federation.action_executor import Traffic
+from asyncfl.federation.round_recorder import RoundRecorder, Row
+from asyncfl.learning.personal_layers import PersonalLayers
+
+WAITING = 4
+"""Versions that wait to be evaluated before the server waits for them."""
+
+Progress: TypeAlias = Callable[[Row, int], None]
+"""Called with each row of the table of rounds when it is complete, and the tasks in flight when it began."""
+
+
+@dataclass
+class Evaluations:
+    """Evaluates published versions one after another in a thread, while the run goes on."""
+
+    rounds: RoundRecorder
+    in_flight: Callable[[], int]
+    progress: Progress | None
+    diverged: Callable[[str], None]
+    personal: PersonalLayers | None = None
+    """The clients' own layers; None: there are none, or the server does not know them."""
+    waiting: list[tuple[Row, Publish, int, PersonalLayers | None]] = field(default_factory=list)
+    """Versions that are not evaluated yet: row, version, tasks in flight when it was published, personal layers."""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    paused: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held during an evaluation: who has it finds rows and waiting versions at rest."""
+
+    def judged(self, judged: Judged) -> None:
+        """See `Watcher`."""
+        self.rounds.judged(judged)
+
+    def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
+        """See `Watcher`. A run that diverges is stopped later, when its version has been evaluated."""
+        personal = None if self.personal is None else self.personal.copy()
+        self.waiting.append((self.rounds.begin(time_s, publish, traffic), publish, self.in_flight(), personal))
+        self._changed.set()
+        return None
+
+    async def keep_up(self) -> None:
+        """Wait while too many versions wait."""
+        while len(self.waiting) > WAITING:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def run(self, *, forever: bool = True) -> None:
+        """Evaluate versions until it is cancelled, or until none waits."""
+        with ThreadPoolExecutor(1, "evaluation") as executor:
+            while forever or self.waiting:
+                await self._next(executor)
+
+    async def _next(self, executor: Executor) -> None:
+        while not self.waiting:
+            self._changed.clear()
+            await self._changed.wait()
+        async with self.paused:
+            row, publish, in_flight, personal = self.waiting[0]
+            evaluate = partial(self.rounds.evaluate, row, publish, personal)
+            evaluated = asyncio.get_running_loop().run_in_executor(executor, evaluate)
+            # A version is evaluated once, also if the run ends meanwhile.
+            await asyncio.shield(evaluated)
+            self.waiting.pop(0)
+        reason = evaluated.result()
+        self._changed.set()
+        if self.progress is not None:
+            self.progress(row, in_flight)
+        if reason is not None:
+            self.diverged(reason)
