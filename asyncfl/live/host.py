@@ -52,6 +52,8 @@ STRANGERS = 64
 dropped, so that who says it gets in."""
 HEARTBEAT_S = 5.0
 """Real seconds between two signs of life of a client."""
+GRACE_S = 15.0
+"""Real seconds that clients have to be back when a server that was killed goes on."""
 BEATS_MISSED = 3
 """Heartbeats without a sign of life after which a connection is taken for lost."""
 
@@ -125,6 +127,7 @@ class Host:
     async def go_on(self, at_s: float, work: Work | None) -> str:
         """Run to the end from where an earlier process was; `work`: that it had begun. Returns why it ended."""
         self.clock.begin(at_s)
+        self.inputs.restart(at_s + GRACE_S * self.clock.speedup)
         if self.live.clock.has_begun:
             await self._finish(work)
         else:

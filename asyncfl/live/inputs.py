@@ -144,13 +144,15 @@ class LiveInputs:
                     work = self._replay_step(what, frame)
                 case _:
                     self._replay_event(what)
-        for number, link in list(self.links.items()):
-            # All connections have ended with that process.
-            del self.links[number]
-            for client in self.live.clients.by_number.values():
-                client.disconnect(link)
         self.journal = journal
         return work
+
+    def restart(self, back_s: float) -> None:
+        """All connections have ended with the process before; clients have until `back_s` to be back."""
+        for client in self.live.clients.by_number.values():
+            if client.link is not None:
+                client.disconnect(client.link, back_s)
+        self.links.clear()
 
     def _replay_event(self, what: AnyInput) -> None:
         match what:

@@ -212,13 +212,19 @@ class RemoteClient:
                 run.handle_later(self._left)
         self.instance, self.state = hello.instance, ClientState.JOINING
 
-    def disconnect(self, link: ClientLink) -> None:
-        """Record that a connection has ended. No effect if the client has another one now."""
+    def disconnect(self, link: ClientLink, back_s: float | None = None) -> None:
+        """Record that a connection has ended. No effect if the client has another one now.
+
+        `back_s`: time until which the client may be back as if nothing had happened; None: it may not.
+        """
         if self.link is link:
             self.link = None
             if self.state is ClientState.READY:
                 self.state = ClientState.AWAY
-            self._run.handle_later(self._disconnected)
+            if back_s is None:
+                self._run.handle_later(self._disconnected)
+            else:
+                self._run.set_alarm(back_s, self._disconnected)
 
     def _disconnected(self) -> Handling:
         run = self._run

@@ -117,6 +117,8 @@ async def run_live(
         watcher.personal = None if apart else federation.path.personal
         host = Host(live, LiveClock(terms.speedup), executor, watcher, journal)
         to_the_end = host.run(scenario.data.clients if at_least is None else at_least)
+        if journal is not None:
+            stack.callback(journal.close)
         if journal is not None and (found := journal.load()) is not None:
             to_the_end.close()
             to_the_end = await _go_on(host, found)
