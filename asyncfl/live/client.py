@@ -1,8 +1,8 @@
 """The client's half: it introduces itself, carries out what it is given, and comes back when its connection is lost.
 
-A task goes on while there is no connection, and its update is sent when there is one again: the server says then
-whether it still waits for it. With a shape, the client waits as devices and links of the scenario's world say, loses
-what they lose, and is away while it is offline there; what it was at then is given up.
+A task goes on while there is no connection. What the client says is kept until the server has heard it, and said again
+on a new connection: the server hears it once. With a shape, the client waits as devices and links of the scenario's
+world say, loses what they lose, and is away while it is offline there; what it was at then is given up.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+
+from msgspec.structs import replace as replaced
 
 from asyncfl.base.messages import Download, Vector
 from asyncfl.live import wire
@@ -60,7 +62,7 @@ class LiveClient:
         self._failure: BaseException | None = None
         self._decoder: Decoder[wire.FromServer] = client_decoder(0)
         self._connection: Connection | None = None
-        self._connected, self._online = asyncio.Event(), asyncio.Event()
+        self._online = asyncio.Event()
         self._online.set()
         self._setup: ClientSetup | None = None
         self._runner: TaskRunner | None = None
@@ -68,6 +70,11 @@ class LiveClient:
         """Whether it has told the server that it is prepared."""
         self._clock = LiveClock()
         self._activities: dict[int, Activity] = {}
+        self._unheard: dict[int, tuple[wire.Numbered, bytes]] = {}
+        """Number -> message that the server has not heard yet as far as is known, and its frame."""
+        self._said = self._sent = 0
+        """Numbers of the last message, and of the last that was sent on this connection."""
+        self._sending = asyncio.Lock()
         self._presence: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
 
@@ -106,7 +113,6 @@ class LiveClient:
                     self.over = f"the server cannot be understood: {error}"
                 finally:
                     self._connection = None
-                    self._connected.clear()
                     await connection.close()
             if self._failure is not None:
                 raise self._failure
@@ -120,7 +126,8 @@ class LiveClient:
                 await self._closing
 
     async def _converse(self, connection: Connection) -> None:
-        at = tuple(number for number in self._activities if number >= 0)
+        answered = (one.task for one, _ in self._unheard.values() if isinstance(one, wire.Update | wire.Gone))
+        at = tuple(dict.fromkeys((*(number for number in self._activities if number >= 0), *answered)))
         hello = wire.Hello(self.name, self.token, self.samples, at, self._instance)
         await connection.send(encode(hello))
         while self.over is None:
@@ -133,22 +140,24 @@ class LiveClient:
                         self._begin(message.now_s)
                 case wire.Task() | wire.Judge():
                     self._start(message, models)
+                case wire.Heard():
+                    self._forget(message.number)
                 case wire.Ping():
                     await connection.send(encode(wire.Pong()))
                 case wire.Refused():
                     self.over = message.reason
                 case wire.Over():
                     for one in self._activities.values():
-                        await connection.send(encode(wire.Trace(one.number, one.report(self._clock.now))))
+                        await self._say(wire.Trace(one.number, one.report(self._clock.now)))
                     self.over, self.ended_well = message.reason, True
 
     async def leave(self) -> None:
         """Take part no longer."""
         self.over, self.ended_well = LEFT, True
-        if self._connection is not None:
-            with suppress(EndedError):
-                await self._connection.send(encode(wire.Leaving()))
-            await self._connection.close()
+        connection = self._connection
+        await self._say(wire.Leaving())
+        if connection is not None:
+            await connection.close()
         self._online.set()
 
     async def _welcomed(self, welcome: wire.Welcome, connection: Connection) -> None:
@@ -165,27 +174,44 @@ class LiveClient:
         if not self._is_ready and self._runner is not None:
             setup = self._setup
             online = setup.world is None or setup.world.online(setup.number, max(0.0, welcome.now_s))
-            await connection.send(encode(wire.Ready(online, self._runner.why_spent)))
+            self._store(wire.Ready(online, self._runner.why_spent))
             self._is_ready = True
         if welcome.now_s >= 0 and not self._clock.has_begun:
             self._begin(welcome.now_s)
         for task in welcome.gone:
             self._drop(task)
+        self._forget(welcome.heard)
+        for number, (answer, _) in self._unheard.items():
+            if isinstance(answer, wire.Update | wire.Gone) and answer.task in welcome.gone:
+                # Nobody waits for it any more; the server still counts all messages.
+                trace = wire.Trace(answer.task, answer.report, number=number)
+                self._unheard[number] = trace, encode(trace)
+        self._sent = welcome.heard
         self._connection = connection
-        self._connected.set()
+        await self._send()
 
-    async def _say(self, message: wire.Message, models: Vector | Download | None = None) -> None:
-        """Send a message now, or as soon as there is a connection again."""
-        frame = encode(message, models)
-        while True:
-            await self._connected.wait()
-            connection = self._connection
-            try:
-                if connection is not None:
-                    await connection.send(frame)
-                    return
-            except EndedError:
-                self._connected.clear()
+    async def _say(self, message: wire.Numbered, models: Vector | Download | None = None) -> None:
+        """Send a message, and again on each new connection until the server has heard it."""
+        self._store(message, models)
+        with suppress(EndedError):
+            await self._send()
+
+    def _store(self, message: wire.Numbered, models: Vector | Download | None = None) -> None:
+        self._said += 1
+        message = replaced(message, number=self._said)
+        self._unheard[self._said] = message, encode(message, models)
+
+    async def _send(self) -> None:
+        """Send what was not sent on this connection yet. Raises EndedError."""
+        async with self._sending:
+            while self._connection is not None and self._sent < self._said:
+                self._sent += 1
+                if self._sent in self._unheard:
+                    await self._connection.send(self._unheard[self._sent][1])
+
+    def _forget(self, number: int) -> None:
+        """The server has heard all messages up to this one."""
+        self._unheard = {one: message for one, message in self._unheard.items() if one > number}
 
     # --- being there -----------------------------------------------------------------------------------------------
 
@@ -215,9 +241,7 @@ class LiveClient:
                 one.note(now_s, Kind.WENT_OFFLINE, size, attempt)
             elif one.sending is not None:
                 one.note(now_s, wire.SENT, size, detail=one.sending.way)
-            if connection is not None:
-                with suppress(EndedError):
-                    await connection.send(encode(wire.Trace(one.number, one.report(now_s))))
+            await self._say(wire.Trace(one.number, one.report(now_s)))
             self._drop(one.number)
         if connection is not None:
             await connection.close()

@@ -158,6 +158,8 @@ class RemoteClient:
         self.instance: str | None = None
         """Name of its process; None: it has not been connected."""
         self.processes = 0
+        self.heard = 0
+        """Number of the last message of its process that was heard."""
         self.link: ClientLink | None = None
         self.spent: str | None = None
         """Why it answers no more; None: it does."""
@@ -199,7 +201,9 @@ class RemoteClient:
         waiting = run.tasks.unanswered_of(self.number)
         gone = tuple(task for task in hello.tasks if task not in waiting)
         now_s = now_s if run.clock.has_begun else -1.0
-        self.say(replaced(welcome, client=self.number, now_s=now_s, gone=gone))
+        if self.instance != hello.instance:
+            self.heard = 0
+        self.say(replaced(welcome, client=self.number, now_s=now_s, gone=gone, heard=self.heard))
         if self.instance == hello.instance and self.is_prepared:
             self.state = ClientState.READY
             run.handle_later(self._returned, hello.tasks)
@@ -319,6 +323,14 @@ class RemoteClient:
 
         `models`: (rows, columns) that come with it; `arrived_s`: time of its arrival.
         """
+        if isinstance(message, wire.Numbered) and message.number:
+            if message.number > self.heard + 1:
+                raise WireError(f"message {message.number} came after message {self.heard}: one is missing")
+            self.say(wire.Heard(message.number))
+            if message.number <= self.heard:
+                # It was repeated on a new connection.
+                return
+            self.heard = message.number
         if not isinstance(message, ALLOWED[self.state]):
             raise WireError(f"a client does not say {type(message).__name__} here")
         match message:

@@ -1,9 +1,9 @@
 """Messages between a server and its clients, and their bytes: a codec that knows neither sockets nor time.
 
 A client introduces itself (`Hello`) and is let in (`Welcome`) or not (`Refused`). Then the server gives it tasks and
-requests for scores, and the client answers each once. Clients tell durations, in seconds since they had the message
-that they answer, never times of day: no two clocks have to agree. Each field of a message declares what it discloses
-about training data (`asyncfl.base.disclosure`). A frame:
+requests for scores, and the client answers each once: it keeps an answer until the server has `Heard` it. Clients tell
+durations, in seconds since they had the message that they answer, never times of day: no two clocks have to agree. Each
+field of a message declares what it discloses about training data (`asyncfl.base.disclosure`). A frame:
 
     bytes 0-1   b"AF"
     byte  2     version of the wire, `VERSION`
@@ -32,7 +32,7 @@ from asyncfl.base.errors import AsyncflError, shortened
 from asyncfl.base.messages import Download, Vector
 from asyncfl.client.compression import Compression
 
-VERSION = 3
+VERSION = 4
 """Version of the messages and frames. A client and a server of different versions refuse each other by name."""
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
@@ -70,6 +70,14 @@ class Message(Struct, frozen=True, tag_field="type", forbid_unknown_fields=True)
     """Base of all messages."""
 
 
+class Numbered(Message, frozen=True, kw_only=True):
+    """Base of clients' messages of which none may be lost or heard twice when a connection ends."""
+
+    number: Annotated[Count, Public("it counts messages, the times of which devices and links decide")] = 0
+    """1, 2, ... for each message of a process of the client; a client says one again until it is `Heard`. 0: the
+    connection itself sees to that."""
+
+
 # --- by clients ---------------------------------------------------------------------------------------------------
 
 
@@ -85,7 +93,7 @@ class Hello(Message, frozen=True):
     """Random name of this process, so that one that is back is told from a second that uses the same name."""
 
 
-class Ready(Message, frozen=True):
+class Ready(Numbered, frozen=True):
     """The client has prepared itself, and waits for the beginning. Sent once, after the first `Welcome`."""
 
     online: Annotated[bool, Public("the world decides it")]
@@ -94,7 +102,7 @@ class Ready(Message, frozen=True):
     """Why it cannot afford a single upload; None: it can."""
 
 
-class Update(Message, frozen=True):
+class Update(Numbered, frozen=True):
     """A task is done. The model comes with it: (1, n_parameters), with the noise of the privacy scheme."""
 
     task: ServerNumber
@@ -109,7 +117,7 @@ class Update(Message, frozen=True):
     """Passes over its samples that it comes of; None: all of a task."""
 
 
-class Gone(Message, frozen=True):
+class Gone(Numbered, frozen=True):
     """A task has ended without an update."""
 
     task: ServerNumber
@@ -118,7 +126,7 @@ class Gone(Message, frozen=True):
     report: Report
 
 
-class Scores(Message, frozen=True):
+class Scores(Numbered, frozen=True):
     """The answer to a request for scores."""
 
     request: ServerNumber
@@ -129,13 +137,13 @@ class Scores(Message, frozen=True):
     report: Report
 
 
-class Spent(Message, frozen=True):
+class Spent(Numbered, frozen=True):
     """The client's privacy budget is spent: after the task that it is at, it answers no more."""
 
     detail: Annotated[Text, Leak(BUDGETS, Public("noise and number of uploads decide it"))]
 
 
-class Trace(Message, frozen=True):
+class Trace(Numbered, frozen=True):
     """Events of a task or request that the client abandons, for the trace alone: the server decides nothing by them."""
 
     task: Annotated[Number, Public("the server gave this number")]
@@ -143,7 +151,7 @@ class Trace(Message, frozen=True):
     report: Report
 
 
-class Leaving(Message, frozen=True):
+class Leaving(Numbered, frozen=True):
     """The client takes part no longer, and abandons its task."""
 
 
@@ -176,6 +184,14 @@ class Welcome(Message, frozen=True):
     """Seconds of the scenario since the start; below 0 before it."""
     gone: Annotated[Tasks, _TIME]
     """Tasks that the client is at, and that nobody waits for any more."""
+    heard: Annotated[Count, Public("it repeats the client's count")] = 0
+    """The last `number` of this process of the client that was heard."""
+
+
+class Heard(Message, frozen=True):
+    """The client's messages up to this `number` were heard, and will not be lost."""
+
+    number: Annotated[Count, Public("it repeats the client's count")]
 
 
 class Begin(Message, frozen=True):
@@ -225,7 +241,7 @@ class Over(Message, frozen=True):
 
 
 FromClient: TypeAlias = Hello | Ready | Update | Gone | Scores | Spent | Trace | Leaving | Pong
-FromServer: TypeAlias = Welcome | Begin | Task | Judge | Ping | Refused | Over
+FromServer: TypeAlias = Welcome | Heard | Begin | Task | Judge | Ping | Refused | Over
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------

@@ -10,14 +10,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace as replaced
 
+from asyncfl.base.messages import Fate
 from asyncfl.federation.phases import LinkMessage, Phase
 from asyncfl.live.client import LiveClient
 from asyncfl.live.connections import Connection, EndedError, Memory
 from asyncfl.live.wire import (
     Begin,
     Hello,
+    Gone,
+    Heard,
     Judge,
+    Numbered,
     Over,
     Ping,
     Pong,
@@ -53,8 +58,8 @@ def craft_of(**changes: Any) -> Any:
     return SimpleNamespace(**(kept | changes))
 
 
-def welcome(now_s: float = 0.0, gone: tuple[int, ...] = (), run: str = "run") -> Welcome:
-    return Welcome(4, run, "", 0, 5, 20, 1, True, 2.0, now_s, gone)
+def welcome(now_s: float = 0.0, gone: tuple[int, ...] = (), run: str = "run", heard: int = 0) -> Welcome:
+    return Welcome(4, run, "", 0, 5, 20, 1, True, 2.0, now_s, gone, heard)
 
 
 class Server:
@@ -64,11 +69,17 @@ class Server:
         self.setup, self.scenes = setup, list(scenes)
         self.hellos: list[Hello] = []
         self.times: list[float] = []
+        self.numbers: list[int] = []
+        """Numbers of the messages that were heard."""
         self.failed: list[BaseException] = []
         self.client: LiveClient
 
     async def hears(self, connection: Connection) -> Any:
-        return server_decoder(3).decode(await connection.receive())[0]
+        said = server_decoder(3).decode(await connection.receive())[0]
+        if isinstance(said, Numbered):
+            self.numbers.append(said.number)
+            said = replaced(said, number=0)
+        return said
 
     async def serve(self, connection: Connection) -> None:
         self.times.append(asyncio.get_running_loop().time())
@@ -154,7 +165,7 @@ def test_a_reconnecting_client_names_its_open_tasks_and_drops_those_the_server_g
         await connection.close()
 
     async def second(server: Server, connection: Connection) -> None:
-        await connection.send(encode(welcome(1.0, gone=(6, 8))))
+        await connection.send(encode(welcome(1.0, gone=(6, 8), heard=1)))
         await connection.send(encode(Ping()))
         assert await server.hears(connection) == Pong(), "it prepared itself before"
         assert list(server.client._activities) == [9]
@@ -165,6 +176,37 @@ def test_a_reconnecting_client_names_its_open_tasks_and_drops_those_the_server_g
     assert server.run() == "all done"
     assert [hello.tasks for hello in server.hellos] == [(), (6, 8, 9)]
     assert server.hellos[0].instance == server.hellos[1].instance
+
+
+def test_an_answer_is_kept_until_it_was_heard_and_what_nobody_waits_for_is_only_counted() -> None:
+    lost = Phase(Kind.DOWNLOAD_STARTED, Kind.LOST, 0.0, fails=Fate.LOST_DOWN)
+
+    async def first(server: Server, connection: Connection) -> None:
+        await connection.send(encode(welcome()))
+        assert await server.hears(connection) == Ready(True, None)
+        await connection.send(encode(Heard(1)))
+        for number in (6, 7):
+            await connection.send(encode(Task(number, number, 0), MODEL))
+            assert (await server.hears(connection)).task == number
+        await connection.close()
+
+    async def second(server: Server, connection: Connection) -> None:
+        await connection.send(encode(welcome(1.0, gone=(6,), heard=1)))
+        again = [await server.hears(connection) for _ in range(2)]
+        assert [(type(one), one.task) for one in again] == [(Trace, 6), (Gone, 7)]
+        await connection.send(encode(Heard(3)))
+        await connection.close()
+
+    async def third(server: Server, connection: Connection) -> None:
+        await connection.send(encode(welcome(1.0, heard=3)))
+        await connection.send(encode(Ping()))
+        assert await server.hears(connection) == Pong()
+        await connection.send(encode(Over("all done")))
+
+    server = Server(craft_of(phases=lambda said: [(lost, False)]), first, second, third)
+    assert server.run() == "all done"
+    assert [hello.tasks for hello in server.hellos] == [(), (6, 7), ()]
+    assert server.numbers == [1, 2, 3, 2, 3]
 
 
 @pytest.mark.parametrize("given", [Task(998, 7, 0), Judge(998, 7)], ids=["task", "request"])

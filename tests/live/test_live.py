@@ -85,7 +85,7 @@ MALFORMED = [
     encode(Hello("nobody", "token 0", 20)),
     encode(Hello("0", "token 0", 0)),
     encode(Gone(0, "lost_up", ())),
-    encode(Hello("0", "token 0", 20)).replace(b"AF\x03", b"AF\x04", 1),
+    encode(Hello("0", "token 0", 20)).replace(b"AF\x04", b"AF\x05", 1),
 ]
 
 
@@ -104,7 +104,7 @@ def test_a_malformed_frame_ends_its_own_connection_with_the_reason_and_no_other(
     assert all(isinstance(one, Refused) and one.reason for one in told)
     reasons = " ".join(one.reason for one in told if isinstance(one, Refused))
     assert "has no such token" in reasons
-    assert "version must be 3, got 4; both sides need the same asyncfl" in reasons
+    assert "version must be 4, got 5; both sides need the same asyncfl" in reasons
     whole(run)
 
 

@@ -16,6 +16,7 @@ from asyncfl.live.live_federation import ClientRegistry, LiveFederation, Refused
 from asyncfl.live.remote_client import ALLOWED, ClientState, Handling, RemoteClient
 from asyncfl.live.wire import (
     Gone,
+    Heard,
     Hello,
     Judge,
     Leaving,
@@ -419,3 +420,20 @@ def test_a_second_process_is_refused_while_the_first_is_connected() -> None:
         clients.admit(hello("ann", of="two"))
     client.link = None
     assert clients.admit(hello("ann", of="two")) is client
+
+
+def test_a_message_is_heard_once_and_none_may_be_missing() -> None:
+    table = begun("0")
+    client, link = table.live.clients.by_name["0"], table.links["0"]
+    table.hear("0", Trace(-1, (), number=1))
+    table.hear("0", Spent("all of it", number=2))
+    table.hear("0", Spent("all of it", number=2))
+    assert [message.number for message in link.heard if isinstance(message, Heard)] == [1, 2, 2]
+    assert [kind for kind, _ in table.events()].count(Kind.BUDGET_SPENT) == 1
+    with pytest.raises(WireError, match="message 4 came after message 2: one is missing"):
+        table.hear("0", Trace(-1, (), number=4))
+    table.disconnect("0")
+    assert (table.connect("0"), table.links["0"].heard[0].heard) == (client, 2)
+    table.disconnect("0")
+    table.connect("0", instance="two")
+    assert table.links["0"].heard[0].heard == 0, "another process counts anew"
