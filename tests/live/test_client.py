@@ -18,9 +18,9 @@ from asyncfl.live.client import LiveClient
 from asyncfl.live.connections import Connection, EndedError, Memory
 from asyncfl.live.wire import (
     Begin,
-    Hello,
     Gone,
     Heard,
+    Hello,
     Judge,
     Numbered,
     Over,

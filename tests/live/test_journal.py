@@ -1,7 +1,6 @@
 """A server that is killed goes on where it was: from its checkpoint and the inputs after it."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,10 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.base.errors import RunError
 from asyncfl.federation.prepare import resolve
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.live import journal as journals
 from asyncfl.live.clock import Terms
 from asyncfl.live.connections import Connection, EndedError, Memory
 from asyncfl.live.host import Host
