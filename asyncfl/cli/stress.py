@@ -23,9 +23,9 @@ def stress(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Test a detector in 104 small federations: honest clients banned, attackers found.
+    """Test a detector in 200 small federations: honest clients banned, attackers found.
 
-    Each federation has forty clients with 8 x 8 digits. They differ in data (eight ways), attack (ten and none),
+    Each federation has forty clients with 8 x 8 digits. They differ in data (eight ways), attack (22 and none),
     buffer size, noise and share of attackers (below half). A client is banned when two of three judged updates are
     flagged.
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.answers import numbers
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Ints, Vector
 from asyncfl.client.attackers import Attackers, Rehearse, Scores
 from asyncfl.client.batch import Batch, RunFacts, Stage, work_of
 from asyncfl.threats import AttackView, Rehearsal
+
+HELD = 100
+"""Largest number of samples of a class from which the attackers compute gradients together."""
 
 
 class CraftUploads(Stage):
@@ -56,6 +60,9 @@ class CraftUploads(Stage):
             collected=len(rows),
             version=batch.version,
             randoms=tuple(attackers.streams.generator("attack", one.client, one.turn) for one in senders),
+            class_gradients=self._class_gradients if self.facts.data.classes else None,
+            last_layer=batch.rows.shape[1] - self.facts.learner.layout.layers[-1].start,
+            ranks=tuple(np.searchsorted(sorted(attackers.members), [one.client for one in senders]).tolist()),
         )
         if attack.rehearses and attackers.server is not None:
             view = replace(view, rehearse=self._rehearsal(attackers, attackers.server, batch, theirs, view))
@@ -69,6 +76,30 @@ class CraftUploads(Stage):
                 batch.computed_from = tasks
             else:
                 batch.copy_of = tasks[place]
+
+    @cached_property
+    def _samples(self) -> list[tuple[Vector, Ints]]:
+        """Images and labels of each class, at most `HELD`, that the attackers hold together."""
+        data, attackers = self.facts.data, self.facts.attackers
+        images, labels = [data.images[:0]], [data.labels[:0]]
+        left = np.full(data.classes, HELD)
+        for client in sorted(attackers.members) if attackers is not None else []:
+            mine, named = data.client(client)
+            for label in np.unique(named).tolist():
+                rows = np.flatnonzero(named == label)[: left[label]]
+                left[label] -= len(rows)
+                images.append(mine[rows])
+                labels.append(named[rows])
+        held, of = np.concatenate(images), np.concatenate(labels)
+        return [(held[of == label], of[of == label]) for label in range(data.classes)]
+
+    def _class_gradients(self, model: Vector) -> Vector:
+        """Compute `AttackView.class_gradients`."""
+        found = np.zeros((len(self._samples), len(model)), dtype=np.float32)
+        for row, (images, labels) in zip(found, self._samples, strict=True):
+            if len(labels):
+                row[:] = self.facts.learner.gradient(model, images, labels)
+        return found
 
     def _rehearsal(
         self, attackers: Attackers, server: Rehearse, batch: Batch, theirs: NDArray[np.int64], view: AttackView

@@ -143,7 +143,8 @@ def view(
     `honest`: (n_attackers, n_parameters) updates the attackers would send if they were honest; None: two rows of
     `updates`. `others`: (n, n_parameters) updates of the buffer's honest clients, for attacks that know the buffer;
     None: six rows of `updates`. `bases`: model that each attacker was sent, by default `current`. `collected`: number
-    of updates in the buffer, by default attackers and others.
+    of updates in the buffer, by default attackers and others. The last layer is the second half of the parameters; the
+    loss of each of ten classes is half the squared distance from a point near 1.
     """
     own = read_only(updates(2, seed=seed + 1) if honest is None else honest)
     n_parameters = own.shape[1]
@@ -157,6 +158,9 @@ def view(
         collected=len(own) + len(known) if collected is None else collected,
         version=version,
         randoms=tuple(random(seed + row) for row in range(len(own))),
+        class_gradients=lambda model: model - updates(10, n_parameters, spread=1.0, seed=seed),
+        last_layer=n_parameters - n_parameters // 2,
+        ranks=tuple(range(len(own))),
     )
 
 

@@ -1,4 +1,4 @@
-"""Stress test of detectors: a hundred small federations, and whether a detector does harm in any of them.
+"""Stress test of detectors: two hundred small federations, and whether a detector does harm in any of them.
 
 The law: with fewer attackers than honest clients, a detector bans at most one honest client in a thousand, for any
 noise, buffer size, heterogeneity and attack. Without attackers it bans no client. It costs no accuracy compared with
@@ -35,7 +35,7 @@ SKEWS: tuple[Skew, ...] = get_args(Skew)
 
 
 def stress_grid(repeats: int = 1, *, root: bool = False, first: int = 0, seeds: int = 1) -> tuple[Trial, ...]:
-    """Build the federations of the stress test: 104 for each repeat and seed, all with different seeds.
+    """Build the federations of the stress test: 200 for each repeat and seed, all with different seeds.
 
     They contain every skew without attackers at three buffer sizes with different noise, and every skew under every
     attack. Buffer sizes, noise and shares of attackers rotate, so that all pairs of them occur. `root`: whether the
@@ -207,7 +207,7 @@ def stress(
     """Run `detector` in small federations, compare it with the plain mean, and return the results.
 
     `strikes`: rule of bans; None: two strikes within three judged updates. `trials`: federations; None:
-    `stress_grid()`, with a root set where the detector needs one, which takes about a minute on one core for a detector
+    `stress_grid()`, with a root set where the detector needs one, which takes about two minutes on one core for a detector
     that takes 3 ms per buffer. `progress`: called after each federation with the number done and the total. `fallback`:
     aggregation rule in place of the mean where the detector abstains.
     """

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from asyncfl.data.partition import Dirichlet, Iid, Partition, Quantity, Shards
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, Strikes
 from asyncfl.server import Buffered, DefencePlan
 from asyncfl.server.aggregation import DefenceState
-from asyncfl.threats import Attack, AttackView, Informed
+from asyncfl.threats import Attack, AttackView, Informed, Rhythm, Threats
 
 Skew = Literal["IID", "Dirichlet 1", "Dirichlet .5", "Dirichlet .3", "Dirichlet .1", "shards", "quantity", "domains"]
 """Heterogeneity of the clients' data. `domains`: the digits of each quarter of the clients are rotated by another
@@ -186,18 +186,36 @@ class Framing(Informed):
         return np.asarray(mean - self.factor * (known[0] - mean))
 
 
-ATTACKS: dict[str, Attack] = {
-    "label flip": threats.LabelFlip(),
-    "sign flip": threats.SignFlip(),
-    "Min-Max": threats.MinMax(),
-    "ALIE": threats.Alie(),
-    "IPM": threats.Ipm(),
-    "free rider": threats.FreeRider(),
-    "backdoor": threats.Backdoor(),
-    "mimic": threats.Mimic(),
-    "flooding": threats.Combined(attacks=(threats.LabelFlip(), threats.Flooding(times=5))),
-    "framing": Framing(knowledge="buffer"),
+def _attackers(attack: Attack, **settings: Any) -> Threats:
+    return Threats(attack=attack, attackers=0, **settings)
+
+
+_FLIP = threats.LabelFlip()
+ATTACKS: dict[str, Threats] = {
+    "label flip": _attackers(_FLIP),
+    "sign flip": _attackers(threats.SignFlip()),
+    "Min-Max": _attackers(threats.MinMax()),
+    "ALIE": _attackers(threats.Alie()),
+    "IPM": _attackers(threats.Ipm()),
+    "free rider": _attackers(threats.FreeRider()),
+    "backdoor": _attackers(threats.Backdoor()),
+    "mimic": _attackers(threats.Mimic()),
+    "flooding": _attackers(threats.Combined(attacks=(_FLIP, threats.Flooding(times=5)))),
+    "framing": _attackers(Framing(knowledge="buffer")),
+    "rotated labels": _attackers(threats.LabelFlip(to="next")),
+    "permuted labels": _attackers(threats.LabelFlip(to="permuted")),
+    "random labels": _attackers(threats.LabelFlip(to="random")),
+    "weak labels": _attackers(threats.LabelFlip(share=0.5)),
+    "last layer": _attackers(threats.SignFlip(of="last_layer")),
+    "slow drift": _attackers(threats.Ipm(versions=12)),
+    "spread": _attackers(threats.Combined(attacks=(_FLIP, threats.Spread()))),
+    "sleeping": _attackers(_FLIP, rhythm=Rhythm(asleep=3, awake=2)),
+    "less noise": _attackers(_FLIP, attackers_add_noise=False),
+    "veto": _attackers(threats.Veto(attack=threats.Ipm())),
+    "blind minority": _attackers(threats.Minority()),
+    "buffer minority": _attackers(threats.Minority(knowledge="buffer")),
 }
+"""Attacks and their rhythm. The number of attackers is that of a trial."""
 
 
 @dataclass(frozen=True)
@@ -251,15 +269,17 @@ class TrialClients:
         self.data = partition_digits(trial.skew, trial.clients, trial.seed)
         ranks = self.streams.generator("attackers").permutation(trial.clients)
         self.malicious = np.isin(np.arange(trial.clients), ranks[: trial.attackers])
-        self.attack = None if trial.attack is None else ATTACKS[trial.attack]
+        self.threats = None if trial.attack is None else ATTACKS[trial.attack]
         self.selection = self.streams.generator("selection")
         self.served = np.zeros(trial.clients)
         self.turns = np.zeros(trial.clients, dtype=np.int64)
-        self.held = list(zip(self.data.images, self.data.labels, strict=True))
-        if self.attack is not None:
+        self.own = list(zip(self.data.images, self.data.labels, strict=True))
+        self.poisoned = list(self.own)
+        self.ranks = np.cumsum(self.malicious) - 1
+        if self.threats is not None:
             random = self.streams.generator("poison")
             for client in np.flatnonzero(self.malicious):
-                self.held[client] = self.attack.poison(*self.held[client], CLASSES, random)
+                self.poisoned[client] = self.threats.attack.poison(*self.own[client], CLASSES, random)
 
     def context(self) -> DefenceContext:
         images, labels = self.data.root
@@ -280,7 +300,7 @@ class TrialClients:
 
         `allowed`: (clients,) whether a client may be drawn. A client may occur several times.
         """
-        rate = 1.0 if self.attack is None else self.attack.rate
+        rate = 1.0 if self.threats is None else self.threats.attack.rate
         speed = np.where(self.malicious, rate, 1.0)
         chosen = []
         for _ in range(self.trial.buffer):
@@ -301,23 +321,35 @@ class TrialClients:
         shape = (n, STEPS, BATCH)
         images, labels = np.empty((*shape, PIXELS), dtype=np.float32), np.empty(shape, dtype=np.int64)
         noise = np.zeros((n, N_PARAMETERS), dtype=np.float32)
+        bad = np.zeros(n, dtype=bool)
         for row, client in enumerate(clients.tolist()):
             turn = int(self.turns[client])
             self.turns[client] += 1
-            mine, named = self.held[client]
+            if self.threats is not None and self.malicious[client]:
+                bad[row] = self.threats.active(int(version - ages[row]), turn)
+            mine, named = self.poisoned[client] if bad[row] else self.own[client]
             drawn = self.streams.generator("batches", client, turn).integers(0, len(named), shape[1:])
             images[row], labels[row] = mine[drawn].reshape(images[row].shape), named[drawn]
-            if std:
+            if std and (self.threats is None or not bad[row] or self.threats.attackers_add_noise):
                 self.streams.generator("client_noise", client, turn).standard_normal(dtype=np.float32, out=noise[row])
         noise *= np.float32(std)
         deltas = train_clients(bases, images, labels)
-        bad = self.malicious[clients]
-        if self.attack is not None and bad.any():
-            own = deltas[bad]
-            known = {"own": own[:0], "colluders": own, "buffer": (deltas + noise)[~bad]}[self.attack.sees]
-            randoms = tuple(self.streams.generator("attack", int(client), version) for client in clients[bad])
-            view = AttackView(own, known, bases[bad], models[version], n, version, randoms)
-            crafted = self.attack.craft(view)
+        if self.threats is not None and bad.any():
+            attack, own, senders = self.threats.attack, deltas[bad], clients[bad]
+            known = {"own": own[:0], "colluders": own, "buffer": (deltas + noise)[~bad]}[attack.sees]
+            view = AttackView(
+                own,
+                known,
+                bases[bad],
+                models[version],
+                n,
+                version,
+                tuple(self.streams.generator("attack", int(client), version) for client in senders),
+                class_gradients=self._class_gradients,
+                last_layer=HIDDEN * CLASSES + CLASSES,
+                ranks=tuple(self.ranks[senders].tolist()),
+            )
+            crafted = attack.craft(view)
             deltas[bad] = own if crafted is None else crafted
         versions, base_of = np.unique(version - ages, return_inverse=True)
         uploads = (bases + (deltas + noise)).astype(np.float32)
@@ -334,9 +366,17 @@ class TrialClients:
             np.full(n, std),
         )
 
+    def _class_gradients(self, model: Vector) -> Vector:
+        """Compute the gradient on the attackers' samples of each class, (CLASSES, N_PARAMETERS)."""
+        held = [self.own[client] for client in np.flatnonzero(self.malicious)]
+        images, labels = (np.concatenate(part) for part in zip(*held, strict=True))
+        of_class = [labels == label for label in range(CLASSES)]
+        none = np.zeros(N_PARAMETERS, dtype=np.float32)
+        return np.stack([gradient_on(images[of], labels[of])(model) if of.any() else none for of in of_class])
+
     def scores(self, client: int, models: Vector) -> Floats:
         """Score `models` on the data of `client`, (n,) accuracies; an attacker answers 1 minus the accuracy."""
-        true: Floats = correct_predictions(models, *self.held[client]).mean(axis=1)
+        true: Floats = correct_predictions(models, *self.poisoned[client]).mean(axis=1)
         return 1 - true if self.malicious[client] else true
 
 

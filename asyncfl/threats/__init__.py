@@ -8,7 +8,7 @@ backdoor.
 from asyncfl.threats.alie import Alie, alie_z
 from asyncfl.threats.attack import Attack, AttackView, Knowledge, Rehearsal
 from asyncfl.threats.backdoor import Backdoor, backdoor_test_set
-from asyncfl.threats.composite import Adaptive, Combined
+from asyncfl.threats.composite import Adaptive, Combined, Veto
 from asyncfl.threats.flooding import Flooding
 from asyncfl.threats.free_rider import EvaluatorBait, FreeRider
 from asyncfl.threats.gaussian import Gaussian
@@ -18,13 +18,15 @@ from asyncfl.threats.label_flip import LabelFlip
 from asyncfl.threats.lying_evaluator import LyingEvaluator
 from asyncfl.threats.malformed import NonFinite, WrongLength
 from asyncfl.threats.mimic import Mimic
+from asyncfl.threats.minority import Minority
 from asyncfl.threats.perturbation import MinMax, MinSum
 from asyncfl.threats.scaling import Scaling
 from asyncfl.threats.sign_flip import SignFlip
+from asyncfl.threats.spread import Spread
 from asyncfl.threats.tailored import Tailored
 from asyncfl.threats.threat_spec import AnyAttack, Rhythm, Threats
 
 __all__ = ["Adaptive", "Alie", "AnyAttack", "Attack", "AttackView", "Backdoor", "Combined", "EvaluatorBait", "Flooding"]
 __all__ += ["FreeRider", "Gaussian", "Informed", "Ipm", "Knowledge", "LabelFlip", "LyingEvaluator", "Mimic", "MinMax"]
-__all__ += ["MinSum", "NonFinite", "Rehearsal", "Rhythm", "Scaling", "SignFlip", "Tailored", "Threats", "WrongLength"]
-__all__ += ["alie_z", "backdoor_test_set"]
+__all__ += ["MinSum", "Minority", "NonFinite", "Rehearsal", "Rhythm", "Scaling", "SignFlip", "Spread", "Tailored"]
+__all__ += ["Threats", "Veto", "WrongLength", "alie_z", "backdoor_test_set"]

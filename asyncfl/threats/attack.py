@@ -56,6 +56,13 @@ class AttackView:
     rehearse: Callable[[Vector], Rehearsal] | None = None
     """Differences (n_attackers, n_parameters) -> their outcome in a copy of the server's defences, with the attackers'
     noise; None: not available, or not requested (`Attack.rehearses`)."""
+    class_gradients: Callable[[Vector], Vector] | None = None
+    """Model (n_parameters,) -> gradient of the loss on the attackers' own samples of each class, at most 100 of them,
+    (classes, n_parameters); 0 for a class of which they hold none. None: not available, or a regression."""
+    last_layer: int = 0
+    """Number of parameters of the model's last layer, which are the last of an update; 0: unknown."""
+    ranks: tuple[int, ...] = ()
+    """Rank 0, 1, ... of each attacker among all attackers of the run; (): unknown."""
 
     @property
     def attackers(self) -> int:

@@ -33,13 +33,15 @@ from asyncfl.threats.label_flip import LabelFlip
 from asyncfl.threats.lying_evaluator import LyingEvaluator
 from asyncfl.threats.malformed import NonFinite, WrongLength
 from asyncfl.threats.mimic import Mimic
+from asyncfl.threats.minority import Minority
 from asyncfl.threats.perturbation import MinMax, MinSum
 from asyncfl.threats.scaling import Scaling
 from asyncfl.threats.sign_flip import SignFlip
+from asyncfl.threats.spread import Spread
 from asyncfl.threats.tailored import Tailored
 
-POISONING = (SignFlip, LabelFlip, Gaussian, Alie, Ipm, MinMax, MinSum, Tailored, Mimic, Scaling, Backdoor)
-OTHER_ATTACKS = (NonFinite, WrongLength, FreeRider, LyingEvaluator, Flooding, EvaluatorBait)
+POISONING = (SignFlip, LabelFlip, Gaussian, Alie, Ipm, MinMax, MinSum, Tailored, Mimic, Minority, Scaling, Backdoor)
+OTHER_ATTACKS = (NonFinite, WrongLength, FreeRider, LyingEvaluator, Flooding, EvaluatorBait, Spread)
 BASIC_ATTACKS: tuple[type[Attack], ...] = POISONING + OTHER_ATTACKS
 """All attacks that are not composed of other attacks. A new attack is a new file and a line here."""
 _BY_WIDTH: tuple[Knowledge, ...] = ("own", "colluders", "buffer")
@@ -105,18 +107,11 @@ class Composite(Attack):
 AnySimpleAttack: Any = choice(Attack, *BASIC_ATTACKS)
 
 
-class Adaptive(Composite):
-    """Uploads the update nearest to another attack's upload that looks honest by length and alignment. Source: ours."""
+class Modified(Composite):
+    """Base class of attacks that modify the uploads of one other attack."""
 
-    kind: Literal["adaptive"] = "adaptive"
     attack: AnySimpleAttack
-    """The attack to disguise."""
-    knowledge: Knowledge = "buffer"
-    """Updates that mean and median length are computed from."""
-    alignment: Annotated[float, Field(ge=0, le=1), MeasuredIn("share")] = 0.35
-    """Smallest projection on the mean of the known updates, as a share of its length, 0..1."""
-    length: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("median lengths")] = 1.0
-    """Largest length, in median lengths of the known updates, > 0."""
+    """The other attack."""
 
     @property
     def parts(self) -> dict[str, Attack]:
@@ -126,15 +121,31 @@ class Adaptive(Composite):
         yield from super().faults(classes, shape)
         if self.attack.rehearses:
             got = f"got {kind_of(self.attack)}, which does; take it by itself, or another one"
-            yield Fault("attack", f"must not rehearse its uploads, which are disguised after that, {got}")
+            yield Fault("attack", f"must not rehearse its uploads, which are changed after that, {got}")
+
+    def crafted(self, view: AttackView) -> Vector:
+        """Return the uploads (n_attackers, n_parameters) of the other attack."""
+        crafted = self.attack.craft(view)
+        return view.honest if crafted is None else crafted
+
+
+class Adaptive(Modified):
+    """Uploads the update nearest to another attack's upload that looks honest by length and alignment. Source: ours."""
+
+    kind: Literal["adaptive"] = "adaptive"
+    knowledge: Knowledge = "buffer"
+    """Updates that mean and median length are computed from."""
+    alignment: Annotated[float, Field(ge=0, le=1), MeasuredIn("share")] = 0.35
+    """Smallest projection on the mean of the known updates, as a share of its length, 0..1."""
+    length: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("median lengths")] = 1.0
+    """Largest length, in median lengths of the known updates, > 0."""
 
     @property
     def sees(self) -> Knowledge:
         return max(self.knowledge, self.attack.sees, key=_BY_WIDTH.index)
 
     def craft(self, view: AttackView) -> Vector:
-        given = self.attack.craft(view)
-        crafted = view.honest if given is None else given
+        crafted = self.crafted(view)
         references = for_attackers(self.knowledge, view, _reference)
 
         def upload(row: int) -> NDArray[np.floating]:
@@ -162,7 +173,35 @@ def _reference(known: Vector) -> tuple[Floats, float]:
     return mean_and_deviation(known)[0], float(np.median(lengths))
 
 
-AnyPart: Any = choice(Attack, *BASIC_ATTACKS, Adaptive)
+class Veto(Modified):
+    """A few attackers upload a multiple of their own update, while the others carry out another attack.
+
+    The attack aims at a detector that abstains when clients differ too much: these few make it abstain.
+
+    Source: ours, against detectors whose limits follow from the updates they see.
+    """
+
+    kind: Literal["veto"] = "veto"
+    number: Annotated[int, Field(ge=1), MeasuredIn("clients")] = 1
+    """Number of attackers that exaggerate."""
+    factor: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("factor")] = 2.0
+    """Multiple of their own update that they upload, > 0; a server that bounds lengths may reject a large one."""
+
+    @property
+    def sees(self) -> Knowledge:
+        return max("colluders", self.attack.sees, key=_BY_WIDTH.index)
+
+    def craft(self, view: AttackView) -> Vector:
+        crafted, ranks = self.crafted(view), view.ranks or range(view.attackers)
+
+        def upload(row: int) -> Vector:
+            exaggerates = ranks[row] < self.number
+            return np.asarray(np.float32(self.factor) * view.honest[row]) if exaggerates else crafted[row]
+
+        return view.uploads(upload)
+
+
+AnyPart: Any = choice(Attack, *BASIC_ATTACKS, Adaptive, Veto)
 
 
 class Combined(Composite):

@@ -1,4 +1,4 @@
-"""Label flip: honest training on wrong labels."""
+"""Label flip: honest training on wrong labels, all of them or a share."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal, Self
@@ -16,21 +16,32 @@ Class = Annotated[int, Field(ge=0)]
 
 
 class LabelFlip(Attack):
-    """Trains on class C - 1 - y in place of y, or on `target_class` in place of `source_class` alone. Sources: Fang et
-    al. 2020 (all classes); Tolpegin et al. 2020 (one class)."""
+    """Trains on wrong labels: class C - 1 - y in place of y, another class by `to`, or `target_class` in place of
+    `source_class` alone.
+
+    Sources: Fang et al. 2020 (reversed); Tolpegin et al. 2020 (one class); Han et al. 2018 (next: pair flip; random:
+    symmetric noise).
+    """
 
     kind: Literal["label_flip"] = "label_flip"
+    to: Literal["reversed", "next", "permuted", "random"] = "reversed"
+    """Wrong label: C-1-y, y+1 modulo C, a permutation without fixed points that all attackers share, or any other
+    class, drawn for each sample."""
+    share: Annotated[float, Field(gt=0, le=1), MeasuredIn("share")] = 1.0
+    """Share of an attacker's samples that are mislabelled, rounded, 0 exclusive..1."""
     source_class: Annotated[Class, MeasuredIn("class")] | None = None
-    """Class whose samples are mislabelled, 0..classes-1; null: all classes, y -> C-1-y."""
+    """Class whose samples are mislabelled, 0..classes-1; null: all classes, by `to`."""
     target_class: Annotated[Class, MeasuredIn("class")] | None = None
     """Label that these samples get, 0..classes-1; only together with `source_class`."""
 
     @model_validator(mode="after")
     def _check_pair(self) -> Self:
         if (self.source_class is None) != (self.target_class is None):
-            raise ValueError("source_class and target_class must be given together, or neither (y -> C-1-y)")
+            raise ValueError("source_class and target_class must be given together, or neither")
         if self.source_class is not None and self.source_class == self.target_class:
             raise ValueError(f"target_class must differ from source_class, got {self.target_class} for both")
+        if self.source_class is not None and self.to != "reversed":
+            raise ValueError(f"to must be left out where source_class and target_class are given, got {self.to}")
         return self
 
     def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
@@ -43,11 +54,27 @@ class LabelFlip(Attack):
     def poison(
         self, images: NDArray[np.float32], labels: Ints, classes: int, random: np.random.Generator
     ) -> tuple[NDArray[np.float32], Ints]:
-        if self.source_class is None or self.target_class is None:
-            return images, classes - 1 - labels
-        flipped = labels.copy()
-        flipped[labels == self.source_class] = self.target_class
-        return images, flipped
+        wrong = self._wrong(labels, classes, random)
+        if self.share < 1:
+            right = random.permutation(len(labels))[round(self.share * len(labels)) :]
+            wrong[right] = labels[right]
+        return images, wrong
+
+    def _wrong(self, labels: Ints, classes: int, random: np.random.Generator) -> Ints:
+        """Return the wrong label (n,) of each of `labels` (n,)."""
+        if self.source_class is not None and self.target_class is not None:
+            return np.where(labels == self.source_class, self.target_class, labels)
+        match self.to:
+            case "reversed":
+                return classes - 1 - labels
+            case "next":
+                return (labels + 1) % classes
+            case "random":
+                return (labels + random.integers(1, max(classes, 2), len(labels))) % classes
+        order = np.random.default_rng(classes).permutation(classes)  # the cycle order[0] -> order[1] -> ... -> order[0]
+        following = np.empty(classes, dtype=np.int64)
+        following[order] = np.roll(order, -1)
+        return following[labels]
 
 
 def without_classes(kind: str, classes: int) -> Iterator[Fault]:

@@ -13,10 +13,10 @@ from asyncfl.base.messages import Floats, Ints
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
 from asyncfl.threats.attack import Attack
-from asyncfl.threats.composite import BASIC_ATTACKS, Adaptive, Combined
+from asyncfl.threats.composite import BASIC_ATTACKS, Adaptive, Combined, Veto
 from asyncfl.threats.lying_evaluator import LyingEvaluator
 
-AnyAttack: Any = choice(Attack, *BASIC_ATTACKS, Adaptive, Combined)
+AnyAttack: Any = choice(Attack, *BASIC_ATTACKS, Adaptive, Veto, Combined)
 """Annotation of a field that holds an attack, chosen by `kind`."""
 
 

@@ -30,7 +30,10 @@ def crafted(
     batch.attacked, batch.std = bad, np.full(CLIENTS, std)
     batch.noises = [Noise(0.1)] * CLIENTS
     batch.contributions = [Contribution(client, 4, epochs=one) for client, one in enumerate(epochs)]
-    facts: Any = SimpleNamespace(training=SimpleNamespace(epochs=10))
+    layout = SimpleNamespace(layers=[SimpleNamespace(start=0)])
+    facts: Any = SimpleNamespace(
+        training=SimpleNamespace(epochs=10), data=SimpleNamespace(classes=0), learner=SimpleNamespace(layout=layout)
+    )
     CraftUploads(facts, lambda client, models: models[:, 0]).craft(attackers, batch)
     return batch
 

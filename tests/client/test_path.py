@@ -15,6 +15,7 @@ from asyncfl.client import Assignment, Attackers, Batch, TaskPath, work_of
 from asyncfl.data import FederatedData
 from asyncfl.data.canaries import PlantedCanaries
 from asyncfl.learning import Job, Training
+from asyncfl.learning.layout import Layout
 from asyncfl.privacy import (
     AdaptiveBudgets,
     Contribution,
@@ -36,6 +37,7 @@ class Learner:
     """Moves each model by what `move` says of the client, which it reads from the labels."""
 
     n_parameters = PARAMETERS
+    layout = Layout.of([("first", {"weight": (PARAMETERS - 1,)}), ("last", {"weight": (1,)})])
 
     def __init__(self, move: Callable[[int], ArrayLike] = lambda client: client + 1) -> None:
         self.move = move
@@ -46,6 +48,9 @@ class Learner:
         for row, job in zip(rows, jobs, strict=True):
             row[:] = job.base + np.asarray(self.move(int(job.labels[0])), np.float32)
         return np.array([float(job.labels[0]) for job in jobs])
+
+    def gradient(self, model: np.ndarray, images: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        return np.full(PARAMETERS, labels[0] + len(labels), np.float32)
 
 
 def federation() -> FederatedData:
@@ -177,6 +182,11 @@ def test_attackers_see_only_permitted_updates_and_replace_only_their_own(knows: 
     np.testing.assert_array_equal(payloads.models[:, 0], (np.arange(CLIENTS) + 1) * np.where(bad, 10, 1))
     (view,) = Tenfold.seen
     assert (view.collected, view.attackers, view.known.shape) == (CLIENTS, number, (shown, PARAMETERS))
+    assert (view.ranks, view.last_layer) == (tuple(range(number)), 1)
+    assert view.class_gradients is not None
+    classes = np.arange(10)
+    held = np.where(np.isin(classes, list(attackers.members)), classes + SAMPLES, 0)
+    np.testing.assert_array_equal(view.class_gradients(view.current), np.repeat(held[:, None], PARAMETERS, axis=1))
     honest = np.flatnonzero(~bad) if knows == "buffer" else np.empty(0, int)
     assert payloads.computed_from == tuple(10 + honest), "only attacks that see the buffer depend on other updates"
     if knows == "buffer":

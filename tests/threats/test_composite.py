@@ -1,5 +1,7 @@
 """Attacks made of others: several by the same attackers, and attacks disguised by length and alignment."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from asyncfl.threats import (
     LyingEvaluator,
     Scaling,
     SignFlip,
+    Veto,
 )
 
 RNG = np.random.default_rng(0)
@@ -44,6 +47,14 @@ def test_colluders_see_uploads_of_the_previous_attack(make_view):
     np.testing.assert_array_equal(crafted, [[-4, -4]] * 2)
     crafted = Combined(attacks=(Scaling(factor=2), Ipm(tau=2, knowledge="buffer"))).craft(view)
     np.testing.assert_array_equal(crafted, [[-18, -10]] * 2)
+
+
+def test_veto_lets_the_first_attackers_of_the_run_exaggerate(make_view):
+    view = replace(make_view(honest=[[1, 2], [3, 4], [5, 6]]), ranks=(4, 0, 1))
+    attack = Veto(attack=SignFlip(), factor=3)
+    assert attack.sees == "colluders"
+    np.testing.assert_array_equal(attack.craft(view), [[-1, -2], [9, 12], [-5, -6]])
+    np.testing.assert_array_equal(Veto(attack=LabelFlip(), number=2).craft(view), [[1, 2], [6, 8], [10, 12]])
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Attacks on their own: uploads by hand and as byzfl 0.0.11 makes them, labels, scores, and refused settings."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
@@ -13,9 +15,11 @@ from asyncfl.threats import (
     LabelFlip,
     LyingEvaluator,
     Mimic,
+    Minority,
     NonFinite,
     Scaling,
     SignFlip,
+    Spread,
 )
 
 OTHERS = [[9, 9, 9, 9]]
@@ -89,14 +93,76 @@ def test_share_of_parameters_becomes_non_finite(make_view, share, count):
 
 @pytest.mark.parametrize(
     ("attack", "labels"),
-    [(LabelFlip(), [9, 6, 0, 6]), (LabelFlip(source_class=3, target_class=7), [0, 7, 9, 7])],
-    ids=["mirrored", "one class"],
+    [
+        (LabelFlip(), [9, 6, 0, 6]),
+        (LabelFlip(source_class=3, target_class=7), [0, 7, 9, 7]),
+        (LabelFlip(to="next"), [1, 4, 0, 4]),
+    ],
+    ids=["mirrored", "one class", "next"],
 )
 def test_labels_are_flipped(attack, labels):
     images = np.zeros((4, 1, 2, 2), np.float32)
     found, flipped = attack.poison(images, np.array([0, 3, 9, 3]), 10, RNG)
     assert found is images
     assert flipped.tolist() == labels
+
+
+def test_permuted_labels_are_the_same_for_all_attackers_and_random_ones_are_not():
+    images, labels = np.zeros((1000, 1, 2, 2), np.float32), np.arange(1000) % 10
+
+    def wrong(seed, **settings):
+        return LabelFlip(**settings).poison(images, labels, 10, np.random.default_rng(seed))[1]
+
+    permuted, drawn = wrong(1, to="permuted"), wrong(1, to="random")
+    assert sorted(permuted[:10]) == list(range(10))
+    assert permuted.tolist() == wrong(2, to="permuted").tolist() == permuted[:10].tolist() * 100
+    for found in (permuted, drawn):
+        assert (found != labels).all()
+        assert set(found) == set(range(10))
+    assert (drawn != wrong(2, to="random")).mean() > 0.8
+    weak = wrong(1, share=0.3)
+    assert (weak != labels).sum() == 300
+    assert set(weak[weak != labels] + labels[weak != labels]) == {9}
+
+
+def test_slow_drift_turns_from_the_mean_to_its_negative(make_view):
+    for version, factor in [(0, 1.0), (2, 0.25), (4, -0.5), (9, -0.5)]:
+        view = make_view(honest=[[2.0, -4.0]], version=version)
+        np.testing.assert_allclose(Ipm(tau=0.5, versions=4).craft(view), [[2 * factor, -4 * factor]])
+
+
+def test_a_flipped_last_layer_leaves_the_others_honest(make_view):
+    np.testing.assert_array_equal(
+        SignFlip(of="last_layer", factor=2).craft(make_view(honest=[[1, 2, 3, 4]])), [[1, 2, -6, -8]]
+    )
+
+
+def test_spread_uploads_differ_and_have_the_same_sum(make_view):
+    honest = np.tile(RNG.standard_normal(20_000), (4, 1)).astype(np.float32)
+    crafted = Spread(length=2.0).craft(make_view(honest=honest))
+    np.testing.assert_allclose(crafted.sum(axis=0), honest.sum(axis=0), atol=1e-3)
+    lengths = np.linalg.norm(crafted - honest, axis=1) / np.linalg.norm(honest[0])
+    assert lengths == pytest.approx([2 * 0.75**0.5] * 4, rel=0.05)
+    alone = make_view(honest=honest[:1])
+    np.testing.assert_array_equal(Spread().craft(alone), alone.honest)
+
+
+@pytest.mark.parametrize("knowledge", ["colluders", "buffer"])
+def test_a_minority_gains_where_holders_of_one_class_do_and_as_much_as_they(make_view, knowledge):
+    """Classes descend along axes 0 to 9; clients with class 2 gain along the upload, all others lose."""
+    classes, length = np.eye(10, dtype=np.float32), 3.0 if knowledge == "buffer" else 2.0
+    own, others = np.stack([2 * classes[2], classes[4]]), np.stack([classes[1], 3 * classes[2], classes[7]])
+    view = make_view(honest=own, others=others, bases=np.zeros((2, 10)))
+    view = replace(view, class_gradients=lambda model: model - classes)
+    upload = Minority(target_class=2, against=0.25, knowledge=knowledge).craft(view)[0]
+    gains = others @ upload
+    assert gains[1] > 0 > max(gains[0], gains[2])
+    assert gains[0] / gains[1] == pytest.approx(-0.25 / 3, rel=1e-3)
+    assert np.linalg.norm(upload) == pytest.approx(length * upload[2] / np.linalg.norm(upload))
+    untold = replace(view, class_gradients=None)
+    assert Minority().craft(untold) is None
+    without = replace(view, class_gradients=lambda model: (model - classes) * (np.arange(10) != 2)[:, None])
+    np.testing.assert_array_equal(Minority(target_class=2, knowledge=knowledge).craft(without), own)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +191,9 @@ def test_false_scores(attack, answer):
         ({"kind": "label_flip", "source_class": 1}, "target_class"),
         ({"kind": "label_flip", "target_class": 1}, "target_class"),
         ({"kind": "label_flip", "source_class": 1, "target_class": 1}, "target_class"),
+        ({"kind": "label_flip", "source_class": 1, "target_class": 2, "to": "next"}, "to must be left out"),
+        ({"kind": "label_flip", "share": 0}, "share"),
+        ({"kind": "minority", "knowledge": "own"}, "knowledge"),
     ],
 )
 def test_invalid_settings_are_refused(faulty, message):
