@@ -207,7 +207,7 @@ def stress(
     """Run `detector` in small federations, compare it with the plain mean, and return the results.
 
     `strikes`: rule of bans; None: two strikes within three judged updates. `trials`: federations; None:
-    `stress_grid()`, with a root set where the detector needs one, which takes about two minutes on one core for a detector
+    `stress_grid()`, with a root set where the detector needs one, which takes two minutes on one core for a detector
     that takes 3 ms per buffer. `progress`: called after each federation with the number done and the total. `fallback`:
     aggregation rule in place of the mean where the detector abstains.
     """
