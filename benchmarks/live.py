@@ -1,22 +1,26 @@
-"""How many updates a second does a live server take in over loopback, with aggregation?
+"""How many updates a second does a live server take in over TLS on the loopback, with aggregation?
 
     python benchmarks/live.py --clients 50 --seconds 10
-    python benchmarks/live.py --soak 3600 --out soak.tsv    # an hour at full load, one line a minute
+    python benchmarks/live.py --profile
 
-Clients answer at once with stored updates.
+Clients, in one process of their own, answer at once with the model that they were sent.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import cProfile
 import math
 import multiprocessing
+import pstats
 import resource
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -27,6 +31,7 @@ from asyncfl.live.client import LiveClient
 from asyncfl.live.clock import Terms
 from asyncfl.live.connections import listening, to
 from asyncfl.live.host import Host
+from asyncfl.live.keys import CERTIFICATE, client_context, make_keys, server_context
 from asyncfl.live.local_training import LocalTraining, TrainedUpdate
 from asyncfl.live.run import run_live
 from asyncfl.live.task_runner import ClientSetup
@@ -77,8 +82,13 @@ def scenario_of(clients: int, seconds: float, buffer: int) -> Scenario:
     )
 
 
-def answer(scenario: Scenario, port: int) -> None:
-    """Be all clients, in a process of their own."""
+def memory_mb() -> float:
+    """What this process holds in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
+
+
+def answer(scenario: Scenario, port: int, certificate: Path | None) -> None:
+    """Be all clients, in a process of their own. `certificate`: of the server; None: without TLS."""
 
     async def everybody() -> None:
         stored = Stored()
@@ -88,7 +98,8 @@ def answer(scenario: Scenario, port: int) -> None:
             def prepare(welcome: Welcome) -> ClientSetup:
                 return ClientSetup(welcome.client, scenario, stored, executor, load, None, None)
 
-            connect = to(f"ws://127.0.0.1:{port}", 10_000_000)
+            tls = None if certificate is None else client_context(certificate)
+            connect = to(f"{'ws' if tls is None else 'wss'}://127.0.0.1:{port}", 10_000_000, tls)
             names = map(str, range(scenario.data.clients))
             made = [LiveClient(name, "t", connect, prepare, samples=10) for name in names]
             await asyncio.gather(*[client.run() for client in made])
@@ -96,34 +107,27 @@ def answer(scenario: Scenario, port: int) -> None:
     asyncio.run(everybody())
 
 
-def memory_mb() -> float:
-    """What this process holds in memory."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
-
-
-Look = Callable[[Host], None]
-
-
-async def updates_per_s(scenario: Scenario, every_s: float, look: Look) -> tuple[float, float]:
+async def updates_per_s(scenario: Scenario, keys: Path | None, look: Callable[[], None]) -> tuple[float, float]:
     """(updates a second, seconds of processor time of the server for each).
 
-    `look`: is shown the server each `every_s` seconds, as long as the run goes on.
+    `keys`: folder with the server's certificate and key; None: without TLS. `look`: called ten times.
     """
     used_s, seconds = math.nan, scenario.protocol.time_limit_s or math.nan
 
     async def everybody(host: Host) -> None:
         nonlocal used_s
-        async with listening(host.serve, "127.0.0.1", 0, 10_000_000) as port:
-            process = multiprocessing.get_context("spawn").Process(target=answer, args=(scenario, port))
+        tls, certificate = (None, None) if keys is None else (server_context(keys), keys / CERTIFICATE)
+        async with listening(host.serve, "127.0.0.1", 0, 10_000_000, tls) as port:
+            process = multiprocessing.get_context("spawn").Process(target=answer, args=(scenario, port, certificate))
             process.start()
-            while not host.clock.has_begun:
+            while not host.clock.has_begun and process.is_alive():
                 await asyncio.sleep(0.01)
             began_s = time.process_time()
-            for look_number in range(1, math.ceil(seconds / every_s)):
-                await asyncio.sleep(look_number * every_s - host.clock.now)
+            for number in range(1, 11):
+                await asyncio.sleep(number * 0.099 * seconds - host.clock.now)
                 if not process.is_alive():
                     raise SystemExit(f"the clients' process ended before its time, with {process.exitcode}")
-                look(host)
+                look()
             await host.over.wait()
             used_s = time.process_time() - began_s
             await asyncio.get_running_loop().run_in_executor(None, process.join)
@@ -135,48 +139,32 @@ async def updates_per_s(scenario: Scenario, every_s: float, look: Look) -> tuple
     return run.trained / seconds, used_s / run.trained
 
 
-def soak(scenario: Scenario, every_s: float, out: Path | None) -> None:
-    """Print a line each `every_s` seconds, and write it to a file where one is given."""
-    before = time.perf_counter(), 0
-
-    def say(line: str) -> None:
-        print(line, flush=True)
-        if out is not None:
-            with out.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
-
-    def look(host: Host) -> None:
-        nonlocal before
-        now, trained = time.perf_counter(), host.live.trained
-        rate = (trained - before[1]) / (now - before[0])
-        before = now, trained
-        events = len(host.live.event_log.recorder)
-        say(f"{host.clock.now:.0f}\t{trained}\t{rate:.0f}\t{memory_mb():.1f}\t{host.live.server.version}\t{events}")
-
-    say("seconds\tupdates\tupdates_per_s\tserver_rss_mb\tversion\tevents")
-    asyncio.run(updates_per_s(scenario, every_s, look))
-
-
 def main() -> None:
-    """Print both numbers, or memory over time."""
+    """Print rates, processor time and memory, and with --profile where the time goes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--buffer", type=int, default=10)
-    parser.add_argument("--soak", type=float, metavar="SECONDS", help="run for so long, and print memory over time")
-    parser.add_argument("--every", type=float, default=60.0, metavar="SECONDS", help="between two lines of a soak")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="that the lines of a soak are added to")
+    parser.add_argument("--plain", action="store_true", help="without TLS")
+    parser.add_argument(
+        "--profile", action="store_true", help="print the functions of the event loop that take longest"
+    )
     chosen = parser.parse_args()
-    scenario = scenario_of(chosen.clients, chosen.soak or chosen.seconds, chosen.buffer)
-    if chosen.soak is not None:
-        soak(scenario, chosen.every, chosen.out)
-        return
+    scenario = scenario_of(chosen.clients, chosen.seconds, chosen.buffer)
     memory: list[float] = []
-    rate, used_s = asyncio.run(updates_per_s(scenario, 0.099 * chosen.seconds, lambda _: memory.append(memory_mb())))
-    print(f"{rate:.0f} updates/s of {scenario.n_parameters:,} parameters from {chosen.clients} clients of one process")
+    profile = cProfile.Profile(time.thread_time)
+    with TemporaryDirectory() as folder, profile if chosen.profile else nullcontext():
+        keys = None if chosen.plain else Path(folder) / "keys"
+        if keys is not None:
+            make_keys(keys, ["127.0.0.1"], [], 1)
+        rate, used_s = asyncio.run(updates_per_s(scenario, keys, lambda: memory.append(memory_mb())))
+    way = "without TLS" if chosen.plain else "over TLS"
+    print(f"{rate:.0f} updates/s of {scenario.n_parameters:,} parameters {way} from {chosen.clients} clients")
     print(f"{1000 * used_s:.2f} ms of processor time of the server for each: at most {1 / used_s:.0f}/s on one core")
     print("memory of the server, at ten moments: " + ", ".join(f"{one:.0f}" for one in memory) + " MB")
     print(f"codec alone: {codec_gb_per_s(scenario.n_parameters):.1f} GB/s")
+    if chosen.profile:
+        pstats.Stats(profile).sort_stats("tottime").print_stats(25)
 
 
 if __name__ == "__main__":
