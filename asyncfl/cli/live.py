@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 import shlex
+import sys
 from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,13 +21,14 @@ from asyncfl.base.errors import AsyncflError, Fault, ScenarioError
 from asyncfl.base.own_classes import look_for_modules_in
 from asyncfl.cli.live_server import here, serve
 from asyncfl.cli.options import Assignments, CommandGroup, ScenarioFile, argument, limit_threads, option
-from asyncfl.cli.output import console, print_text
+from asyncfl.cli.output import console, print_table, print_text
 from asyncfl.cli.run import read_scenario
 
 if TYPE_CHECKING:
     from asyncfl.live.client import LiveClient
     from asyncfl.live.connections import Connect
     from asyncfl.live.task_runner import ClientSetup
+    from asyncfl.live.wire import Welcome
 
 HELP = """Run a scenario as a real federation, in real time.
 
@@ -70,12 +75,15 @@ def keys(
     )
 
 
-MOST_BYTES = 2**30
-"""Size of the longest frame that a client reads."""
-
-
 class LiveError(AsyncflError):
     """Failure of a client, such as a lost connection."""
+
+
+class _TermsSeenError(AsyncflError):
+    """Ends the connection over which a client has learned its server's terms."""
+
+    def __init__(self, welcome: Welcome) -> None:
+        self.welcome = welcome
 
 
 def join(
@@ -83,35 +91,62 @@ def join(
     data: Annotated[Path, option("npz file with x_train and y_train. It stays on this machine.")],
     token: Annotated[Path, option("File with the name and token of this client.")],
     certificate: Annotated[Path | None, option("Server's certificate. Default: the machine's authorities.")] = None,
-    scenario: Annotated[Path | None, option("Join only this scenario. Default: the server's.")] = None,
+    scenario: Annotated[Path | None, option("Join only this scenario. Default: the server's, once confirmed.")] = None,
+    shape: Annotated[bool, option("Agree to wait as the scenario's world says.", "--shape")] = False,
+    yes: Annotated[bool, option("Agree to the server's scenario without being asked.", "--yes")] = False,
     patience: Annotated[float, option("Seconds to wait for a server that does not answer.", min=0, max=1e6)] = 60.0,
     quiet: Annotated[bool, option("Print no line for each task.", "--quiet")] = False,
 ) -> None:
     """Join a federation as a client; the samples stay on this machine.
 
+    With --scenario the server can ask for nothing else. Without it, shows what the server asks for, and asks you to
+    confirm that.
+
     Example: asyncfl live join wss://fed.example.org:8765 --data ann.npz --token ann.token --certificate certificate.pem
     """
     if not re.fullmatch(r"wss://[^/\s?#@]+:\d{1,5}/?", url):
         raise ScenarioError([Fault("", f"the server's address must be wss://host:port, got {url!r}")])
+    if scenario is None and not (yes or sys.stdin.isatty()):
+        text = "is needed where there is no terminal to confirm the server's scenario at; or say --yes"
+        raise ScenarioError([Fault("--scenario", text)])
     limit_threads()
     from asyncfl.data.client_file import ClientFile
-    from asyncfl.live.client import LEFT
     from asyncfl.live.connections import to
-    from asyncfl.live.joining import load_agreed, set_up
+    from asyncfl.live.joining import Agreement, load_agreed, set_up, terms_of
     from asyncfl.live.keys import client_context, read_token
+    from asyncfl.live.wire import WELCOME_BYTES
 
     (name, secret), tls = read_token(token), client_context(certificate)
     if scenario is not None:
         look_for_modules_in(scenario.parent)
-    own, agreed = ClientFile(data), None if scenario is None else load_agreed(scenario)
+    own, agreed = ClientFile(data), Agreement(None if scenario is None else load_agreed(scenario), shape)
     print_text(f"{name}: {len(own)} samples in {data}, which stay on this machine")
-    prepare = partial(set_up, own=own, agreed=agreed, tell=print_text)
     tell = None if quiet else print_text
-    options = {"samples": len(own), "patience_s": patience, "tell": tell}
-    client = asyncio.run(_run_client(name, secret, to(url, MOST_BYTES, tls), prepare, options))
+    options = {"samples": len(own), "patience_s": patience, "tell": tell, "instance": secrets.token_hex(8)}
+    run = partial(_run_client, name, secret, to(url, WELCOME_BYTES, tls))
+    if scenario is None:
+        try:
+            _print_end(asyncio.run(run(_see_terms, options)))
+            return
+        except _TermsSeenError as seen:
+            agreed = replace(agreed, shown=seen.welcome)
+            print_table(["", "what the server asks for"], list(terms_of(seen.welcome, own, agreed).items()))
+        if not yes:
+            typer.confirm("Take part?", abort=True)
+    _print_end(asyncio.run(run(partial(set_up, own=own, agreed=agreed, tell=print_text), options)))
+
+
+def _see_terms(welcome: Welcome, executor: Executor) -> ClientSetup:
+    raise _TermsSeenError(welcome)
+
+
+def _print_end(client: LiveClient) -> None:
+    """Print why a client has ended. Raises LiveError where neither the client nor the end of the run is the reason."""
+    from asyncfl.live.client import LEFT
+
     if not client.ended_well:
         raise LiveError(str(client.over))
-    print_text(f"{name}: left" if client.over == LEFT else f"{name}: the run is over, {client.over}")
+    print_text(f"{client.name}: left" if client.over == LEFT else f"{client.name}: the run is over, {client.over}")
 
 
 async def _run_client(

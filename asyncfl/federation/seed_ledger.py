@@ -19,7 +19,7 @@ from asyncfl.federation.adversaries import TRUSTS, RejectedUpdate, ScoreRelease,
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.sent_uploads import SentUploads
 from asyncfl.privacy import Guarantee
-from asyncfl.privacy.flags import COMPUTED, CRAFTED, REJECTION, SCALES, SEED, WEIGHTS
+from asyncfl.privacy.flags import COMPUTED, CRAFTED, REJECTION, SCALES, WEIGHTS
 from asyncfl.privacy.ledger.accounts import COLUMNS as SPENDING
 from asyncfl.privacy.ledger.accounts import Account, largest, spending
 from asyncfl.privacy.ledger.knowledge import known_releases
@@ -57,11 +57,6 @@ ROUNDS = {
 }
 """Column of the table of rounds -> adversary and accountant: the largest epsilon of a client so far. Infinite for a
 release without noise."""
-
-
-KNOWS_SEED = ("eavesdropper", "server", "both", "curious")
-"""Adversaries that know the seed of the noise in a shaped live run: the server tells it to all clients, over the links
-that a tap listens to."""
 
 
 class SeedLedger:
@@ -187,8 +182,6 @@ class SeedLedger:
             add(flag, clients)
         if self._resolved.reveals_scales and view.holds_any:
             add(SCALES, everybody)
-        if self.run.seed_known and view.holds_any and view.adversary in KNOWS_SEED:
-            add(SEED, everybody)
         add(REJECTION, (one.client for one in self._rejected))
         add(CRAFTED, dict.fromkeys(trained.column("contribution.client")[trained.column("attacked")].tolist()))
         if copied := set(trained.table["computed_from"].combine_chunks().flatten().to_pylist()):

@@ -75,8 +75,6 @@ class SeedRun:
     """Source and provenance of the data, for the summary."""
     notes: list[str] = field(default_factory=list)
     """Sentences for readers of the results."""
-    seed_known: bool = False
-    """Whether live clients drew their noise from the scenario's seed, which the server knows."""
     noted: dict[str, int] = field(default_factory=dict)
     """Unusual observation of the server's rule -> number of versions."""
     recording: Recording | None = None

@@ -18,9 +18,10 @@ from msgspec.structs import replace as replaced
 
 from asyncfl.base.messages import Download, Vector
 from asyncfl.live import wire
+from asyncfl.live.agreement import DisagreementError
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.connections import Connect, Connection, EndedError
-from asyncfl.live.task_runner import Activity, ClientSetup, RepeatedError, TaskRunner
+from asyncfl.live.task_runner import Activity, ClientSetup, TaskRunner
 from asyncfl.live.wire import Decoder, WireError, client_decoder, encode
 from asyncfl.trace import Kind
 from asyncfl.world import WorldState
@@ -44,10 +45,12 @@ class LiveClient:
         samples: int,
         patience_s: float = math.inf,
         tell: Callable[[str], None] | None = None,
+        instance: str | None = None,
     ) -> None:
         """`prepare`: sets the client up when it is let in for the first time.
 
         `patience_s`: real seconds without a server after which it gives up. `tell`: is told what happens, in sentences.
+        `instance`: name of its process; None: a random one.
         """
         self.name, self.token, self.samples = name, token, samples
         self.over: str | None = None
@@ -57,7 +60,7 @@ class LiveClient:
         self._connect, self._prepare = connect, prepare
         self._patience_s = patience_s
         self._tell = tell or (lambda _: None)
-        self._instance = secrets.token_hex(8)
+        self._instance = instance or secrets.token_hex(8)
         self._run = ""
         self._failure: BaseException | None = None
         self._decoder: Decoder[wire.FromServer] = client_decoder(0)
@@ -103,6 +106,7 @@ class LiveClient:
                     wait_s = min(2 * wait_s, RETRY_S[1])
                     continue
                 missing_since_s, wait_s = None, RETRY_S[0]
+                connection.allow(self._decoder.frame_bytes)
                 try:
                     await self._converse(connection)
                 except EndedError as error:
@@ -139,7 +143,11 @@ class LiveClient:
                     if not self._clock.has_begun:
                         self._begin(message.now_s)
                 case wire.Task() | wire.Judge():
-                    self._start(message, models)
+                    try:
+                        self._start(message, models)
+                    except DisagreementError as error:
+                        self.over = str(error)
+                        await self._say(wire.Leaving())
                 case wire.Heard():
                     self._forget(message.number)
                 case wire.Ping():
@@ -170,6 +178,7 @@ class LiveClient:
             self._setup = setup = await asyncio.get_running_loop().run_in_executor(None, self._prepare, welcome)
             self._clock = LiveClock(welcome.speedup)
             self._decoder = setup.decoder
+            connection.allow(self._decoder.frame_bytes)
             self._runner = TaskRunner(setup, self._clock, self._say, self._tell)
         if not self._is_ready and self._runner is not None:
             setup = self._setup
@@ -200,6 +209,9 @@ class LiveClient:
         self._said += 1
         message = replaced(message, number=self._said)
         self._unheard[self._said] = message, encode(message, models)
+        if isinstance(message, wire.Update | wire.Gone):
+            # The server may give the next task before this one's coroutine has ended.
+            self._activities.pop(message.task, None)
 
     async def _send(self) -> None:
         """Send what was not sent on this connection yet. Raises EndedError."""
@@ -249,16 +261,19 @@ class LiveClient:
     # --- what it is at ---------------------------------------------------------------------------------------------
 
     def _start(self, given: wire.Task | wire.Judge, models: Vector) -> None:
-        """Begin a task or a request. A repeated one ends the client. Raises WireError for one that cannot be."""
+        """Begin a task or a request, which replaces another request.
+
+        Raises WireError for one that cannot be, and DisagreementError for one that the server may not give.
+        """
         if self._runner is None or self._setup is None:
             raise WireError("it gives work to a client that it has not let in")
         number = given.task if isinstance(given, wire.Task) else -1
         activity = Activity(number, self._clock.now, self._setup.observer)
-        try:
-            work = self._runner.begin(given, models, activity)
-        except RepeatedError as error:
-            self.over = str(error)
-            return
+        work = self._runner.begin(given, models, activity)
+        if number >= 0 and any(at >= 0 for at in self._activities):
+            work.close()
+            raise DisagreementError("the server gives a task before the one before it is done")
+        self._drop(number)
         self._activities[number] = activity
         activity.running = asyncio.ensure_future(work)
         activity.running.add_done_callback(partial(self._done, activity))

@@ -55,6 +55,10 @@ class Connection(Protocol):
         """End the connection at once, whatever is on its way."""
         ...
 
+    def allow(self, frame_bytes: int) -> None:
+        """Set the size of the longest frame that the other side may send from now on."""
+        ...
+
 
 Handler: TypeAlias = Callable[[Connection], Awaitable[None]]
 """Takes care of a connection, until it ends."""
@@ -111,6 +115,9 @@ class MemoryConnection:
     def drop(self) -> None:
         self._outgoing.end()
         self._incoming.end()
+
+    def allow(self, frame_bytes: int) -> None:
+        """No effect: both ends are in one process."""
 
 
 class Memory:
@@ -174,6 +181,10 @@ class SocketConnection:
     def drop(self) -> None:
         self._socket.transport.abort()
 
+    def allow(self, frame_bytes: int) -> None:
+        # Websockets reads it when the header of a frame has come, before any of the frame's bytes.
+        self._socket.protocol.max_message_size = frame_bytes
+
 
 @asynccontextmanager
 async def listening(
@@ -181,7 +192,7 @@ async def listening(
 ) -> AsyncIterator[int]:
     """Serve connections at `host` and `port` (0: any that is free), and yield the port. Raises PortError.
 
-    `frame_bytes`: the longest frame that a client may send. `tls` None: without encryption.
+    `frame_bytes`: the longest frame that a client may send first. `tls` None: without encryption.
     """
 
     async def take(socket: ServerConnection) -> None:
@@ -199,7 +210,8 @@ async def listening(
 
 
 def to(url: str, frame_bytes: int, tls: ssl.SSLContext | None = None) -> Connect:
-    """Return a function that connects to `url` (ws:// or wss://). `frame_bytes`: the longest frame of the server."""
+    """Return a function that connects to `url` (ws:// or wss://). `frame_bytes`: the longest first frame of the
+    server."""
 
     async def connect() -> Connection:
         try:

@@ -309,6 +309,7 @@ class Sessions:
         session, helpers = Session(connection), list[asyncio.Task[None]]()
         try:
             client = self._handler.connect(await self._introduced(connection), session)
+            connection.allow(self._decoder.frame_bytes)
             if self._handler.stopped is not None:
                 await connection.send(encode(Over(self._handler.stopped[:1000])))
                 return

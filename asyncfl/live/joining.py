@@ -1,63 +1,68 @@
 """The client's half on a machine of its own: what it makes of the server's scenario, and of its own samples.
 
-The server says how noise is drawn, and a client that trusts it no further than that can insist on the scenario that it
-agreed to: then any other is refused. Classes of a user's own are imported by name; a server cannot have a client import
-what it likes, so a scenario that names some must be the one that the client has a copy of.
+A client takes part in the scenario that it has a copy of, and in no other, or in the one that its user was shown and
+confirmed. All that is random, the noise above all, is drawn from a secret of its process; only a shaped run's world is
+drawn from the seed that the server tells. A server cannot have a client import a class or open a file of the server's
+choosing: a scenario that names some must be the one that the client has a copy of.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace as replaced
 from numpy.typing import NDArray
 
 from asyncfl.base.description import fields_of, sound_parts
-from asyncfl.base.errors import AsyncflError, ScenarioError, shortened
+from asyncfl.base.errors import ScenarioError, shortened
 from asyncfl.base.files.yaml_text import read_text, read_yaml
 from asyncfl.base.own_classes import IMPORT_PATH
 from asyncfl.base.streams import Streams, unknown_seed
 from asyncfl.data.client_file import ClientFile
 from asyncfl.federation.phases import Workload
-from asyncfl.federation.prepare import Federation, ResolvedSeed, privacy_context, started, streams_of
+from asyncfl.federation.prepare import Federation, ResolvedSeed, privacy_context, started
 from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
+from asyncfl.live.agreement import DisagreementError, Limits, describe_terms
 from asyncfl.live.local_training import LocalTraining
 from asyncfl.live.task_runner import ClientSetup
 from asyncfl.live.wire import Welcome
+from asyncfl.privacy import PrivacyContext
 from asyncfl.scenario import Scenario
 
 SERVER = "the server's scenario"
 
 
-class DisagreementError(AsyncflError):
-    """The server's scenario is not the one that its client agreed to."""
+@dataclass(frozen=True)
+class Agreement:
+    """What the user of a client agrees to before it joins."""
+
+    scenario: Scenario | None = None
+    """The only scenario that it takes part in; None: any that names no class and no file of a user's own."""
+    shape: bool = False
+    """Whether it waits as the scenario's world says."""
+    shown: Welcome | None = None
+    """The terms that its user was shown and confirmed; None: none."""
 
 
 def set_up(
-    welcome: Welcome, own: ClientFile, agreed: Scenario | None, executor: Executor, tell: Callable[[str], None]
+    welcome: Welcome, own: ClientFile, agreed: Agreement, executor: Executor, tell: Callable[[str], None]
 ) -> ClientSetup:
     """Set the client up for the federation that it was let into. `executor`: where it trains.
 
-    `agreed`: the scenario that it takes part in, and no other; None: any that needs no classes of a user's own.
     `tell`: called with sentences about the federation. Raises DisagreementError, DataError for samples of another
     kind, and ScenarioError for a scenario that this version cannot read.
     """
-    scenario = read_scenario(welcome, agreed)
-    if welcome.smallest_samples > len(own) and not scenario.privacy.off:
-        raise DisagreementError(
-            f"the server calibrates noise to clients of at least {welcome.smallest_samples} samples, here are "
-            f"{len(own)}"
-        )
+    scenario, resolved, context = read_terms(welcome, own, agreed)
     data = own.of_client(welcome.client, scenario.data)
-    resolved = ResolvedSeed(scenario, welcome.seed, welcome.exposures)
-    context = privacy_context(resolved, unknown_sizes(welcome.clients, welcome.smallest_samples))
-    # The server knows the scenario's seed: what is drawn from it, it could subtract.
-    streams = streams_of(scenario, welcome.seed) if welcome.shape else Streams(unknown_seed())
+    # The server knows the scenario's seed: noise that is drawn from it could be subtracted.
+    streams = Streams(unknown_seed())
     world = scenario.world.start(welcome.clients, resolved.streams) if welcome.shape else None
     personal = None
     if scenario.model.personal:
@@ -67,15 +72,49 @@ def set_up(
         personal = PersonalLayers(start)
     training = LocalTraining(scenario, data, context, streams, personal)
     noise = "no noise" if scenario.privacy.off else f"noise of {scenario.privacy.kind}"
-    drawn = "the seed that the server knows" if welcome.shape else "a secret of this machine"
     stay = f" and {len(personal.learner.initial)} that stay here" if personal is not None else ""
     tell(
         f"client {welcome.client} of {welcome.clients}, {scenario.n_parameters} parameters{stay}, {noise}; all "
-        f"that is random is drawn from {drawn}"
+        "that is random is drawn from a secret of this machine"
     )
     budgets = scenario.budget_tracker(context, data.sizes)
     load = Workload.of(scenario, data.sizes)
-    return ClientSetup(welcome.client, scenario, training, executor, load, world, budgets)
+    limits = Limits.of(scenario)
+    return ClientSetup(welcome.client, scenario, training, executor, load, world, budgets, limits=limits)
+
+
+def read_terms(welcome: Welcome, own: ClientFile, agreed: Agreement) -> tuple[Scenario, ResolvedSeed, PrivacyContext]:
+    """Read what a server wants of a client with its `own` samples. Raises DisagreementError where it was not agreed,
+    ScenarioError, and DataError."""
+    if welcome.shape != agreed.shape:
+        raise DisagreementError(
+            "the server's run is shaped: clients wait as the scenario's world says; say --shape to agree"
+            if welcome.shape
+            else "the server's run is not shaped, and this client agreed to one that is; leave out --shape"
+        )
+    if agreed.shown is not None and _fixed(welcome) != _fixed(agreed.shown):
+        raise DisagreementError("the server's terms are no longer those that were confirmed; join again")
+    scenario = read_scenario(welcome, agreed.scenario)
+    if not 0 < welcome.smallest_samples <= (math.inf if scenario.privacy.off else len(own)):
+        raise DisagreementError(
+            f"the server calibrates noise to clients of at least {welcome.smallest_samples} samples, here are "
+            f"{len(own)}"
+        )
+    # The model's size follows from the data set, which is one of images by name if these samples fit it.
+    own.of_client(welcome.client, scenario.data)
+    resolved = ResolvedSeed(scenario, welcome.seed, welcome.exposures)
+    return scenario, resolved, privacy_context(resolved, unknown_sizes(welcome.clients, welcome.smallest_samples))
+
+
+def _fixed(welcome: Welcome) -> Welcome:
+    """Return a welcome without what changes from one connection to the next."""
+    return replaced(welcome, client=0, now_s=0.0, gone=())
+
+
+def terms_of(welcome: Welcome, own: ClientFile, agreed: Agreement) -> dict[str, str]:
+    """Return what a client agrees to: name of each matter -> text for its user. Raises as `read_terms` does."""
+    scenario, _, context = read_terms(welcome, own, agreed)
+    return describe_terms(welcome, scenario, context, len(own))
 
 
 def read_scenario(welcome: Welcome, agreed: Scenario | None) -> Scenario:
@@ -91,9 +130,16 @@ def read_scenario(welcome: Welcome, agreed: Scenario | None) -> Scenario:
             "copy with --scenario"
         )
     drop_server_parts(description, shape=welcome.shape)
+    if agreed is None and (file := next(_files(description), None)):
+        raise DisagreementError(
+            f"{SERVER} names a file in {file}, which a client opens only for a scenario that it knows; name your copy "
+            "with --scenario"
+        )
     scenario = _parts_of(description, f"{SERVER} (it may have another version of asyncfl)")
     if scenario.data.clients != welcome.clients:
         raise DisagreementError(f"{SERVER} has {scenario.data.clients} clients, it speaks of {welcome.clients}")
+    if welcome.client >= welcome.clients:
+        raise DisagreementError(f"{SERVER} has {welcome.clients} clients, and this is to be number {welcome.client}")
     return scenario
 
 
@@ -133,8 +179,15 @@ def _check_agreed(description: dict[str, Any], agreed: Scenario, welcome: Welcom
         if name != "data.source" and ours.get(name) != theirs.get(name)
     ]
     exposures = agreed.privacy.assumed_exposures(agreed.protocol.rounds, agreed.participants, agreed.data.clients)
-    if isinstance(exposures, int) and exposures != welcome.exposures:
+    if not isinstance(exposures, int):
+        wrong.append(
+            f"noise is calibrated to {welcome.exposures} exposures, which the server has measured; agree on a number "
+            "(privacy.exposures)"
+        )
+    elif exposures != welcome.exposures:
         wrong.append(f"noise is calibrated to {welcome.exposures} exposures, here {exposures}")
+    if welcome.seed not in agreed.seeds:
+        wrong.append(f"the seed is {welcome.seed}, here {', '.join(map(str, agreed.seeds[:5]))}")
     if wrong:
         more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
         raise DisagreementError(f"{SERVER} is not the one agreed to: {'; '.join(wrong[:5])}{more}")
@@ -147,6 +200,22 @@ def _own_classes(value: Any) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for inner in [*value, *value.values()] if isinstance(value, dict) else value:
             yield from _own_classes(inner)
+
+
+FILE_FIELDS = ("path", "test_path", "profile", "initial")
+"""Fields of a scenario, at any depth, that name files."""
+
+
+def _files(value: Any, name: str = "") -> Iterator[str]:
+    """Yield the dotted names of fields that name a file, or data that are not a data set by name."""
+    if name == "data.dataset" and not isinstance(value, str):
+        yield name
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, below in inner:
+        place = f"{name}.{key}" if name else str(key)
+        if key in FILE_FIELDS and below is not None:
+            yield place
+        yield from _files(below, place)
 
 
 def unknown_sizes(clients: int, fewest: int) -> NDArray[np.int64]:

@@ -33,7 +33,7 @@ from asyncfl.live.live_federation import LiveFederation
 from asyncfl.live.local_training import LocalTraining
 from asyncfl.live.saved_live import restore_live
 from asyncfl.live.task_runner import ClientSetup
-from asyncfl.live.wire import Noted, Welcome
+from asyncfl.live.wire import HELLO_BYTES, Noted, Welcome
 from asyncfl.server import Server
 from asyncfl.server.recording import RecordedServer, Recording
 
@@ -67,7 +67,8 @@ async def run_live(
         terms: How the run relates to real time.
         tokens: Name -> token of the clients.
         around: Makes the connections, and the clients in this process.
-        secret: Seed of the server's noise, with `terms.shape` it is the scenario's; None: an unpredictable one.
+        secret: Seed of the server's noise; None: an unpredictable one. A shaped run with clients in this process is a
+            simulation, and takes the scenario's.
         interrupts: Signals that end the run like its time limit; None: they break it off.
         at_least: Clients to wait for before the run begins; None: all.
         known: Whether the clients' samples are those of the scenario; otherwise they bring their own, and come and go.
@@ -93,7 +94,7 @@ async def run_live(
         raise ScenarioError(faults)
     if strangers:
         federation = without_samples(federation)
-    if not terms.shape:
+    if strangers or not terms.shape:
         federation.path.streams = Streams(unknown_seed() if secret is None else secret)
     plan = replace(federation.plan, all_present=known)
     server: Server = Server(plan)
@@ -151,8 +152,6 @@ async def run_live(
     run.notes.extend(_notes(terms, live, strangers=strangers, apart=apart))
     if strangers:
         run.domains = ()
-    # On virtual time one process is the whole federation, as in a simulation.
-    run.seed_known = terms.shape and not terms.virtual
     total = time.perf_counter() - began
     run.seconds = {"preparation": is_prepared - began, "evaluation": rounds.seconds, "total": total}
     return run
@@ -184,8 +183,6 @@ def _notes(terms: Terms, live: LiveFederation, *, strangers: bool, apart: bool) 
     time_is = "on virtual" if terms.virtual else "in real"
     links = "those of the scenario's world" if terms.shape else "what they are"
     yield f"live: clients trained {time_is} time; devices and links were {links}"
-    if terms.shape and not terms.virtual:
-        yield "live: clients drew their noise from the scenario's seed, which the server knows: it can subtract it"
     if terms.speedup != 1:
         yield f"live: {terms.speedup:g} s of the scenario passed in each second"
     if not terms.shape and (tap.uplink or tap.downlink or tap.scoring):
@@ -288,7 +285,7 @@ async def run_served(
 
     async def listen(host: Host) -> None:
         name, port, tls = address
-        async with listening(host.serve, name, port, host.decoder.frame_bytes, tls) as found:
+        async with listening(host.serve, name, port, HELLO_BYTES, tls) as found:
             listens(found)
             await host.over.wait()
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from asyncfl.base.errors import AsyncflError
 from asyncfl.base.messages import Fate, Vector
 from asyncfl.client import Assignment
 from asyncfl.federation.phases import (
@@ -24,9 +24,11 @@ from asyncfl.federation.phases import (
     Workload,
 )
 from asyncfl.learning.job import NoEpochError
+from asyncfl.live.agreement import DisagreementError, Limits
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.local_training import LocalTraining, TrainedUpdate
 from asyncfl.live.wire import (
+    MOST_MODELS,
     SENT,
     Decoder,
     FromServer,
@@ -53,7 +55,7 @@ Charge: TypeAlias = tuple[str, int, int | None]
 """Charge to a client's budget: (`upload`, turn, epochs or None for all) or (`scores`, number of models, None)."""
 
 
-class RepeatedError(AsyncflError):
+class RepeatedError(DisagreementError):
     """A task or request that the client was given before: noise drawn twice could be subtracted."""
 
 
@@ -72,11 +74,14 @@ class ClientSetup:
     budgets: BudgetTracker | None
     observer: Observer | None = None
     """Called with the client's events when they happen; None: the server learns of them from reports alone."""
+    limits: Limits | None = None
+    """The most that the server may ask; None: the server is trusted, since it is of this process or of Flower."""
 
     @property
     def decoder(self) -> Decoder[FromServer]:
         """Reads the server's messages."""
-        return client_decoder(self.scenario.n_parameters, self.scenario.download_compression)
+        models = MOST_MODELS if self.limits is None else max(1, self.limits.models)
+        return client_decoder(self.scenario.n_parameters, self.scenario.download_compression, models)
 
     def phases(self, task: Task) -> list[tuple[Phase, bool]]:
         """Return the phases of a task, and for each whether its model must be trained."""
@@ -129,6 +134,8 @@ class Activity:
     sent_s: float = 0.0
     """Start of the current phase."""
     running: asyncio.Task[None] | None = None
+    scoring: asyncio.Future[Any] | None = None
+    """Scores that are being computed."""
     timers: list[asyncio.TimerHandle] = field(default_factory=list)
     """Timers of events that the observer will be told of."""
 
@@ -148,8 +155,9 @@ class Activity:
         """Stop it: none of its foreseen events happens."""
         for timer in self.timers:
             timer.cancel()
-        if self.running is not None:
-            self.running.cancel()
+        for one in (self.running, self.scoring):
+            if one is not None:
+                one.cancel()
 
     def report(self, now_s: float) -> Report:
         """Return the events until now, in order."""
@@ -175,7 +183,9 @@ class TaskRunner:
         self._spent = budgets is not None and not budgets.affords(setup.number, 0)
         """Whether the client's budget affords no upload."""
         self.charges: list[Charge] = []
-        """Uploads and scores that its budget was charged for, in order."""
+        """Uploads and scores that count for its budget and its `ClientSetup.limits`, in order."""
+        self._made: Counter[str] = Counter()
+        """Number of uploads, and of answers with scores."""
         self.turns = {"task": -1, "request": -1}
         """Kind of message of the server -> turn of the last one; each turn has noise of its own."""
         for one in charges:
@@ -190,7 +200,8 @@ class TaskRunner:
     def begin(self, given: Task | Judge, models: Vector, activity: Activity) -> Coroutine[Any, Any, None]:
         """Return the work of a task or request, which has not begun. `models`: (rows, columns) that came with it.
 
-        Raises WireError where these are not what such a message comes with, and RepeatedError.
+        Raises WireError where these are not what such a message comes with, and DisagreementError for what the server
+        may not ask, RepeatedError among them.
         """
         what, (rows, columns) = "task" if isinstance(given, Task) else "request", models.shape
         wanted = self._setup.scenario.n_parameters
@@ -203,8 +214,13 @@ class TaskRunner:
                 f"the server gave {what} {given.turn} again after {what} {last}, by its count of this client's: both "
                 "would have the same noise, which could be subtracted"
             )
+        limits = self._setup.limits
         if isinstance(given, Task):
+            if limits is not None:
+                limits.check_task(self._made["upload"])
             return self.task(given, models[0], activity)
+        if limits is not None:
+            limits.check_request(self._made["scores"], rows)
         return self.judge(given, models, activity)
 
     async def task(self, task: Task, model: Vector, activity: Activity) -> None:
@@ -295,14 +311,14 @@ class TaskRunner:
     def _charge(self, what: str, number: int, epochs: int | None = None) -> bool:
         """Charge an upload, or scores. Returns False where the budget forbids the scores. See `Charge`."""
         budgets, client = self._setup.budgets, self._setup.number
-        if budgets is None:
-            return True
-        if what == "upload":
+        if budgets is not None and what == "upload":
             budgets.charge_upload(client, epochs)
             self._spent = not budgets.affords(client, number + 1)
-        elif not budgets.charge_scores(client, number):
+        elif budgets is not None and not budgets.charge_scores(client, number):
             return False
-        self.charges.append((what, number, epochs))
+        self._made[what] += 1
+        if budgets is not None or self._setup.limits is not None:
+            self.charges.append((what, number, epochs))
         return True
 
     async def judge(self, request: Judge, models: Vector, activity: Activity) -> None:
@@ -316,7 +332,7 @@ class TaskRunner:
             if phase.sending is None:
                 own = setup.training.own_layers(setup.number)
                 score = partial(setup.training.score, setup.number, request, models, own)
-                scoring = loop.run_in_executor(setup.executor, score)
+                scoring = activity.scoring = loop.run_in_executor(setup.executor, score)
             await self._wait(activity, phase.sending, phase.duration_s, phase.name)
             if phase.sending is None and scoring is not None:
                 await asyncio.wait([scoring])

@@ -37,6 +37,8 @@ VERSION = 4
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
 Number: TypeAlias = Annotated[int, Meta(ge=-1, le=2**53)]
+Turn: TypeAlias = Annotated[int, Meta(ge=0, le=2**31)]
+"""A larger turn would draw the noise of another one: half of a stream's number is the client's."""
 Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=1e12)]
 ServerNumber: TypeAlias = Annotated[Count, Public("the server gave this number")]
 _TIME = Public("devices, links and availability decide it, not the values of samples")
@@ -58,6 +60,9 @@ class Noted(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
         Text, Leak(BUDGETS, Public("direction, epochs by a deadline, or noise and number of uploads"))
     ] = ""
 
+
+MOST_MODELS = 4096
+"""Most models of a request for scores."""
 
 SENT = "sent"
 """Kind of a note of a message of a request for scores, for its bytes: it is no event."""
@@ -131,7 +136,7 @@ class Scores(Numbered, frozen=True):
 
     request: ServerNumber
     scores: Annotated[
-        Annotated[tuple[float, ...], Meta(max_length=4096)] | None, Leak(SCORES, Released("privacy.scores"))
+        Annotated[tuple[float, ...], Meta(max_length=MOST_MODELS)] | None, Leak(SCORES, Released("privacy.scores"))
     ]
     """One for each model; None: there will be none."""
     report: Report
@@ -170,7 +175,7 @@ class Welcome(Message, frozen=True):
     """Name of the run, another one each time."""
     scenario: Annotated[str, Meta(max_length=200_000), Public("the operator wrote it")]
     """The scenario as YAML."""
-    seed: Annotated[Count, Public("the operator chose it; noise from it is flagged")]
+    seed: Annotated[Count, Public("the operator chose it; no noise is drawn from it")]
     clients: Annotated[Count, Public("the scenario's")]
     smallest_samples: Annotated[Count, Public("neighbouring data sets keep the number of samples")]
     """Samples of the client that has fewest: noise is calibrated to it."""
@@ -178,7 +183,7 @@ class Welcome(Message, frozen=True):
     """Uploads of one client that an eavesdropper is assumed to hold."""
     shape: Annotated[bool, Public("the operator chose it")]
     """Whether the client waits as the scenario's world says."""
-    speedup: Annotated[float, Meta(gt=0, le=1e6), Public("the operator chose it")]
+    speedup: Annotated[float, Meta(ge=0.001, le=1e6), Public("the operator chose it")]
     """Seconds of the scenario in a second."""
     now_s: Annotated[float, Meta(ge=-1e12, le=1e12), _TIME]
     """Seconds of the scenario since the start; below 0 before it."""
@@ -204,7 +209,7 @@ class Task(Message, frozen=True):
     """Train this model: (1, n_parameters), with the noise of its updates or the server's."""
 
     task: Annotated[Count, _CHOICE]
-    turn: Annotated[Count, _CHOICE]
+    turn: Annotated[Turn, _CHOICE]
     """Tasks that the client was given before."""
     version: ServerNumber
     attacks: Annotated[bool, Public("the experiment draws the attackers")] = False
@@ -215,11 +220,11 @@ class Judge(Message, frozen=True):
     """Score these models on your own data: (n_models, n_parameters), updates with the noise of their clients."""
 
     request: ServerNumber
-    turn: Annotated[Count, Released("the updates that the detector compares")]
+    turn: Annotated[Turn, Released("the updates that the detector compares")]
     """Requests that the client was sent before."""
     last_version: Annotated[Count, _CHOICE] = 0
     """Base version of its task that was collected last."""
-    last_turn: Annotated[Count, _CHOICE] = 0
+    last_turn: Annotated[Turn, _CHOICE] = 0
     attacks: Annotated[bool, Public("the experiment draws the attackers")] = False
     """Whether that task was an attacker's."""
 
@@ -262,6 +267,10 @@ class WireError(AsyncflError):
 
 MESSAGE_BYTES = 300_000
 """Longest message of a frame, without the models."""
+WELCOME_BYTES = _HEAD.size + MESSAGE_BYTES + _ALIGNED
+"""Longest frame that a server sends to a client which it has not let in."""
+HELLO_BYTES = 8192
+"""Longest frame that a client sends before it is let in."""
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -293,7 +302,7 @@ class Decoder(Generic[S]):
         packed or not, they may have any.
         """
         self._rows, self._columns = rows, columns
-        self.frame_bytes = _HEAD.size + MESSAGE_BYTES + _ALIGNED + 4 * rows * columns
+        self.frame_bytes = WELCOME_BYTES + 4 * rows * columns
         """The longest frame."""
         self._always_packed = always_packed
         self._packing = None if packing is None or packing.off else packing
@@ -355,9 +364,12 @@ class Decoder(Generic[S]):
         return message, models
 
 
-def client_decoder(n_parameters: int, packing: Compression | None = None) -> Decoder[FromServer]:
-    """Return the decoder of a client. `n_parameters`: of its models; `packing`: of downloads, None for none."""
-    return Decoder(FromServer, 4096, n_parameters, packing)
+def client_decoder(
+    n_parameters: int, packing: Compression | None = None, models: int = MOST_MODELS
+) -> Decoder[FromServer]:
+    """Return the decoder of a client. `n_parameters`: of its models, at most `models` of which come together;
+    `packing`: of downloads, None for none."""
+    return Decoder(FromServer, models, n_parameters, packing)
 
 
 def server_decoder(n_parameters: int, packing: Compression | None = None) -> Decoder[FromClient]:

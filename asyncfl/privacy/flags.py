@@ -20,7 +20,6 @@ CRAFTED = "counted as if it were honest"
 WEIGHTS = "weights depend on data"
 SCALES = "inputs scaled by training data"
 DELTA = "delta too large for its unit"
-SEED = "noise from a known seed"
 
 FLAGS = {
     AMPLIFICATION: "less noise because clients are sampled at random, although the server and anyone on the links see "
@@ -46,11 +45,10 @@ FLAGS = {
     "the actual weights",
     SCALES: "means, deviations or texts that were measured on all clients' samples prepared the inputs of each client; "
     "no accountant counts what they reveal",
-    SEED: "noise was drawn from a seed that this adversary knows, so it can subtract the noise",
     DELTA: "delta is not below 1/samples (1/clients if the unit is a client): the guarantee allows that one "
     "sample (client) is revealed completely",
 }
 """Flag -> explanation."""
 
-UNCOVERED = (BUDGETS, CLIP_NORM, SCORES, LOSSES, WEIGHTS, SCALES, SEED)
+UNCOVERED = (BUDGETS, CLIP_NORM, SCORES, LOSSES, WEIGHTS, SCALES)
 """Flags of releases that the computed epsilons do not include. With one of them no epsilon is proven."""

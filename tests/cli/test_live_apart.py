@@ -73,7 +73,8 @@ def start_server(start: Start, *more: object) -> tuple[subprocess.Popen[str], in
 
 
 def join(start: Start, port: int, name: str, *more: object) -> subprocess.Popen[str]:
-    return start("join", f"wss://127.0.0.1:{port}", *files(name), *more)
+    agreed = () if "--scenario" in more else ("--yes",)
+    return start("join", f"wss://127.0.0.1:{port}", *files(name), *agreed, *more)
 
 
 def wait_for(process: subprocess.Popen[str], pattern: str) -> re.Match[str]:
@@ -91,12 +92,14 @@ def output(process: subprocess.Popen[str]) -> str:
 
 
 def test_a_server_and_two_clients_run_a_federation_over_tls(start: Start, place: Path, program: Any) -> None:
+    both = {**SCENARIO, "protocol": {"kind": "sync", "rounds": 5, "participants": 2}}
+    (place / "scenario.yaml").write_text(yaml.safe_dump(both))
     server, port = start_server(start, "--at-least", 2)
     (place / "eve.token").write_text("ann:" + "A" * 43)
-    refused = program("live", "join", f"wss://127.0.0.1:{port}", *files("ann", "eve.token"))
+    refused = program("live", "join", f"wss://127.0.0.1:{port}", *files("ann", "eve.token"), "--yes")
     assert refused[::2] == (2, "asyncfl: client 'ann' has no such token\n")
     bob = join(start, port, "bob", "--scenario", "scenario.yaml", "--quiet")
-    status, of_ann, err = program("live", "join", f"wss://127.0.0.1:{port}", *files("ann"))
+    status, of_ann, err = program("live", "join", f"wss://127.0.0.1:{port}", *files("ann"), "--yes")
     of_server, of_bob, of_ann = output(server), output(bob), " ".join(of_ann.split())
     assert (server.returncode, status, err, bob.returncode) == (0, 0, "", 0), (of_server, of_ann, of_bob)
     assert re.search(r"127.0.0.1:\d+: client 'ann' has no such token", of_server)
@@ -104,6 +107,8 @@ def test_a_server_and_two_clients_run_a_federation_over_tls(start: Start, place:
         assert text in of_server
     assert "ann: 25 samples in ann.npz, which stay on this machine" in of_ann
     assert "noise of local_gaussian" in of_ann
+    assert "uploads at most 5 privacy local_gaussian: gaussian noise of standard deviation" in of_ann
+    assert of_server.count("client ann is number") == 1, "it is the same process that was shown the terms"
     assert re.search(r"task \d+: version \d trained, loss \d", of_ann)
     assert of_ann.endswith("ann: the run is over, all versions published")
     assert "task" not in of_bob
@@ -147,10 +152,14 @@ def test_a_killed_server_ends_its_client_with_one_message(start: Start) -> None:
 
 def test_wrong_settings_are_refused_before_anything_begins(place: Path, refused: Any) -> None:
     here = "wss://here:1"
-    assert "keys/key.pem is no certificate" in refused("live", "join", here, *files("ann")[:-1], "keys/key.pem")
-    assert "cannot read none.token" in refused("live", "join", here, *files("ann", "none.token"))
+    join = "live", "join", here, "--yes"
+    assert refused("live", "join", here, *files("ann")) == (
+        "asyncfl: --scenario: is needed where there is no terminal to confirm the server's scenario at; or say --yes"
+    )
+    assert "keys/key.pem is no certificate" in refused(*join, *files("ann")[:-1], "keys/key.pem")
+    assert "cannot read none.token" in refused(*join, *files("ann", "none.token"))
     data = ("--data", "scenario.yaml", *files("ann")[2:])
-    assert "scenario.yaml: must be an npz file with arrays x_train and y_train" in refused("live", "join", here, *data)
+    assert "scenario.yaml: must be an npz file with arrays x_train and y_train" in refused(*join, *data)
     serve = ("live", "serve", "scenario.yaml", "--quiet")
     assert "none/clients has no tokens of clients" in refused(*serve, "--keys", "none")
     assert "was not made by this program" in refused(*serve, "--keys", "keys", "--out", place)

@@ -16,7 +16,7 @@ from asyncfl.live.client import LiveClient
 from asyncfl.live.clock import Terms
 from asyncfl.live.connections import Connect, EndedError
 from asyncfl.live.host import Host
-from asyncfl.live.joining import set_up
+from asyncfl.live.joining import Agreement, set_up
 from asyncfl.live.task_runner import ClientSetup
 from asyncfl.live.wire import Welcome
 from asyncfl.scenario import Scenario
@@ -52,7 +52,8 @@ class Table:
         images = random.integers(0, 256, (samples, 28, 28), dtype=np.uint8)
         path = self._folder / f"{name}.npz"
         np.savez(path, x_train=images, y_train=np.arange(samples) % classes)
-        given = {"own": ClientFile(path), "agreed": agreed, "executor": self._executor, "tell": self.told.append}
+        terms = Agreement(agreed, self.host.live.shape)
+        given = {"own": ClientFile(path), "agreed": terms, "executor": self._executor, "tell": self.told.append}
         craft = prepare or partial(set_up, **given)
         token = TOKENS.get(name, "none")
         client = LiveClient(name, token, connect or self.connect, craft, samples=samples, **options)

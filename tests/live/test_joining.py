@@ -10,7 +10,8 @@ import pytest
 from asyncfl.base.errors import ScenarioError
 from asyncfl.data.client_file import ClientFile
 from asyncfl.federation.prepare import prepare, resolve
-from asyncfl.live.joining import DisagreementError, load_agreed, read_scenario, set_up, without_samples
+from asyncfl.live.agreement import DisagreementError
+from asyncfl.live.joining import Agreement, load_agreed, read_scenario, set_up, without_samples
 from asyncfl.live.task_runner import ClientSetup
 from asyncfl.live.wire import Welcome
 from asyncfl.scenario import Scenario
@@ -38,7 +39,8 @@ def joined(
     told: list[str] = []
     text = Scenario.read({**SMALL, **description}).to_yaml()
     with ThreadPoolExecutor(1) as executor:
-        return set_up(welcome(text, **changes), ClientFile(folder / "own.npz"), None, executor, told.append), told
+        own, agreed = ClientFile(folder / "own.npz"), Agreement(shape=changes.get("shape", False))
+        return set_up(welcome(text, **changes), own, agreed, executor, told.append), told
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,7 @@ def joined(
     [
         # 784 * 4 + 4 of the hidden layer, 4 * 10 + 10 of the last.
         (NOISED, False, ("3190 parameters", "noise of dp_fedavg", "a secret of this machine")),
-        (NOISED, True, ("3190 parameters", "noise of dp_fedavg", "the seed that the server knows")),
+        (NOISED, True, ("3190 parameters", "noise of dp_fedavg", "a secret of this machine")),
         (PERSONAL, False, ("3140 parameters and 50 that stay here", "no noise", "a secret of this machine")),
     ],
 )

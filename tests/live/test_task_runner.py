@@ -59,6 +59,7 @@ class Client:
             phases=lambda said: [(TRAINING, True), (UPLOAD, True)],
             measured=lambda phase, training: phase,
             scenario=SimpleNamespace(reports_losses=False),
+            limits=None,
             scoring_phases=lambda said, models: [ScoringPhase(3.0, UP, "scoring up")],
         )
 
