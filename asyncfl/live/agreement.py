@@ -22,7 +22,7 @@ class DisagreementError(AsyncflError):
 
 
 @dataclass(frozen=True)
-class Limits:
+class AskLimits:
     """The most that a server may ask of one client in a run of a scenario."""
 
     uploads: int | None
@@ -33,7 +33,7 @@ class Limits:
     """Models of one request; 0: the scenario has no detector that asks clients."""
 
     @classmethod
-    def of(cls, scenario: Scenario) -> Limits:
+    def of(cls, scenario: Scenario) -> AskLimits:
         """Return the limits that follow from the protocol and the detector of a scenario."""
         protocol, clients, detector = scenario.protocol, scenario.data.clients, scenario.defence.detector
         rounds, updates = protocol.rounds, protocol.opening.updates
@@ -76,14 +76,14 @@ class Limits:
 
 def describe_terms(welcome: Welcome, scenario: Scenario, context: PrivacyContext, samples: int) -> dict[str, str]:
     """Return what a client with so many `samples` agrees to: name of each matter -> text for its user."""
-    limits, scheme = Limits.of(scenario), scenario.privacy
+    limits, scheme = AskLimits.of(scenario), scenario.privacy
     uploads = "any number" if limits.uploads is None else f"at most {limits.uploads}"
     personal = ", less its personal layers" if scenario.model.personal else ""
     shape = f"waits as the scenario's world says, {welcome.speedup:g} times as fast" if welcome.shape else "as they are"
     terms = {
         "data": f"{samples} samples like {scenario.data.names[0]}, which stay here",
         "model": f"{kind_of(scenario.model)}, {scenario.n_parameters} parameters{personal}",
-        "task": f"{scenario.training.epochs} epochs on these samples",
+        "task": f"{_counted(scenario.training.epochs, 'epoch')} on these samples",
         "uploads": uploads,
         "privacy": "none: updates leave as they are" if scheme.off else _describe_noise(scenario, context, samples),
     }
@@ -92,7 +92,8 @@ def describe_terms(welcome: Welcome, scenario: Scenario, context: PrivacyContext
     terms["losses"] = "sent, without noise" if scenario.reports_losses else "stay here"
     if limits.models:
         noise = "without noise" if scheme.scores is None else "with noise"
-        terms["accuracies"] = f"of {limits.models} models on these samples, {limits.requests} times, {noise}"
+        models, times = _counted(limits.models, "model"), _counted(limits.requests, "time")
+        terms["accuracies"] = f"of {models} on these samples, {times}, {noise}"
     else:
         terms["accuracies"] = "stay here"
     return terms | {"device and links": shape}
@@ -105,11 +106,16 @@ def _describe_noise(scenario: Scenario, context: PrivacyContext, samples: int) -
     if not release.std:
         return f"{kind_of(scheme)}: no noise is added here, the server is trusted with the updates"
     text = f"{kind_of(scheme)}: {release.distribution} noise of standard deviation {release.std:.3g} on each parameter"
-    guarantee, uploads = scheme.upload_guarantee(context), Limits.of(scenario).uploads
+    guarantee, uploads = scheme.upload_guarantee(context), AskLimits.of(scenario).uploads
     if guarantee is not None and math.isfinite(guarantee.epsilon):
-        text += f", epsilon {guarantee.epsilon:g} at delta {guarantee.delta:g} claimed for {guarantee.releases} uploads"
+        claimed = _counted(guarantee.releases, "upload")
+        text += f", epsilon {guarantee.epsilon:g} at delta {guarantee.delta:g} claimed for {claimed}"
         if uploads is not None and np.isfinite(release.sensitivity):
             event = MechanismEvent(release.distribution, release.multiplier, release.count * uploads)
             epsilon = epsilon_by("exact", [event], guarantee.delta)
             text += "" if epsilon is None else f"; {epsilon:.4g} for {uploads}, by exact accounting"
     return text
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
