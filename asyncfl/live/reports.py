@@ -5,13 +5,18 @@ Clients report seconds since they had what they were sent; `Reports` finds out w
 
 from __future__ import annotations
 
+import math
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterable
+from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
 
 from asyncfl.federation.action_executor import EventLog, Traffic
+from asyncfl.federation.phases import Way
+from asyncfl.federation.round_recorder import RoundRows, Row
 from asyncfl.live.clock import StepClock, Terms
 from asyncfl.live.wire import SENT, Noted, Report, WireError
 from asyncfl.scenario import Scenario
@@ -81,6 +86,7 @@ class Reports:
     ) -> None:
         self._event_log, self._tasks, self._traffic = event_log, tasks, traffic
         self._training, self._shape, self._observed = scenario.training, terms.shape, terms.virtual
+        self._downloads: list[tuple[float, int]] = []
         # On a tapped real link every message counts as overheard; shaped clients report what the tap heard.
         self._tap = None if terms.shape else scenario.world.tap
 
@@ -149,16 +155,33 @@ class Reports:
 
     def _place_one(self, client: int, task: TaskRecord | None, one: Noted, time_s: float, way: str = "") -> None:
         if one.kind == SENT:
-            self._traffic.count(one.size, "up" if one.detail == "up" else "down")
+            self._count(one.size, "up" if one.detail == "up" else "down", time_s)
             return
         event = Kind(one.kind)
         if self._shape and event in COUNTED:
-            self._traffic.count(max(0, one.size), "up" if (one.detail or way) == "up" else "down")
+            self._count(max(0, one.size), "up" if (one.detail or way) == "up" else "down", time_s)
         if event in CAUGHT:
             self._overheard(client, task, time_s, event, one.detail)
             return
         of = None if event is Kind.BUDGET_SPENT else task
         self._event_log.place(time_s, event, of, client, one.size, one.attempt, one.detail)
+
+    def _count(self, size: int, way: Way, time_s: float) -> None:
+        self._traffic.count(size, way)
+        if way == "down":
+            self._downloads.append((time_s, size))
+
+    def with_downloads(self, rows: Iterable[Row]) -> RoundRows:
+        """Return the rows of all versions with the bytes that shaped clients had been sent by then.
+
+        Clients report a download together with the end of its task, when more versions may have been published.
+        """
+        ordered = sorted(self._downloads)
+        total, made = [0, *accumulate(size for _, size in ordered)], RoundRows()
+        for row in rows:
+            made.append({**row, "bytes_down": total[bisect_right(ordered, (row["time_s"], math.inf))]})
+            made.completed()
+        return made
 
     def count_tapped(self, client: int, task: TaskRecord | None, way: str) -> None:
         """Count a message on a real link as overheard, if the scenario's tap is on that link.

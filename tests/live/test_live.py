@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from asyncfl.base.streams import Streams
+from asyncfl.federation import rounds_table
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun
@@ -20,6 +21,7 @@ from asyncfl.live.host import Host
 from asyncfl.live.run import local_clients
 from asyncfl.live.wire import Gone, Hello, Message, Ping, Refused, client_decoder, encode
 from asyncfl.scenario import Scenario
+from asyncfl.simulation import simulate_clock
 from asyncfl.trace.query import select
 from tests.live.conftest import SMALL, hold_seed, tokens_of
 
@@ -139,6 +141,17 @@ def test_silent_connections_do_not_keep_clients_out(monkeypatch: pytest.MonkeyPa
     run = held({"world": world, "protocol": BUFFERED}, crowd, shape=True, sockets=True)
     assert run.stopped == "all versions published"
     assert 0 < open_then[0] <= 3 + 6
+
+
+def test_downloads_count_from_their_end_and_not_from_the_end_of_their_task(live: Any) -> None:
+    """Clients report them with their updates, when later versions are out already; a simulation counts them at once."""
+    world = {**SLOW, "downlink": {"latency_s": 0.1, "bandwidth_bps": 1e6}, "uplink": {"bandwidth_bps": 3e5}}
+    scenario = Scenario.read({**SMALL, "protocol": {**BUFFERED, "rounds": 12}, "world": world})
+    run, simulated = live(scenario), simulate_clock(scenario, 0)
+    expected = rounds_table(simulated).select(["time_s", "bytes_down", "bytes_up"]).to_pylist()
+    found = [{name: row[name] for name in expected[0]} for row in run.rounds]
+    assert found == [{**row, "time_s": pytest.approx(row["time_s"])} for row in expected]
+    assert run.traffic.bytes_down == simulated.traffic.bytes_down
 
 
 def test_an_interrupted_run_is_whole() -> None:
