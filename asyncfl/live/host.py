@@ -175,6 +175,11 @@ class Host:
         self.inputs.disconnect(client, link)
         self._something.set()
 
+    def refuse(self, client: RemoteClient, reason: str) -> None:
+        """Record that a client sent a frame that is no message."""
+        self.inputs.refuse(client, reason)
+        self._something.set()
+
     def observe(self, client: int, number: int, event: Noted) -> None:
         """See `RemoteClient.observe`, for clients in this process."""
         self.live.clock.now = self.clock.now
@@ -357,7 +362,11 @@ class Sessions:
         loop = asyncio.get_running_loop()
         while True:
             frame = await session.connection.receive()
-            message, models = self._decoder.decode(frame)
+            try:
+                message, models = self._decoder.decode(frame)
+            except WireError as error:
+                self._handler.refuse(client, str(error))
+                raise
             session.heard_s = loop.time()
             if not isinstance(message, Pong):
                 # Meanwhile nothing is read of it: it waits for us, not we for it.

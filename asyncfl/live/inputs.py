@@ -65,6 +65,11 @@ class LiveInputs:
         del self.links[number]
         client.disconnect(link)
 
+    def refuse(self, client: RemoteClient, reason: str) -> None:
+        """A client sent a frame that is no message."""
+        self._write(inputs.Malformed(client.number, reason))
+        client.refuse(reason)
+
     def ring(self, alarm: int) -> None:
         """The time of an alarm has come."""
         if alarm in self.live.alarms:
@@ -163,6 +168,8 @@ class LiveInputs:
                     self.live.connect(what.hello, link)
             case inputs.Disconnected():
                 self.live.clients.by_number[what.client].disconnect(self.links.pop(what.link))
+            case inputs.Malformed():
+                self.live.clients.by_number[what.client].refuse(what.reason)
             case inputs.Rang():
                 self.ring(what.alarm)
             case inputs.Ending():

@@ -54,6 +54,13 @@ class Disconnected(Input, frozen=True):
     link: int
 
 
+class Malformed(Input, frozen=True):
+    """A client sent a frame that is no message."""
+
+    client: int
+    reason: str
+
+
 class Rang(Input, frozen=True):
     """The time of an alarm has come."""
 
@@ -95,7 +102,7 @@ class Said(Step, frozen=True):
     arrived_s: float
 
 
-AnyInput: TypeAlias = Connected | Disconnected | Rang | Ending | Began | Started | TookNext | Worked | Said
+AnyInput: TypeAlias = Connected | Disconnected | Malformed | Rang | Ending | Began | Started | TookNext | Worked | Said
 
 _HEAD = struct.Struct("<III")
 """Bytes of the input, bytes of the frame, CRC-32 of both."""

@@ -25,10 +25,18 @@ class RefusedError(AsyncflError):
 class ClientRegistry:
     """The clients of a federation, by number and by name."""
 
-    def __init__(self, run: RunContext, tokens: Mapping[str, str], clients: int, fewest_samples: int = 1) -> None:
-        """`tokens`: name -> token of those who may take part, at most `clients`; `fewest_samples`: of each of them."""
+    def __init__(
+        self,
+        run: RunContext,
+        tokens: Mapping[str, str],
+        clients: int,
+        fewest_samples: int = 1,
+        most_samples: int | None = None,
+    ) -> None:
+        """`tokens`: name -> token of those who may take part, at most `clients`; `fewest_samples`, `most_samples`: of
+        each of them, None for no limit."""
         self._run, self.tokens = run, dict(tokens)
-        self._clients, self._fewest_samples = clients, fewest_samples
+        self._clients, self._fewest_samples, self._most_samples = clients, fewest_samples, most_samples
         self.by_number: dict[int, RemoteClient] = {}
         self.by_name: dict[str, RemoteClient] = {}
 
@@ -51,8 +59,15 @@ class ClientRegistry:
                 f"client {hello.name!r} has {hello.samples} samples, and noise is calibrated to clients of at least "
                 f"{self._fewest_samples}; lower data.samples_per_client at the server"
             )
+        if self._most_samples is not None and hello.samples > self._most_samples:
+            raise RefusedError(
+                f"client {hello.name!r} has {hello.samples} samples, and at most {self._most_samples} are allowed; "
+                "raise --samples-at-most at the server"
+            )
         client = self.by_name.get(hello.name)
         if client is not None:
+            if (reason := client.why_refused(hello)) is not None:
+                raise RefusedError(reason)
             if client.link is not None and client.instance != hello.instance:
                 raise RefusedError(f"client {hello.name!r} is connected already, from {client.link.peer}")
             return client
@@ -61,7 +76,7 @@ class ClientRegistry:
             raise RefusedError(f"all {self._clients} clients of the federation are there already")
         wanted = int(hello.name) if hello.name.isdigit() else -1
         number = wanted if wanted in free else free[0]
-        client = RemoteClient(self._run, number, hello.name)
+        client = RemoteClient(self._run, number, hello.name, hello.samples)
         self.by_number[number] = self.by_name[hello.name] = client
         return client
 
@@ -93,12 +108,13 @@ class LiveFederation(RunContext):
         tokens: Mapping[str, str],
         *,
         fewest_samples: int = 1,
+        most_samples: int | None = None,
         watcher: Watcher | None = None,
     ) -> None:
-        """`tokens`: see `ClientRegistry`."""
+        """`tokens`, `fewest_samples`, `most_samples`: see `ClientRegistry`."""
         super().__init__(federation, server, clock, terms, watcher)
         clients = federation.resolved.scenario.data.clients
-        self.clients = ClientRegistry(self, tokens, clients, fewest_samples)
+        self.clients = ClientRegistry(self, tokens, clients, fewest_samples, most_samples)
         self.welcome = _welcome_of(federation, terms)
         """Welcome of every client, without its own number, time and tasks."""
         self._starts: list[TaskRecord | messages.RequestScores] = []
@@ -197,6 +213,12 @@ class LiveFederation(RunContext):
 
     def _forget(self, task: TaskRecord) -> None:
         self.updates.forget(task)
+
+    def _settled(self, action: messages.Settle) -> None:
+        task = self.tasks.settled.get(action.task)
+        super()._settled(action)
+        if action.fate is messages.Fate.REJECTED and task is not None and not self.terms.virtual:
+            self.clients.by_number[task.client].refuse(f"the update of task {task.number} is {action.detail}")
 
 
 def _welcome_of(federation: Federation, terms: Terms) -> Welcome:

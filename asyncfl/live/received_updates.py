@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from asyncfl.base.errors import MessageError
-from asyncfl.base.messages import Collected, Vector
+from asyncfl.base.messages import Collected, Floats, Vector
 from asyncfl.client import work_of
 from asyncfl.federation.phases import Workload, epochs_done
 from asyncfl.federation.prepare import Federation
+from asyncfl.live.clock import Terms
 from asyncfl.live.wire import Update
 from asyncfl.privacy import Contribution
 from asyncfl.privacy.ledger.releases import upload_release, usable_norm
@@ -21,12 +23,20 @@ from asyncfl.server.tasks import TaskRecord
 from asyncfl.trace import Kind
 from asyncfl.trace.events import epochs_detail
 
+LARGEST_LOSS = float(np.finfo(np.float32).max)
+"""Largest finite loss that training in float32 can have."""
+CLASSIFIER_LOSS = 149 * math.log(2)
+"""Loss of a classifier for which a larger one counts, 103: it gives the true class the smallest probability of float32,
+2^-149. No client makes itself more interesting to a selection that prefers high losses."""
+DEVIATIONS = 6.0
+"""Standard deviations of noise up to which a value is taken for an honest one."""
+
 
 class ReceivedUpdates:
     """Updates of one run that wait to be collected."""
 
-    def __init__(self, federation: Federation, server: Server, load: Workload, *, shape: bool) -> None:
-        """`shape`: whether clients wait as the scenario's world says."""
+    def __init__(self, federation: Federation, server: Server, load: Workload, terms: Terms) -> None:
+        self._virtual = terms.virtual
         self._federation, self._server, self._load = federation, server, load
         self._waiting: dict[int, tuple[Update, Vector]] = {}
         self._path, self._attackers = federation.path, federation.attackers
@@ -35,11 +45,12 @@ class ReceivedUpdates:
         self._clip_norm = federation.path.clip_norm(np.ones(1))
         # The world whose draws decide when clients stop; None: no client is stopped by the world.
         self._world = None
-        if shape and scenario.training.deadline_s is not None:
+        if terms.shape and scenario.training.deadline_s is not None:
             self._world = scenario.world.start(len(server.samples), federation.resolved.streams, server.samples)
 
     def check(self, update: Update, task: TaskRecord) -> None:
-        """Raise MessageError for an update of another budget than the scheme's, or of impossible epochs.
+        """Raise MessageError for an update of another budget or more noise than the scheme's, of an impossible loss, or
+        of impossible epochs.
 
         Where the world decides when a client stops, `epochs` must be that number: another would weigh more, or hide
         what the update gives away. That a client has really trained so many epochs cannot be seen.
@@ -47,6 +58,16 @@ class ReceivedUpdates:
         budget, training = self._path.state.epsilon(task.client, task.turn), self._path.training
         if update.epsilon != budget:
             raise MessageError(f"task {update.task} has a budget of {budget}, got {update.epsilon}")
+        if update.loss is not None and LARGEST_LOSS < abs(update.loss) < math.inf:
+            raise MessageError(f"a loss must be at most {LARGEST_LOSS:.2g} or not finite, got {update.loss:g}")
+        noise = self._path.scheme.upload_noise(
+            self._path.context, self._clip_norm, self._contribution(task, budget, update.epochs)
+        )
+        asked = noise.upload_std
+        if not 0 <= update.added_std <= asked * (1 + 1e-6):
+            raise MessageError(
+                f"task {update.task} asks for noise of {asked:g}, got an update with {update.added_std:g}"
+            )
         claimed: object = "all" if update.epochs is None else update.epochs
         detail = "" if update.epochs is None else epochs_detail(update.epochs, training.epochs)
         for one in update.report:
@@ -68,6 +89,14 @@ class ReceivedUpdates:
         if update.epochs != drawn:
             claimed = f"all {training.epochs}" if update.epochs is None else update.epochs
             raise MessageError(f"task {update.task} comes of {claimed} epochs, and {does}")
+
+    def check_scores(self, client: int, scores: Floats) -> None:
+        """Raise MessageError for scores that are no accuracies with the scheme's noise, within `DEVIATIONS`."""
+        noise, samples = self._scenario.privacy.scores, int(self._server.samples[client])
+        std = 0.0 if noise is None else noise.std_of(len(scores), samples, self._path.personal is not None)
+        if not ((scores >= -DEVIATIONS * std - 1e-6) & (scores <= 1 + DEVIATIONS * std + 1e-6)).all():
+            around = f" with noise of {std:g}" if std else ""
+            raise MessageError(f"scores must be accuracies, 0..1{around}, got {scores.min():g}..{scores.max():g}")
 
     def size_of(self, sent: Vector) -> int:
         """Return the bytes of an update as it was sent."""
@@ -110,13 +139,15 @@ class ReceivedUpdates:
             self._upload(task, update, norm) for task, (update, _), norm in zip(tasks, found, norms, strict=True)
         )
         self._federation.releases.collected(uploads)
-        losses = [np.nan if update.loss is None else update.loss for update, _ in found]
+        losses = np.array([np.nan if update.loss is None else update.loss for update, _ in found], dtype=np.float64)
+        if self._scenario.data.classes and not self._virtual:
+            losses = np.minimum(losses, CLASSIFIER_LOSS)
         stds = [path.scheme.upload_noise(path.context, one.clip_norm, one.contribution).upload_std for one in uploads]
         return Collected(
             now_s,
             tuple(task.number for task in tasks),
             models,
-            np.array(losses, dtype=np.float64) if self._scenario.reports_losses else None,
+            losses if self._scenario.reports_losses else None,
             sound=sound,
             clip_norm=next((norm for norm in norms if norm is not None), None),
             upload_std=np.array(stds, dtype=np.float64),
@@ -132,8 +163,11 @@ class ReceivedUpdates:
     def _record(self, task: TaskRecord, epsilon: float | None, epochs: int | None, norm: float | None) -> Upload:
         """Return the record of a task's upload, clipped to `norm`, without loss and added noise."""
         path, attackers = self._path, self._attackers
-        samples = int(self._server.samples[task.client])
-        contribution = Contribution(task.client, samples, task.turn, epsilon, epochs=epochs)
+        contribution = self._contribution(task, epsilon, epochs)
         release = upload_release(path.scheme, path.context, norm, contribution)
         attacked = attackers is not None and attackers.attacks(task.number, task.client, task.base_version, task.turn)
         return Upload(task.number, task.base_version, contribution, release, norm, None, attacked, 0.0)
+
+    def _contribution(self, task: TaskRecord, epsilon: float | None, epochs: int | None) -> Contribution:
+        samples = int(self._server.samples[task.client])
+        return Contribution(task.client, samples, task.turn, epsilon, epochs=epochs)

@@ -156,10 +156,15 @@ class DefenceState:
             return ()
         banned, self._strikes = plan.strikes.step(self._strikes, clients, struck)
         for client in banned:
-            for name, part in (("detection", plan.detector), ("aggregation", plan.rule), ("fallback", plan.fallback)):
-                if part is not None:
-                    self._states = self._states | {name: part.forget_client(self._states[name], client)}
+            self.forget_client(client)
         return banned
+
+    def forget_client(self, client: int) -> None:
+        """Have rule and detector forget a client that is banned."""
+        plan = self.plan
+        for name, part in (("detection", plan.detector), ("aggregation", plan.rule), ("fallback", plan.fallback)):
+            if part is not None:
+                self._states = self._states | {name: part.forget_client(self._states[name], client)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +248,11 @@ class Aggregation:
             self._malformed.append((task.client, not whole[row]))
         senders = self.clients[~sound]
         return sound, self.defences.strike(senders, np.ones(len(senders), dtype=bool))
+
+    def forget_client(self, client: int) -> None:
+        """Forget a client that the driver bans, and that it sent malformed updates."""
+        self._malformed = [one for one in self._malformed if one[0] != client]
+        self.defences.forget_client(client)
 
     def why_stop(self, left: AbstractSet[int]) -> str | None:
         """Return the reason why no sound update can be expected; None if one may arrive. `left`: clients that are never

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from asyncfl.base.errors import MessageError
 from asyncfl.base.messages import (
     Action,
+    ClientBanned,
     ClientGone,
     ClientIdle,
     ClientJoined,
@@ -83,7 +84,7 @@ class MessageValidator:
                 self._check_scores(message)
             case TimerFired() if not self._timers[message.timer]:
                 raise MessageError(f"timer {message.timer!r} was not set, or has fired already")
-            case ClientJoined() | ClientLeft() | ClientIdle() | ClientGone() | ClientRetired():
+            case ClientJoined() | ClientLeft() | ClientIdle() | ClientGone() | ClientRetired() | ClientBanned():
                 self._check_client(message)
 
     def _check_time(self, time_s: float) -> None:
@@ -91,7 +92,9 @@ class MessageValidator:
             after = "" if self.time_s == -math.inf else f" and >= {self.time_s:.9g}, when the last message came"
             raise MessageError(f"time_s must be finite{after}, got {time_s}")
 
-    def _check_client(self, message: ClientJoined | ClientLeft | ClientIdle | ClientGone | ClientRetired) -> None:
+    def _check_client(
+        self, message: ClientJoined | ClientLeft | ClientIdle | ClientGone | ClientRetired | ClientBanned
+    ) -> None:
         client, clients = message.client, len(self._present)
         if not 0 <= client < clients:
             raise MessageError(f"client must be 0..{clients - 1}, got {client}")

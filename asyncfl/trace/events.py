@@ -97,12 +97,6 @@ def epochs_detail(done: int, of: int) -> str:
     return f"{done} of {of} epochs"
 
 
-def is_epochs_detail(detail: str, of: int) -> bool:
-    """Return whether `detail` is that of a training stopped after 1..`of` - 1 of `of` epochs."""
-    done = detail.partition(" ")[0]
-    return done.isdecimal() and 1 <= int(done) < of and detail == epochs_detail(int(done), of)
-
-
 @dataclass(frozen=True, slots=True)
 class Event:
     """One event of a run."""

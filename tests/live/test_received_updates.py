@@ -9,6 +9,7 @@ import pytest
 from asyncfl.base.errors import MessageError
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation, prepare, resolve
+from asyncfl.live.clock import Terms
 from asyncfl.live.received_updates import ReceivedUpdates
 from asyncfl.live.wire import Noted, Update
 from asyncfl.scenario import Scenario
@@ -33,11 +34,11 @@ def desk(
     samples = federation.data.sizes
     server: Any = SimpleNamespace(samples=samples, tasks=SimpleNamespace(model=lambda version: np.float32(10.0)))
     load = Workload.of(federation.resolved.scenario, samples)
-    return ReceivedUpdates(federation, server, load, shape=shape), federation, tasks
+    return ReceivedUpdates(federation, server, load, Terms(shape=shape)), federation, tasks
 
 
 def update(task: int = 0, **more: Any) -> Update:
-    told = {"loss": 0.5, "added_std": 0.25, "epsilon": None, "report": (), "epochs": None} | more
+    told = {"loss": 0.5, "added_std": 0.0, "epsilon": None, "report": (), "epochs": None} | more
     return Update(task, **told)
 
 
@@ -77,7 +78,7 @@ def test_a_buffer_is_collected_in_the_requested_order_with_losses_and_noise() ->
     n = federation.learner.n_parameters
     tasks = in_flight.collect((0, 1, 2))
     sent = [np.full(n, 0.5, np.float32), np.full(n + 1, np.inf, np.float32), np.full(n, np.nan, np.float32)]
-    told = [update(0), update(1, loss=0.75), update(2, loss=None, added_std=0.0)]
+    told = [update(0, added_std=0.25), update(1, loss=0.75, added_std=0.25), update(2, loss=None, added_std=0.0)]
     for message, model, task in zip(told, sent, tasks, strict=True):
         updates.keep(message, model, task)
     collected = updates.collect(in_flight.collect((2, 0, 1)), 12.5)

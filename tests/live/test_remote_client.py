@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace as replaced
 
 from asyncfl.base.errors import MessageError
 from asyncfl.federation.prepare import prepare, resolve
@@ -53,6 +54,16 @@ WRONG: tuple[Any, ...] = (
     Trace(0, ()),
     Hello("0", "t0", 20),
 )
+
+
+WHOLE: tuple[Any, ...] = (
+    (0.25, "downloaded", 24, 1),
+    (0.5, "training_started"),
+    (1.0, "trained"),
+    (1.0, "upload_started", 8),
+    (2.0, "uploaded", 8, 1, "up"),
+)
+"""Events of a task that goes well, in a report."""
 
 
 class Clock:
@@ -108,8 +119,8 @@ class Table:
         self.do(iter(()))
         return client
 
-    def hear(self, name: str, message: Any, model: bool = False) -> None:
-        models = np.zeros((int(model), self.n), np.float32)
+    def hear(self, name: str, message: Any, model: bool = False, value: float = 0.0) -> None:
+        models = np.full((int(model), self.n), value, np.float32)
         self.do(self.live.clients.by_name[name].receive(message, models, self.clock.now))
 
     def disconnect(self, name: str) -> None:
@@ -163,7 +174,7 @@ def test_a_client_is_welcomed_then_begins_then_is_given_a_task() -> None:
     assert kinds(table.links["0"].heard)[2] is Task
     assert client.task is not None
     table.clock.now = 2.0
-    report = (Noted(0.5, "training_started"), Noted(1.0, "trained"), Noted(2.0, "uploaded", 8, 1, "up"))
+    report = tuple(Noted(*event) for event in WHOLE)
     table.hear("0", Update(client.task.number, 0.5, 0.0, None, report), model=True)
     assert (Kind.TRAINED, 0) in table.events()
     assert table.live.trained == 1
@@ -177,7 +188,12 @@ def test_a_client_is_welcomed_then_begins_then_is_given_a_task() -> None:
         (Gone(0, "aggregated", ()), "a task of a client does not end 'aggregated'"),
         (Update(0, 0.5, 0.0, 3.0, ()), "task 0 has a budget of None, got 3.0"),
         (Update(0, 0.5, 0.0, None, (), 1), "task 0 comes of 1 epochs, and nobody is stopped"),
-        (Trace(0, (Noted(0.0, "trained", detail="1 of 3 epochs"),)), "a training ends with its epochs where"),
+        (Update(0, 1e308, 0.0, None, ()), "a loss must be at most 3.4e.38 or not finite, got 1e.308"),
+        (Update(0, 0.5, 1e308, None, ()), "task 0 asks for noise of 0, got an update with 1e.308"),
+        (
+            Trace(0, (Noted(0.0, "trained", detail="1 of 3 epochs"),)),
+            "a report tells of downloaded, lost, .* got 'trained'",
+        ),
     ],
 )
 def test_answers_that_cannot_be_true_are_refused(answer: Any, why: str) -> None:
@@ -234,16 +250,18 @@ def test_another_process_of_a_client_begins_anew() -> None:
     assert client.task is not None
 
 
-def test_a_client_that_left_may_come_back_with_other_samples() -> None:
+def test_a_client_that_left_may_come_back_with_the_samples_it_was_enrolled_with() -> None:
     table = begun("0", "1")
     table.hear("0", Leaving())
     table.disconnect("0")
     assert not table.live.server.validator.takes_part(0)
     assert table.live.server.tasks.fates["dropped_out"] == 1
-    client = table.connect("0", "two", samples=35)
+    with pytest.raises(RefusedError, match="client '0' was enrolled with 20 samples, got 60"):
+        table.connect("0", "two", samples=60)
+    client = table.connect("0", "two")
     table.hear("0", Ready(True, None))
     assert client.task is not None
-    assert table.live.server.samples[0] == 35
+    assert table.live.server.samples[0] == 20
     assert [kind for kind, one in table.events() if one == 0][-5:-2] == ["went_offline", "dropped_out", "came_online"]
 
 
@@ -281,8 +299,33 @@ def test_requests_for_scores_come_at_once_and_are_answered_for_a_spent_client(sp
     assert not asked or table.live.server.version == 1
 
 
+ANY_NUMBER = st.one_of(st.integers(0, 9), st.just(2**53))
+ANY_FLOAT = st.one_of(st.just(0.5), st.floats())
+ANY_REPORT = st.one_of(
+    st.integers(0, len(WHOLE)).map(lambda length: tuple(Noted(*event) for event in WHOLE[:length])),
+    st.lists(
+        st.builds(
+            Noted,
+            st.floats(0, 1e12),
+            st.sampled_from(["sent", *(kind.value for kind in Kind)]),
+            st.integers(-1, 2**53),
+            st.integers(-1, 2**53),
+            st.sampled_from(["", "down", "up", "scoring up", "x" * 1000]),
+        ),
+        max_size=5,
+    ).map(tuple),
+)
+ANY_MESSAGE: st.SearchStrategy[Any] = st.one_of(
+    st.builds(Update, ANY_NUMBER, st.none() | ANY_FLOAT, ANY_FLOAT, st.none() | ANY_FLOAT, ANY_REPORT, st.none()),
+    st.builds(Gone, ANY_NUMBER, st.sampled_from(["lost_up", "dropped_out", "aggregated"]), ANY_REPORT),
+    st.builds(Scores, ANY_NUMBER, st.none() | st.lists(ANY_FLOAT, max_size=4).map(tuple), ANY_REPORT),
+    st.builds(Trace, st.integers(-1, 9), ANY_REPORT),
+)
+
+
 class AnyClients(RuleBasedStateMachine):
-    """Whatever clients say and do, only WireError and MessageError come of it, and each task has one fate."""
+    """Whatever clients say and do, only WireError and MessageError come of it, each task has one fate, and all events
+    fit into their table."""
 
     names = st.sampled_from("0123")
     process = st.sampled_from(["one", "two"])
@@ -299,7 +342,28 @@ class AnyClients(RuleBasedStateMachine):
         client = self.table.live.clients.by_name.get(name)
         if client is None or client.link is None or client.instance == instance:
             tasks = () if client is None or client.task is None or not keeps else (client.task.number,)
-            self.table.connect(name, instance, tasks)
+            try:
+                self.table.connect(name, instance, tasks)
+            except RefusedError:
+                assert client is not None
+                assert client.conduct.banned
+
+    @rule(name=names, samples=st.integers(1, 99))
+    def brings_other_samples(self, name: str, samples: int) -> None:
+        client = self.table.live.clients.by_name.get(name)
+        if client is not None and client.samples != samples:
+            with pytest.raises(RefusedError):
+                self.table.live.connect(Hello(name, f"t{name}", samples, instance="one"), Link())
+            self.table.do(iter(()))
+
+    @rule(name=names, message=ANY_MESSAGE, own=st.booleans(), value=st.sampled_from([0.0, 3e38, np.nan]))
+    def lies(self, name: str, message: Any, own: bool, value: float) -> None:
+        client = self.table.live.clients.by_name.get(name)
+        if client is not None and own and client.task is not None and hasattr(message, "task"):
+            message = replaced(message, task=client.task.number)
+        if client is not None and own and client.request is not None and isinstance(message, Scores):
+            message = replaced(message, request=client.request.request)
+        self.says(name, message, isinstance(message, Update), value)
 
     @rule(name=names)
     def disconnects(self, name: str) -> None:
@@ -333,15 +397,16 @@ class AnyClients(RuleBasedStateMachine):
             name, type(message)(**{**{f: getattr(message, f) for f in message.__struct_fields__}, **changed}), model
         )
 
-    def says(self, name: str, message: Any, model: bool = False) -> None:
+    def says(self, name: str, message: Any, model: bool = False, value: float = 0.0) -> None:
         if name in self.table.links:
             client = self.table.live.clients.by_name[name]
             state, allowed = client.state, isinstance(message, ALLOWED[client.state])
             try:
-                self.table.hear(name, message, model)
+                self.table.hear(name, message, model, value)
                 assert allowed
             except (WireError, MessageError):
-                assert not allowed or client.state is state
+                assert not allowed or client.state is state or client.conduct.banned
+                self.table.do(iter(()))
 
     @precondition(lambda self: hasattr(self, "table"))
     @invariant()
@@ -355,6 +420,8 @@ class AnyClients(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "table"):
+            stopped = self.table.live.stopped
+            assert stopped is None or stopped.startswith(("diverged", "every client", "all versions")), stopped
             self.table.do(self.table.live.stopping("seen"))
             live, seen = self.table.live, self.table.events()
             assert sum(live.server.tasks.fates.values()) == sum(kind == "dispatched" for kind, _ in seen)
@@ -372,8 +439,8 @@ def hello(name: str, *, token: str | None = None, samples: int = 9, of: str = "o
 
 
 def registry(clients: int = 3) -> ClientRegistry:
-    context: Any = None
-    return ClientRegistry(context, TOKENS, clients, 5)
+    context: Any = SimpleNamespace(clock=Clock())
+    return ClientRegistry(context, TOKENS, clients, 5, 50)
 
 
 def test_a_name_that_is_a_free_number_is_the_clients_number_and_others_are_numbered_in_turn() -> None:
@@ -397,6 +464,7 @@ def test_a_name_that_is_a_free_number_is_the_clients_number_and_others_are_numbe
             hello("ann", samples=4),
             "client 'ann' has 4 samples, and noise is calibrated to clients of at least 5; lower",
         ),
+        (hello("ann", samples=2**53), "at most 50 are allowed; raise --samples-at-most at the server"),
     ],
 )
 def test_wrong_tokens_models_and_sample_counts_are_refused(said: Hello, why: str) -> None:

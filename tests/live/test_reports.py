@@ -9,7 +9,7 @@ from asyncfl.federation.action_executor import Traffic
 from asyncfl.learning import Training
 from asyncfl.live.clock import Terms
 from asyncfl.live.reports import LiveEventLog, Reports
-from asyncfl.live.wire import Noted, WireError
+from asyncfl.live.wire import Noted
 from asyncfl.server.tasks import TaskTable
 from asyncfl.world.tap import Tap
 
@@ -76,18 +76,3 @@ def test_an_update_that_arrives_after_the_end_over_a_real_link_counts_as_arrived
     placed = desk.place(Noted(0.25, "downloaded", 24, 1), Noted(4.5, "uploaded", 24, 1, "up"), arrived_s=14.5)
     arrived = [] if shape else [(10.6, "uploaded", 7, 2, 1, 1)]
     assert placed == [(10.25, "downloaded", 7, 2, 0, 1), *arrived]
-
-
-@pytest.mark.parametrize(
-    ("shape", "noted", "why"),
-    [
-        (False, Noted(0.0, "sent", 5), "a client tells of what it sent where a world shapes the run"),
-        (True, Noted(0.0, "sent", -1), "a client tells of what it sent where a world shapes the run"),
-        (True, Noted(0.0, "aggregated"), "a client does not tell of 'aggregated'"),
-        (False, Noted(0.0, "trained", detail="2 of 4 epochs"), "got '2 of 4 epochs'"),
-        (False, Noted(0.0, "trained", detail="3 of 3 epochs"), "got '3 of 3 epochs'"),
-    ],
-)
-def test_events_that_a_client_cannot_report_are_refused(shape: bool, noted: Noted, why: str) -> None:
-    with pytest.raises(WireError, match=why):
-        Desk(shape=shape, training=DEADLINE).place(noted)

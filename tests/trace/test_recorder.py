@@ -9,7 +9,7 @@ import pytest
 
 from asyncfl.trace import SCHEMA, Kind, Recorder, recorder
 from asyncfl.trace.batch_spool import BatchSpool
-from asyncfl.trace.events import Event, is_epochs_detail
+from asyncfl.trace.events import Event
 from asyncfl.trace.query import counts, select
 
 
@@ -63,11 +63,6 @@ def test_events_are_chosen_by_every_condition(events: pa.Table, conditions: dict
 
 def test_kinds_are_counted_the_most_frequent_first(events: pa.Table) -> None:
     assert list(counts(events).items()) == [("dispatched", 4), ("aggregated", 1), ("published", 1)]
-
-
-def test_the_detail_of_a_stopped_training_names_some_but_not_all_epochs() -> None:
-    details = ("0 of 3 epochs", "2 of 3 epochs", "3 of 3 epochs", "2 of 4 epochs", "")
-    assert [detail for detail in details if is_epochs_detail(detail, 3)] == ["2 of 3 epochs"]
 
 
 PACKED = pa.schema([("number", pa.int64()), ("word", pa.dictionary(pa.int32(), pa.string()))])
