@@ -94,7 +94,11 @@ def join(
     scenario: Annotated[Path | None, option("Join only this scenario. Default: the server's, once confirmed.")] = None,
     shape: Annotated[bool, option("Agree to wait as the scenario's world says.", "--shape")] = False,
     yes: Annotated[bool, option("Agree to the server's scenario without being asked.", "--yes")] = False,
-    patience: Annotated[float, option("Seconds to wait for a server that does not answer.", min=0, max=1e6)] = 60.0,
+    memory: Annotated[
+        Path | None,
+        option("File for what the client must not forget, such as spent budget. Default: beside the token."),
+    ] = None,
+    give_up_after: Annotated[float, option("Seconds to try to reach the server.", min=0, max=1e9)] = 600.0,
     quiet: Annotated[bool, option("Print no line for each task.", "--quiet")] = False,
 ) -> None:
     """Join a federation as a client; the samples stay on this machine.
@@ -111,6 +115,7 @@ def join(
         raise ScenarioError([Fault("--scenario", text)])
     limit_threads()
     from asyncfl.data.client_file import ClientFile
+    from asyncfl.live.client_memory import ClientMemoryFile
     from asyncfl.live.connections import to
     from asyncfl.live.joining import Agreement, load_agreed, set_up, terms_of
     from asyncfl.live.keys import client_context, read_token
@@ -121,8 +126,10 @@ def join(
         look_for_modules_in(scenario.parent)
     own, agreed = ClientFile(data), Agreement(None if scenario is None else load_agreed(scenario), shape)
     print_text(f"{name}: {len(own)} samples in {data}, which stay on this machine")
+    kept = ClientMemoryFile(memory or token.with_suffix(".memory"))
     tell = None if quiet else print_text
-    options = {"samples": len(own), "patience_s": patience, "tell": tell, "instance": secrets.token_hex(8)}
+    options = {"samples": len(own), "patience_s": give_up_after, "tell": tell, "memory_file": kept}
+    options["instance"] = secrets.token_hex(8)
     run = partial(_run_client, name, secret, to(url, WELCOME_BYTES, tls))
     if scenario is None:
         try:

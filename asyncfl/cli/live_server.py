@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import math
+import os
+import shutil
+import stat
+import tempfile
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from asyncfl.base.errors import OutputError
 from asyncfl.base.files.yaml_text import read_text
 from asyncfl.base.quantities import quantity
 from asyncfl.cli.options import Assignments, ScenarioFile, limit_threads, option
@@ -22,8 +29,15 @@ from asyncfl.scenario import Scenario
 
 if TYPE_CHECKING:
     from asyncfl.federation.seed_run import SeedRun
+    from asyncfl.federation.storage import Run, RunFolder
+
+LIVE_RUNS = Path("results/live")
+"""Folder of runs without --out."""
 
 Out: TypeAlias = Annotated[Path | None, option("Folder to write: new or empty. Default: results/live/TIME.")]
+Spill: TypeAlias = Annotated[
+    Path | None, option("Folder to write where --out cannot be written. Default: one in the system's temporary folder.")
+]
 Shape: TypeAlias = Annotated[bool, option("Slow clients down as the scenario's world does.", "--shape")]
 Speedup: TypeAlias = Annotated[float, option("Seconds of the scenario per real second.", min=0.001, max=1e6)]
 
@@ -31,6 +45,7 @@ Speedup: TypeAlias = Annotated[float, option("Seconds of the scenario per real s
 def here(
     scenario: ScenarioFile,
     out: Out = None,
+    spill: Spill = None,
     set_: Assignments = None,
     shape: Shape = False,
     speedup: Speedup = 1.0,
@@ -53,7 +68,8 @@ def here(
     """
     if virtual and speedup != 1:
         raise typer.BadParameter("--virtual does not wait, so that --speedup has no meaning; leave one of them out")
-    description, folder = _prepare(scenario, set_, out)
+    description = _prepare(scenario, set_)
+    places = _places(description, LIVE_RUNS, out, spill, goes_on=False)
     from asyncfl.live import virtual_loop
     from asyncfl.live.clock import Terms
     from asyncfl.live.run import run_here
@@ -61,7 +77,7 @@ def here(
     print_text(f"data: {data_line(description.data)}")
     _print_log(quiet=True)
     hold = partial(run_here, terms=Terms(shape=shape or virtual, speedup=speedup, virtual=virtual), workers=workers)
-    _run_seeds(description, description.seeds, folder, hold, quiet, virtual_loop.run if virtual else None)
+    _run_seeds(description, description.seeds, places, hold, quiet, virtual_loop.run if virtual else None)
 
 
 def serve(
@@ -71,6 +87,7 @@ def serve(
     port: Annotated[int, option("Port to listen at; 0: any free port.", min=0, max=65535)] = 8765,
     at_least: Annotated[int | None, option("Clients to wait for. Default: the updates of one version.", min=1)] = None,
     out: Out = None,
+    spill: Spill = None,
     set_: Assignments = None,
     shape: Shape = False,
     speedup: Speedup = 1.0,
@@ -78,11 +95,13 @@ def serve(
 ) -> None:
     """Run the server; clients join from other machines.
 
-    Writes what `asyncfl run` writes.
+    Writes what `asyncfl run` writes, and keeps the run in --out as it goes: a server that was killed goes on with the
+    same command, if that names --out.
 
     Example: asyncfl live serve scenario.yaml --keys keys --port 8765
     """
-    description, folder = _prepare(scenario, set_, out)
+    description = _prepare(scenario, set_)
+    places = _places(description, LIVE_RUNS, out, spill, goes_on=True)
     from asyncfl.live.clock import Terms
     from asyncfl.live.keys import read_tokens, server_context
     from asyncfl.live.run import run_served
@@ -97,7 +116,8 @@ def serve(
 
     terms = Terms(shape=shape, speedup=speedup)
     hold = partial(run_served, terms=terms, tokens=tokens, address=address, listens=listens, at_least=wanted)
-    _run_seeds(description, description.seeds[:1], folder, hold, quiet)
+    about = {"shape": shape, "speedup": speedup}
+    _run_seeds(description, description.seeds[:1], places, hold, quiet, about=about)
 
 
 def serve_grid(grid: Any, config: Mapping[str, Any]) -> None:
@@ -108,7 +128,8 @@ def serve_grid(grid: Any, config: Mapping[str, Any]) -> None:
         config: Configuration of the app: `scenario`, `results`, `timeout-s`.
     """
     scenario = Scenario.read(read_text(str(config["scenario"]), "the scenario of the app"))
-    folder = _new_folder(scenario, Path(str(config["results"])))
+    limit_threads()
+    places = _places(scenario, Path(str(config["results"])), None, None, goes_on=False)
     _print_log(quiet=False)
     from asyncfl.live.flower.nodes import GRID_ENDED, run_on_grid
     from asyncfl.live.flower.records import GridTransport
@@ -116,59 +137,120 @@ def serve_grid(grid: Any, config: Mapping[str, Any]) -> None:
     print_text(f"data: {data_line(scenario.data)}")
     print_text(f"waiting for {scenario.data.clients} SuperNodes with partition-id=0..{scenario.data.clients - 1}")
     hold = partial(run_on_grid, grid=GridTransport(grid, float(config["timeout-s"])))
-    _run_seeds(scenario, scenario.seeds, folder, hold, ends=GRID_ENDED)
+    _run_seeds(scenario, scenario.seeds, places, hold, ends=GRID_ENDED)
 
 
 # --- all live servers -------------------------------------------------------------------------------------------------
 
 
-def _prepare(file: Path, assignments: list[str] | None, out: Path | None) -> tuple[Scenario, Path]:
-    """Read the scenario, and check the folder to write. Raises ScenarioError and OutputError."""
+def _prepare(file: Path, assignments: list[str] | None) -> Scenario:
+    """Read the scenario. Raises ScenarioError."""
     scenario = read_scenario(file, assignments or [])
-    return scenario, _new_folder(scenario, Path("results/live"), out)
-
-
-def _new_folder(scenario: Scenario, above: Path, folder: Path | None = None) -> Path:
     limit_threads()
+    return scenario
+
+
+def _places(scenario: Scenario, above: Path, out: Path | None, spill: Path | None, goes_on: bool) -> list[RunFolder]:
+    """Return the folders to write: the second where the first cannot be written. Raises OutputError."""
     from asyncfl.federation.storage import LIVE, RunFolder
 
-    folder = folder or above / time.strftime("%Y%m%d-%H%M%S")
-    RunFolder(folder, scenario, LIVE).check_new()
-    return folder
+    folder = out or above / time.strftime("%Y%m%d-%H%M%S")
+    # Its name is the same when a run goes on.
+    spill = spill or _private_folder(hashlib.sha256(bytes(folder.resolve())).hexdigest()[:12])
+    places = [RunFolder(one, scenario, LIVE) for one in (folder, spill) if one is not None]
+    for one in places:
+        one.check_new(goes_on)
+    return places
+
+
+def _private_folder(name: str) -> Path | None:
+    """Return a folder in the system's temporary one that nobody else can write to; None where there is none."""
+    above = Path(tempfile.gettempdir()) / f"asyncfl-live-{os.geteuid()}"
+    try:
+        above.mkdir(mode=0o700, exist_ok=True)
+        about = above.lstat()
+    except OSError:
+        return None
+    is_ours = stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid() and not about.st_mode & 0o077
+    return above / name if is_ours else None
 
 
 def _run_seeds(
     scenario: Scenario,
     seeds: Sequence[int],
-    folder: Path,
+    places: Sequence[RunFolder],
     hold: Callable[..., Coroutine[Any, Any, SeedRun]],
     quiet: bool = False,
     run_loop: Callable[[Coroutine[Any, Any, SeedRun]], SeedRun] | None = None,
     ends: str | None = None,
+    about: Mapping[str, Any] | None = None,
 ) -> None:
     """Run seeds one after another; write all finished ones after each, and print their results.
 
     Ctrl-C ends a seed like its time limit, and none begins after it, nor after one whose reason to stop begins with
-    `ends`. `hold`: runs a seed, as `run_live` does. `run_loop`: None for `asyncio.run`.
+    `ends`. `hold`: runs a seed, as `run_live` does. `run_loop`: None for `asyncio.run`. `about`: what a journal of the
+    run is recognised by; None: it has none. Raises typer.Exit: 1 where something is missing, 130 after Ctrl-C.
     """
     from asyncfl.api import gather, run_of
     from asyncfl.federation.prepare import resolve
-    from asyncfl.federation.storage import LIVE
     from asyncfl.live.interrupts import Interrupts
+    from asyncfl.live.journal import Journal
     from asyncfl.simulation import SimulatedRuns
 
-    parts, progress = [], None if quiet else _print_version
-    with Interrupts() as interrupts:
+    parts, progress, missing = [], None if quiet else _print_version, list[str]()
+    with ExitStack() as stack:
+        areas = [(one, stack.enter_context(one.working())) for one in places[:1]]
+        for one in places[1:]:
+            # Where it cannot be written either, the first may do.
+            with suppress(OutputError):
+                areas.append((one, stack.enter_context(one.working())))
+        interrupts = stack.enter_context(Interrupts())
         for seed in seeds:
             resolved = resolve(scenario, seed, SimulatedRuns())
-            run = (run_loop or asyncio.run)(hold(resolved, interrupts=interrupts, progress=progress))
+            options = {}
+            if about is not None:
+                options["journal"] = Journal(
+                    [area / "live" for _, area in areas], {"scenario": scenario.digest(), "seed": seed, **about}
+                )
+            run = (run_loop or asyncio.run)(hold(resolved, interrupts=interrupts, progress=progress, **options))
+            missing += run.missing
             parts.append(run_of(scenario, run))
             result = gather(scenario, parts)
-            result.save(folder, holds=LIVE)
-            if interrupts.came or (ends is not None and run.stopped.startswith(ends)):
+            folder = _write(result, areas)
+            if interrupts.came is not None or (ends is not None and run.stopped.startswith(ends)):
                 break
         print_summary(result)
+        if folder is None:
+            raise typer.Exit(1)
         console.print(f"{folder} written")
+    for event in missing:
+        print_text(f"missing in events.parquet: {event}")
+    if missing or folder != places[0].folder:
+        raise typer.Exit(1)
+    if interrupts.came is not None:
+        raise typer.Exit(128 + interrupts.came)
+
+
+def _write(result: Run, areas: Sequence[tuple[RunFolder, Path]]) -> Path | None:
+    """Write a run into the first folder that can be written; return that. None: there is none, which is printed."""
+    from asyncfl.federation.storage import COMPLETE
+
+    for own, area in areas:
+        try:
+            own.replace(area, result.write_to, COMPLETE)
+        except OutputError as error:
+            print_text(f"{error}")
+            continue
+        for _, other in areas:
+            shutil.rmtree(other / "live", ignore_errors=True)
+        return own.folder
+    kept = [area for _, area in areas if any(area.glob("live/*.checkpoint"))]
+    print_text(
+        f"the tables could not be written; the run is kept in {kept[0]}: make room, and give the same command again"
+        if kept
+        else "the tables could not be written anywhere, and are lost"
+    )
+    return None
 
 
 class _PrintHandler(logging.Handler):

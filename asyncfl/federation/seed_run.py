@@ -75,6 +75,8 @@ class SeedRun:
     """Source and provenance of the data, for the summary."""
     notes: list[str] = field(default_factory=list)
     """Sentences for readers of the results."""
+    missing: list[str] = field(default_factory=list)
+    """Events that could not be written into the table."""
     noted: dict[str, int] = field(default_factory=dict)
     """Unusual observation of the server's rule -> number of versions."""
     recording: Recording | None = None
@@ -135,6 +137,7 @@ def seed_run(
         used=executor.tasks.used,
         sizes=sizes,
         spent=spent,
+        missing=list(executor.event_log.recorder.set_aside),
         power=rounds.scenario.world.power,
         by_client=rounds.by_client,
         kept=rounds.kept.models,
@@ -153,6 +156,8 @@ def conclude(run: SeedRun, federation: Federation, server: Server, recording: Re
     run.domains = tuple(data.domains[place] for place in data.client_domains) if len(data.domains) > 1 else ()
     run.data = {"source": data.source, "provenance": data.provenance, "original": data.original}
     run.notes = list(_notes(run.events, federation))
+    if run.missing:
+        run.notes.append(f"{len(run.missing)} events could not be written, the first of them: {run.missing[0]}")
     run.noted = dict(sorted(server.noted.items()))
 
 

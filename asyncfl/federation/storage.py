@@ -214,10 +214,19 @@ class RunFolder(OwnFolder):
         super().__init__(folder, holds, scenario.digest())
         self._wanted = scenario.resolved()
 
-    def check_new(self) -> None:
-        """Raise OutputError unless the folder is unused: a live run cannot be repeated, so it is never overwritten."""
-        if self.mark() is not None:
+    def check_new(self, goes_on: bool = False) -> None:
+        """Raise OutputError unless the folder is unused: a live run cannot be repeated, so it is never overwritten.
+
+        `goes_on`: allow a run that is not finished, from which its server goes on.
+        """
+        mark = self.mark()
+        if mark is not None and (mark.whole or mark.files):
             raise OutputError(f"cannot write {self.folder}: it holds a {self.holds} already; name another folder")
+        if not goes_on and any(self.checkpoints()):
+            raise OutputError(
+                f"cannot write {self.folder}: it holds a {self.holds} that is not finished; go on with it "
+                "(asyncfl live serve), or name another folder"
+            )
 
     def difference(self) -> str:
         """Return a text that lists the fields in which the scenario of the folder's run differs; empty if it cannot be

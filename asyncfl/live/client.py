@@ -19,6 +19,7 @@ from msgspec.structs import replace as replaced
 from asyncfl.base.messages import Download, Vector
 from asyncfl.live import wire
 from asyncfl.live.agreement import DisagreementError
+from asyncfl.live.client_memory import ClientMemory, ClientMemoryFile
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.connections import Connect, Connection, EndedError
 from asyncfl.live.task_runner import Activity, ClientSetup, TaskRunner
@@ -46,12 +47,18 @@ class LiveClient:
         patience_s: float = math.inf,
         tell: Callable[[str], None] | None = None,
         instance: str | None = None,
+        memory_file: ClientMemoryFile | None = None,
     ) -> None:
         """`prepare`: sets the client up when it is let in for the first time.
 
         `patience_s`: real seconds without a server after which it gives up. `tell`: is told what happens, in sentences.
         `instance`: name of its process; None: a random one.
+        `memory_file`: of what it must not forget; None: that ends with this process. Raises ClientMemoryError for a
+        file that cannot be read.
         """
+        self._file = memory_file
+        self._memory = ClientMemory() if memory_file is None else memory_file.load()
+        self._remembers = False
         self.name, self.token, self.samples = name, token, samples
         self.over: str | None = None
         """Why the run is over, for this client at least; None: it is not."""
@@ -179,11 +186,16 @@ class LiveClient:
             self._clock = LiveClock(welcome.speedup)
             self._decoder = setup.decoder
             connection.allow(self._decoder.frame_bytes)
-            self._runner = TaskRunner(setup, self._clock, self._say, self._tell)
+            self._memory = memory = self._memory.of_run(welcome.run)
+            self._remembers = bool(memory.turns)
+            if memory.earlier:
+                self._tell(f"{memory.earlier} updates were sent in earlier runs, which privacy.stop_at does not count")
+            save = None if self._file is None else self._file.save
+            self._runner = TaskRunner(setup, self._clock, self._say, self._tell, memory, save)
         if not self._is_ready and self._runner is not None:
             setup = self._setup
             online = setup.world is None or setup.world.online(setup.number, max(0.0, welcome.now_s))
-            self._store(wire.Ready(online, self._runner.why_spent))
+            self._store(wire.Ready(online, self._runner.why_spent, self._remembers))
             self._is_ready = True
         if welcome.now_s >= 0 and not self._clock.has_begun:
             self._begin(welcome.now_s)

@@ -27,8 +27,8 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self.came = False
-        """Whether there was one: no further run is to begin."""
+        self.came: int | None = None
+        """Number of the signal that came: no further run is to begin. None: there was none."""
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interrupts:
@@ -45,14 +45,14 @@ class Interrupts:
         """Call `ends` at a signal inside this context, in an event loop; at once if one came before."""
         loop = asyncio.get_running_loop()
 
-        def heard() -> None:
-            self.came = True
+        def heard(number: int) -> None:
+            self.came = number
             ends()
 
         with suppress(*_NOT_HERE):
             for one in SIGNALS:
-                loop.add_signal_handler(one, heard)
-        if self.came:
+                loop.add_signal_handler(one, heard, one)
+        if self.came is not None:
             ends()
         try:
             yield
@@ -63,6 +63,6 @@ class Interrupts:
                     signal.signal(one, self._waits)
 
     def _waits(self, number: int, frame: FrameType | None) -> None:
-        self.came = True
+        self.came = number
         # Not by `print`, in the middle of which this may be.
         os.write(2, b"asyncfl: the run is over and its tables are being written; this takes a moment\n")

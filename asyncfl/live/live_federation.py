@@ -88,7 +88,7 @@ class ClientRegistry:
     @property
     def renewed(self) -> list[int]:
         """Numbers of clients that came back as another process: what the one before had kept is gone."""
-        return sorted(client.number for client in self.by_number.values() if client.processes > 1)
+        return sorted(client.number for client in self.by_number.values() if client.has_forgotten)
 
 
 class LiveFederation(RunContext):

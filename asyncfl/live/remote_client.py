@@ -179,6 +179,8 @@ class RemoteClient:
         self.processes = 0
         self.heard = 0
         """Number of the last message of its process that was heard."""
+        self.has_forgotten = False
+        """Whether a process of it began without what one before had kept."""
         self.link: ClientLink | None = None
         self.spent: str | None = None
         """Why it answers no more; None: it does."""
@@ -462,6 +464,7 @@ class RemoteClient:
         if self.state is ClientState.READY:
             self._act_without_effect()
         self.state, self.spent = ClientState.READY if message.online else ClientState.AWAY, message.spent
+        self.has_forgotten |= self.processes > 1 and not message.remembers
         if run.clock.has_begun:
             # The client was let in before the run began, and got ready afterwards.
             self.say(wire.Begin(run.clock.now))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,6 +25,7 @@ from asyncfl.federation.phases import (
 )
 from asyncfl.learning.job import NoEpochError
 from asyncfl.live.agreement import AskLimits, DisagreementError
+from asyncfl.live.client_memory import ClientMemory
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.local_training import LocalTraining, TrainedUpdate
 from asyncfl.live.wire import (
@@ -51,8 +52,6 @@ from asyncfl.world import Transfer, WorldState
 
 Observer: TypeAlias = Callable[[int, Noted], None]
 """Called with an event of a client, and its task (-1: a request for scores)."""
-Charge: TypeAlias = tuple[str, int, int | None]
-"""Charge to a client's budget: (`upload`, turn, epochs or None for all) or (`scores`, number of models, None)."""
 
 
 class RepeatedError(DisagreementError):
@@ -174,22 +173,24 @@ class TaskRunner:
         clock: LiveClock,
         say: Callable[..., Awaitable[None]],
         tell: Callable[[str], None],
-        charges: Iterable[Charge] = (),
+        memory: ClientMemory | None = None,
+        save: Callable[[ClientMemory], None] | None = None,
     ) -> None:
         """`say`: sends the server a message and the models that come with it, now or as soon as there is a connection
-        again. `tell`: called with a sentence for each update. `charges`: of an earlier process of the client."""
+        again. `tell`: called with a sentence for each update. `memory`: of an earlier process of the client; None: this
+        is the first. `save`: writes it, before anything that it is about is sent; None: it ends with the process."""
         self._setup, self._clock, self._say, self._tell = setup, clock, say, tell
         budgets = setup.budgets
         self._spent = budgets is not None and not budgets.affords(setup.number, 0)
         """Whether the client's budget affords no upload."""
-        self.charges: list[Charge] = []
-        """Uploads and scores that count for its budget and its `ClientSetup.limits`, in order."""
         self._made: Counter[str] = Counter()
         """Number of uploads, and of answers with scores."""
-        self.turns = {"task": -1, "request": -1}
-        """Kind of message of the server -> turn of the last one; each turn has noise of its own."""
-        for one in charges:
-            self._charge(*one)
+        self.memory = memory or ClientMemory()
+        """What the client must not forget."""
+        self._save_memory = save
+        setup.training.keep(setup.number, *self.memory.rows)
+        for one in self.memory.charges:
+            self._pay(*one)
 
     @property
     def why_spent(self) -> str | None:
@@ -208,7 +209,8 @@ class TaskRunner:
         if columns != wanted or (what == "task" and rows != 1):
             models_of = "one model" if what == "task" else "models"
             raise WireError(f"a {what} comes with {models_of} of {wanted} parameters, got {rows} of {columns}")
-        last, self.turns[what] = self.turns[what], given.turn
+        # Each turn has noise of its own.
+        last, self.memory.turns[what] = self.memory.turns.get(what, -1), given.turn
         if given.turn <= last:
             raise RepeatedError(
                 f"the server gave {what} {given.turn} again after {what} {last}, by its count of this client's: both "
@@ -277,6 +279,8 @@ class TaskRunner:
         if phase.begins is Kind.UPLOAD_STARTED and not self._spent:
             # It is spent whether or not the upload arrives, because somebody may hear it.
             self._charge("upload", assignment.turn, assignment.epochs)
+            self.memory.uploads += 1
+            self._save()
             if self.why_spent is not None:
                 activity.note(clock.now, Kind.BUDGET_SPENT, detail=self.why_spent)
                 await self._say(Spent(self.why_spent))
@@ -309,7 +313,21 @@ class TaskRunner:
         activity.sending = None
 
     def _charge(self, what: str, number: int, epochs: int | None = None) -> bool:
-        """Charge an upload, or scores. Returns False where the budget forbids the scores. See `Charge`."""
+        """Charge an upload, or scores, and record it. Returns False where the budget forbids the scores."""
+        is_allowed = self._pay(what, number, epochs)
+        if is_allowed and (self._setup.budgets is not None or self._setup.limits is not None):
+            self.memory.charges.append((what, number, epochs))
+        return is_allowed
+
+    def _save(self) -> None:
+        """Write what the client must not forget. Raises ClientMemoryError."""
+        if self._save_memory is not None:
+            training, client = self._setup.training, self._setup.number
+            self.memory.keep_rows(training.own_layers(client), training.left_over(client))
+            self._save_memory(self.memory)
+
+    def _pay(self, what: str, number: int, epochs: int | None) -> bool:
+        """See `_charge`, and `Charge`."""
         budgets, client = self._setup.budgets, self._setup.number
         if budgets is not None and what == "upload":
             budgets.charge_upload(client, epochs)
@@ -317,8 +335,6 @@ class TaskRunner:
         elif budgets is not None and not budgets.charge_scores(client, number):
             return False
         self._made[what] += 1
-        if budgets is not None or self._setup.limits is not None:
-            self.charges.append((what, number, epochs))
         return True
 
     async def judge(self, request: Judge, models: Vector, activity: Activity) -> None:
@@ -327,6 +343,7 @@ class TaskRunner:
         if self._spent or not self._charge("scores", len(models)):
             await self._say(Scores(request.request, None, activity.report(self._clock.now)))
             return
+        self._save()
         answered, scoring, loop = True, None, asyncio.get_running_loop()
         for phase in setup.scoring_phases(request, len(models)):
             if phase.sending is None:

@@ -105,6 +105,8 @@ class Ready(Numbered, frozen=True):
     """Whether the world has it online at the beginning."""
     spent: Annotated[Text | None, Leak(BUDGETS, Public("noise and number of uploads decide it"))]
     """Why it cannot afford a single upload; None: it can."""
+    remembers: Annotated[bool, Public("whether an earlier process of the client was given a task")] = False
+    """Whether it goes on with what an earlier process of it had kept: spent budget, own layers, left-over."""
 
 
 class Update(Numbered, frozen=True):

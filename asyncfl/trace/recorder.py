@@ -18,6 +18,9 @@ FLUSH_AT = 16_384 * len(EVENT_COLUMNS)
 
 NAN = float("nan")
 
+UNPACKABLE = (pa.ArrowException, OverflowError, TypeError, ValueError)
+"""Errors of a value that a column cannot hold."""
+
 
 class Recorder:
     """Events of one seed, spooled to disk (about 100 bytes per event) so that a long run does not fill the memory."""
@@ -29,6 +32,8 @@ class Recorder:
         self.values: list[Any] = []
         """Columns of the latest events, one event after another: a tuple for each would keep the garbage collector
         busy."""
+        self.set_aside: list[str] = []
+        """Events that the table cannot hold, as text."""
         self._spool = BatchSpool()
         self._packed = 0
 
@@ -63,9 +68,24 @@ class Recorder:
         self.values.clear()
 
     def _batch(self) -> pa.RecordBatch:
-        """Return the events that are not in the spool yet, as an Arrow batch."""
-        given, events = len(EVENT_COLUMNS), len(self.values) // len(EVENT_COLUMNS)
-        made: dict[str, Any] = {name: self.values[place::given] for place, name in enumerate(EVENT_COLUMNS)}
+        """Return the events that are not in the spool as an Arrow batch; those that it cannot hold are set aside."""
+        try:
+            return self._packed_events(self.values)
+        except UNPACKABLE:
+            given, values = len(EVENT_COLUMNS), self.values
+            self.values = []
+            for event in (values[place : place + given] for place in range(0, len(values), given)):
+                try:
+                    self._packed_events(event)
+                    self.values += event
+                except UNPACKABLE:
+                    text = ", ".join(f"{name} {value}" for name, value in zip(EVENT_COLUMNS, event, strict=True))
+                    self.set_aside.append(text[:1000])
+            return self._packed_events(self.values)
+
+    def _packed_events(self, values: list[Any]) -> pa.RecordBatch:
+        given, events = len(EVENT_COLUMNS), len(values) // len(EVENT_COLUMNS)
+        made: dict[str, Any] = {name: values[place::given] for place, name in enumerate(EVENT_COLUMNS)}
         made["seq"] = np.arange(self._packed, self._packed + events)
         made["seed"] = np.full(events, self.seed)
         arrays = [
@@ -77,6 +97,6 @@ class Recorder:
         return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
     def table(self) -> pa.Table:
-        """Return all events so far, in order. The recorder does not change, so it can be called at any time."""
+        """Return all events so far, in order. It can be called at any time."""
         batches = [*self._spool.batches(), *([self._batch()] if self.values else [])]
         return pa.Table.from_batches(batches, schema=SCHEMA).unify_dictionaries()

@@ -101,7 +101,7 @@ def test_ctrl_c_while_tables_are_written_loses_none(
         return run_of(*arguments)
 
     monkeypatch.setattr(api, "run_of", interrupted)
-    assert program("live", file, "--out", tmp_path / "live", *FAST, "--quiet", "--set", "seeds=2")[0] == 0
+    assert program("live", file, "--out", tmp_path / "live", *FAST, "--quiet", "--set", "seeds=2")[0] == 130
     assert list(Run.load(tmp_path / "live").summary["seeds"]) == ["0"], "the second seed was not begun"
 
 

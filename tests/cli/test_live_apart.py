@@ -129,7 +129,7 @@ def test_ctrl_c_ends_the_server_with_whole_tables_and_a_client_alone(start: Star
     server.send_signal(signal.SIGINT)
     of_server, of_ann = output(server), output(ann)
     assert "client bob leaves" in of_server
-    assert (server.returncode, ann.returncode) == (0, 0), (of_server, of_ann)
+    assert (server.returncode, ann.returncode) == (130, 0), (of_server, of_ann)
     assert of_ann.endswith("ann: the run is over, interrupted")
     run = Run.load(place / "run")
     assert run.summary["seeds"]["0"]["stopped"] == "interrupted"
@@ -141,7 +141,7 @@ def test_ctrl_c_ends_the_server_with_whole_tables_and_a_client_alone(start: Star
 @pytest.mark.long
 def test_a_killed_server_ends_its_client_with_one_message(start: Start) -> None:
     server, port = start_server(start, "--at-least", 1, "--set", "protocol.rounds=100000")
-    ann = join(start, port, "ann", "--patience", 0.5, "--quiet")
+    ann = join(start, port, "ann", "--give-up-after", 0.5, "--quiet")
     wait_for(server, "client ann")
     server.kill()
     of_ann = output(ann)

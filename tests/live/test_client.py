@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ from msgspec.structs import replace as replaced
 from asyncfl.base.messages import Fate
 from asyncfl.federation.phases import LinkMessage, Phase
 from asyncfl.live.client import LiveClient
+from asyncfl.live.client_memory import ClientMemory, ClientMemoryError, ClientMemoryFile
 from asyncfl.live.connections import Connection, EndedError, Memory
 from asyncfl.live.wire import (
     Begin,
@@ -53,6 +55,7 @@ def craft_of(**changes: Any) -> Any:
         "scenario": SimpleNamespace(n_parameters=3),
         "observer": None,
         "limits": None,
+        "training": SimpleNamespace(keep=lambda client, personal, left_over: None),
         "decoder": client_decoder(3),
         "phases": lambda said: [(phase, True)],
     }
@@ -212,6 +215,27 @@ def test_an_answer_is_kept_until_it_was_heard_and_what_nobody_waits_for_is_only_
     assert server.run() == "all done"
     assert [hello.tasks for hello in server.hellos] == [(), (6, 7), ()]
     assert server.numbers == [1, 2, 3, 2, 3]
+
+
+def test_memory_comes_back_from_its_file_and_earlier_runs_are_counted(tmp_path: Path) -> None:
+    file = ClientMemoryFile(tmp_path / "ann.memory")
+    assert file.load() == ClientMemory()
+    memory = ClientMemory("one", [("upload", 0, None), ("scores", 3, None)], {"task": 4}, uploads=2, earlier=5)
+    memory.keep_rows(np.arange(3, dtype=np.float32), None)
+    file.save(memory)
+    assert file.path.stat().st_mode & 0o777 == 0o600
+    again = file.load()
+    assert again == memory
+    assert again.of_run("one") is again
+    personal, left_over = again.rows
+    assert personal is not None
+    assert (personal.tolist(), left_over) == ([0.0, 1.0, 2.0], None)
+    assert again.of_run("two") == ClientMemory("two", earlier=7)
+    file.path.write_bytes(b"\x93\x01")
+    with pytest.raises(ClientMemoryError, match=r"ann.memory is not the memory of a client .*remove it only if"):
+        file.load()
+    with pytest.raises(ClientMemoryError, match=r"there is no folder .*no update leaves before its cost is on record"):
+        ClientMemoryFile(tmp_path / "none" / "ann.memory").save(memory)
 
 
 @pytest.mark.parametrize("given", [Task(998, 7, 0), Judge(998, 7)], ids=["task", "request"])

@@ -1,6 +1,8 @@
 """A server that is killed goes on where it was: from its checkpoint and the inputs after it."""
 
 import asyncio
+import errno
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl.base.errors import OutputError, RunError
 from asyncfl.federation.prepare import resolve
 from asyncfl.federation.seed_run import SeedRun
+from asyncfl.live import journal as journals
 from asyncfl.live.clock import Terms
 from asyncfl.live.connections import Connection, EndedError, Memory
 from asyncfl.live.host import Host
@@ -140,3 +144,108 @@ def test_a_server_that_was_killed_goes_on_where_it_was(protocol: dict[str, Any],
     assert len(run.rounds) == protocol["rounds"] + 1
     whole(run)
     assert any(note.startswith(f"live: the server was started again {len(states)} times") for note in run.notes)
+
+
+def test_a_checkpoint_may_be_followed_by_more_than_one_journal_and_a_torn_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Checkpoints after every few inputs; killed while one was written; the last input was not written whole."""
+    monkeypatch.setattr(Journal, "is_due", property(lambda self: self._file is None or self._written > 20_000))
+    found: list[list[str]] = []
+
+    def tear(folder: Path) -> None:
+        found.append(sorted(path.name for path in folder.iterdir()))
+        [journal] = folder.glob("journal-*")
+        with journal.open("ab") as file:
+            file.write(journals._HEAD.pack(5, 100_000, 1) + b"torn")
+        # A checkpoint that was not finished.
+        (folder / f"journal-{int(journal.name[8:]) + 1}").touch()
+
+    run, states = held(tmp_path, scenario_of(), [0.7, 0.9, 0.4], tear)
+    assert len(states) == 3
+    for before, after in states:
+        assert after == before
+    assert run.stopped == "all versions published"
+    whole(run)
+    numbers = [int(name[8:]) for names in found for name in names if name.startswith("journal-")]
+    assert [len(names) for names in found] == [2, 2, 2]
+    assert numbers == sorted(set(numbers))
+    assert numbers[0] > 1
+
+
+def test_what_was_checkpointed_of_another_run_is_refused(tmp_path: Path) -> None:
+    journal = Journal([tmp_path], {"seed": 0})
+    journal.checkpoint(b"state")
+    journal.append(journals.Rang(3))
+    journal.close()
+    for path in tmp_path.iterdir():
+        assert path.stat().st_mode & 0o777 == 0o600
+    found = Journal([tmp_path], {"seed": 0}).load()
+    assert found is not None
+    assert (found.content, list(found.inputs)) == (b"state", [(journals.Rang(3), b"")])
+    with pytest.raises(RunError, match="is of another seed: 0, not 1"):
+        Journal([tmp_path], {"seed": 1}).load()
+
+
+class FullDisk:
+    """A disk on which some folders are full from now on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.full: list[Path] = []
+        self._write = os.writev
+        self._checkpoint = journals.write_checkpoint
+        monkeypatch.setattr(journals.os, "writev", self.writev)
+        monkeypatch.setattr(journals, "write_checkpoint", self.checkpoint)
+
+    def _check(self, path: Path) -> None:
+        if any(path.is_relative_to(one) for one in self.full):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def writev(self, file: int, parts: Any) -> int:
+        self._check(Path(os.readlink(f"/proc/self/fd/{file}")))
+        return self._write(file, parts)
+
+    def checkpoint(self, path: Path, *given: Any) -> None:
+        try:
+            self._check(path)
+        except OSError as error:
+            raise OutputError(f"cannot write {path}: {error.strerror}") from None
+        self._checkpoint(path, *given)
+
+
+def test_where_a_disk_is_full_the_run_is_written_elsewhere_and_else_kept_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk, now = FullDisk(monkeypatch), [0.0]
+    monkeypatch.setattr(journals.time, "monotonic", lambda: now[0])
+    first, second = tmp_path / "first", tmp_path / "second"
+    journal = Journal([first, second], {"seed": 0})
+    assert journal.is_due
+    journal.checkpoint(b"one")
+    journal.append(journals.Rang(1))
+    disk.full = [first]
+    assert not journal.is_due
+    journal.append(journals.Rang(2))
+    assert journal.is_due, "the input before was not written"
+    journal.checkpoint(b"two")
+    journal.append(journals.Rang(3))
+    assert journal.place == second
+    assert list(first.iterdir()) == [], "nobody goes on from what is older"
+    said = [record.getMessage() for record in caplog.records]
+    assert said[0] == f"{first} cannot be written (No space left on device): the run goes on in memory"
+    assert said[-1] == f"the run is written to {second} from now on"
+    disk.full = [tmp_path]
+    journal.append(journals.Rang(4))
+    journal.checkpoint(b"three")
+    assert caplog.records[-1].getMessage() == (
+        "the run cannot be written anywhere; it goes on in memory, and would be lost with this process"
+    )
+    assert (journal.is_due, journal.load()) == (False, None)
+    disk.full, now[0] = [second], journals.RETRY_S
+    assert journal.is_due
+    journal.checkpoint(b"four")
+    journal.append(journals.Rang(5))
+    journal.close()
+    found = Journal([first, second], {"seed": 0}).load()
+    assert found is not None
+    assert (found.content, list(found.inputs)) == (b"four", [(journals.Rang(5), b"")])

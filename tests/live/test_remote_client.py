@@ -244,10 +244,15 @@ def test_another_process_of_a_client_begins_anew() -> None:
     client = table.live.clients.by_name["0"]
     table.disconnect("0")
     table.connect("0", "two")
-    assert (client.state, client.task, table.live.clients.renewed) == (ClientState.JOINING, None, [0])
+    assert (client.state, client.task) == (ClientState.JOINING, None)
     assert table.live.server.tasks.fates["dropped_out"] == 1
-    table.hear("0", Ready(True, None))
+    table.hear("0", Ready(True, None, remembers=True))
     assert client.task is not None
+    assert table.live.clients.renewed == [], "it goes on with what the one before had kept"
+    table.disconnect("0")
+    table.connect("0", "three")
+    table.hear("0", Ready(True, None))
+    assert table.live.clients.renewed == [0]
 
 
 def test_a_client_that_left_may_come_back_with_the_samples_it_was_enrolled_with() -> None:

@@ -117,3 +117,21 @@ class Full:
 
     def __init__(self, file: Any, full: Any) -> None:
         self.seek, self.fileno, self.close, self.write = file.seek, file.fileno, file.close, full
+
+
+def test_an_event_that_the_table_cannot_hold_is_set_aside_by_name_and_the_others_stay() -> None:
+    book = Recorder(seed=0)
+    book.add(1.0, Kind.DISPATCHED, task=1)
+    book.add(2.0, Kind.UPLOADED, task=2, attempt=40_000)
+    book.add(3.0, Kind.UPLOADED, task=3, size=2**70)
+    book.add(4.0, Kind.AGGREGATED, task=4)
+    table = book.table()
+    assert (table["task"].to_pylist(), table["seq"].to_pylist()) == ([1, 4], [0, 1])
+    assert [text[:31] for text in book.set_aside] == [
+        "time_s 2.0, kind uploaded, task",
+        "time_s 3.0, kind uploaded, task",
+    ]
+    assert "attempt 40000" in book.set_aside[0]
+    book.add(5.0, Kind.PUBLISHED)
+    book.flush()
+    assert book.table()["time_s"].to_pylist() == [1.0, 4.0, 5.0]

@@ -22,6 +22,7 @@ from asyncfl.base.messages import Vector
 from asyncfl.base.streams import Streams, unknown_seed
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import ResolvedSeed, prepare
+from asyncfl.live.client_memory import ClientMemory
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.flower.records import CONFIG, FlowerError, Value, flower
 from asyncfl.live.joining import drop_server_parts
@@ -105,8 +106,8 @@ class FlowerClient:
             said.append(encode(message, models))
 
         charges = [(str(what), int(number), epochs) for what, number, epochs in self.state.get("charges", ())]
-        runner = TaskRunner(setup, clock, say, lambda _: None, charges)
-        runner.turns |= self.state.get("turns", {})
+        memory = ClientMemory(charges=charges, turns=self.state.get("turns", {}))
+        runner = TaskRunner(setup, clock, say, lambda _: None, memory)
         if not isinstance(frame, bytes):
             await say(Hello(str(setup.number), "-", self._samples))
             await say(Ready(True, runner.why_spent))
@@ -116,7 +117,7 @@ class FlowerClient:
             raise FlowerError(f"a message must hold a task or a request, got {type(given).__name__}")
         await runner.begin(given, models, Activity(given.task if isinstance(given, Task) else -1, 0.0))
         rows = setup.training.own_layers(setup.number), setup.training.left_over(setup.number)
-        self.state |= {"charges": runner.charges, "turns": runner.turns}
+        self.state |= {"charges": memory.charges, "turns": memory.turns}
         self.state |= {name: _to_text(row) for name, row in zip(ROWS, rows, strict=True)}
         return said
 
