@@ -128,8 +128,8 @@ def join(
     print_text(f"{name}: {len(own)} samples in {data}, which stay on this machine")
     kept = ClientMemoryFile(memory or token.with_suffix(".memory"))
     tell = None if quiet else print_text
-    options = {"samples": len(own), "patience_s": give_up_after, "tell": tell, "memory_file": kept}
-    options["instance"] = secrets.token_hex(8)
+    options: dict[str, Any] = {"samples": len(own), "patience_s": give_up_after, "tell": tell, "memory_file": kept}
+    options |= {"instance": secrets.token_hex(8)}
     run = partial(_run_client, name, secret, to(url, WELCOME_BYTES, tls))
     if scenario is None:
         try:
