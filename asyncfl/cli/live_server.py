@@ -131,12 +131,12 @@ def serve_grid(grid: Any, config: Mapping[str, Any]) -> None:
     limit_threads()
     places = _places(scenario, Path(str(config["results"])), None, None, goes_on=False)
     _print_log(quiet=False)
-    from asyncfl.live.flower.nodes import GRID_ENDED, run_on_grid
-    from asyncfl.live.flower.records import GridTransport
+    from asyncfl.live.flower.nodes import run_on_grid
+    from asyncfl.live.flower.records import GRID_ENDED
 
     print_text(f"data: {data_line(scenario.data)}")
     print_text(f"waiting for {scenario.data.clients} SuperNodes with partition-id=0..{scenario.data.clients - 1}")
-    hold = partial(run_on_grid, grid=GridTransport(grid, float(config["timeout-s"])))
+    hold = partial(run_on_grid, grid=grid, timeout_s=float(config["timeout-s"]))
     _run_seeds(scenario, scenario.seeds, places, hold, ends=GRID_ENDED)
 
 

@@ -18,7 +18,7 @@ from asyncfl.federation.storage import Run
 from asyncfl.live import keys, virtual_loop
 from asyncfl.live import run as live_run
 from asyncfl.scenario import Scenario
-from tests.live.flower.grid import FakeGrid, our_app
+from tests.live.flower.grid import FakeGrid, our_app, stand_in
 
 FAST = ("--shape", "--speedup", 100)
 
@@ -132,23 +132,23 @@ def test_a_wrong_address_of_a_server_is_refused(program: Any, url: str) -> None:
 def test_the_server_of_a_flower_app_runs_all_seeds_while_the_grid_lasts(
     tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, breaks: bool, seeds: list[str]
 ) -> None:
-    grid, transports = FakeGrid({100 + client: our_app(client) for client in range(5)}), list[Any]()
-    fetch = grid.fetch
+    grid = FakeGrid({100 + client: our_app(client) for client in range(5)})
+    pull = grid.pull_messages
 
     def gone(names: Any) -> Any:
         if breaks and len(grid.messages()) > 7:
             raise ConnectionError("401 Unauthorized")
-        return fetch(names)
+        return pull(names)
 
-    monkeypatch.setattr(grid, "fetch", gone)
-    monkeypatch.setattr("asyncfl.live.flower.records.GridTransport", lambda *given: transports.append(given) or grid)
+    monkeypatch.setattr(grid, "pull_messages", gone)
     monkeypatch.setattr(live_server, "asyncio", SimpleNamespace(run=virtual_loop.run))
     scenario = Scenario.read({**tiny, "seeds": 2})
     config = {"scenario": scenario.to_yaml(), "results": str(tmp_path / "out"), "timeout-s": "90"}
-    live_server.serve_grid("grid", config)
+    with stand_in():
+        live_server.serve_grid(grid, config)
     out = capsys.readouterr().out
     assert "waiting for 5 SuperNodes with partition-id=0..4" in out
-    assert transports == [("grid", 90.0)]
+    assert {message.metadata.ttl for message in grid.sent} == {90.0}
     assert "version 1  " in out
     (folder,) = (tmp_path / "out").iterdir()
     assert list(Run.load(folder).summary["seeds"]) == seeds

@@ -1,30 +1,26 @@
 """The client's half on Flower: asyncfl's `ClientApp`, which Flower starts once for each message.
 
 A message holds the server's welcome and a task or request as frames of the live wire; so does the reply. Between
-messages the node keeps the secret seed of the client's noise, the uploads and scores sent so far (for its budget), and
-what its next training begins with: personal layers, and what compression left over. None of this leaves the node.
+messages the node keeps the seed of its client's noise, and what the client must not forget (`ClientMemory`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 import time
 from collections.abc import Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import msgspec
 
 from asyncfl.base.files.yaml_text import read_text
-from asyncfl.base.messages import Vector
 from asyncfl.base.streams import Streams, unknown_seed
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import ResolvedSeed, prepare
 from asyncfl.live.client_memory import ClientMemory
 from asyncfl.live.clock import LiveClock
-from asyncfl.live.flower.records import CONFIG, FlowerError, Value, flower
+from asyncfl.live.flower.records import CONFIG, FlowerError, flower
 from asyncfl.live.joining import drop_server_parts
 from asyncfl.live.run import training_of
 from asyncfl.live.task_runner import Activity, ClientSetup, TaskRunner
@@ -36,13 +32,7 @@ if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
 
 KEPT = "asyncfl"
-"""Name of the record with asyncfl's state at a node."""
-
-ROWS = ("personal", "left_over")
-"""Names of its own layers and of what compression left over."""
-
-NodeState = MutableMapping[str, str]
-"""Persistent state of the client at its node: name of a seed -> JSON."""
+"""Name of the record with asyncfl's state at a node: for each seed its client's secret and memory."""
 
 
 def clients_scenario(text: str) -> Scenario:
@@ -59,12 +49,12 @@ def clients_scenario(text: str) -> Scenario:
 class FlowerClient:
     """A client at its node, for one message."""
 
-    def __init__(self, config: Mapping[str, Value], node: Mapping[str, Any], kept: NodeState) -> None:
-        """`config`: configuration in the message to answer; `node`: configuration of the SuperNode; `kept`: its state.
+    def __init__(self, config: Mapping[str, Any], node: Mapping[str, Any], kept: MutableMapping[str, Any]) -> None:
+        """`config`: configuration in the message to answer; `node`: configuration of the SuperNode; `kept`: see `KEPT`.
 
         Raises FlowerError where one of these is not what it must be.
         """
-        began_s = time.perf_counter()
+        self._began_s = time.perf_counter()
         frame = config.get("welcome")
         welcome = client_decoder(0).decode(frame)[0] if isinstance(frame, bytes) else None
         if not isinstance(welcome, Welcome):
@@ -76,38 +66,37 @@ class FlowerClient:
                 f"0..{welcome.clients - 1}; got {client!r}"
             )
         # Each seed has its own secret: equal noise in two runs could be subtracted.
-        self._kept, self._name = kept, f"seed {welcome.seed}"
-        self.state: dict[str, Any] = json.loads(kept.get(self._name, "{}"))
-        secret = int(self.state.setdefault("secret", str(unknown_seed())))
+        secret = int(kept.setdefault(f"secret {welcome.seed}", str(unknown_seed())))
+        self._kept, self._name = kept, f"memory {welcome.seed}"
+        self.memory = ClientMemory()
+        if self._name in kept:
+            self.memory = msgspec.msgpack.decode(kept[self._name], type=ClientMemory)
         federation = prepare(ResolvedSeed(clients_scenario(welcome.scenario), welcome.seed, welcome.exposures))
-        scenario, data = federation.resolved.scenario, federation.data
+        scenario, data, path = federation.resolved.scenario, federation.data, federation.path
         training = training_of(federation, Streams(secret))
-        training.keep(client, *(_to_row(self.state.get(name)) for name in ROWS))
-        budgets = scenario.budget_tracker(federation.path.context, data.sizes, federation.path.state)
+        budgets = scenario.budget_tracker(path.context, data.sizes, path.state)
         load, executor = Workload.of(scenario, data.sizes), ThreadPoolExecutor(1, "training")
         self.setup = ClientSetup(client, scenario, training, executor, load, None, budgets)
-        self._samples, self._began_s = data.samples(client), began_s
+        self._samples = data.samples(client)
 
-    def answer(self, frame: Value | None) -> list[bytes]:
+    def answer(self, frame: object) -> list[bytes]:
         """Return the client's messages in answer to a task or request; without one it introduces itself.
 
-        Raises RepeatedError and WireError, see `TaskRunner.begin`, and the error of a failed training.
+        Raises WireError and DisagreementError, see `TaskRunner.begin`, and the error of a failed training.
         """
         with self.setup.executor:
             said = asyncio.run(self._answer(frame))
-        self._kept[self._name] = json.dumps(self.state)
+        self._kept[self._name] = msgspec.msgpack.encode(self.memory)
         return said
 
-    async def _answer(self, frame: Value | None) -> list[bytes]:
+    async def _answer(self, frame: object) -> list[bytes]:
         setup, clock, said = self.setup, LiveClock(), list[bytes]()
         clock.begin(time.perf_counter() - self._began_s)
 
         async def say(message: Any, models: Any = None) -> None:
             said.append(encode(message, models))
 
-        charges = [(str(what), int(number), epochs) for what, number, epochs in self.state.get("charges", ())]
-        memory = ClientMemory(charges=charges, turns=self.state.get("turns", {}))
-        runner = TaskRunner(setup, clock, say, lambda _: None, memory)
+        runner = TaskRunner(setup, clock, say, lambda _: None, self.memory)
         if not isinstance(frame, bytes):
             await say(Hello(str(setup.number), "-", self._samples))
             await say(Ready(True, runner.why_spent))
@@ -116,18 +105,8 @@ class FlowerClient:
         if not isinstance(given, Task | Judge):
             raise FlowerError(f"a message must hold a task or a request, got {type(given).__name__}")
         await runner.begin(given, models, Activity(given.task if isinstance(given, Task) else -1, 0.0))
-        rows = setup.training.own_layers(setup.number), setup.training.left_over(setup.number)
-        self.state |= {"charges": memory.charges, "turns": memory.turns}
-        self.state |= {name: _to_text(row) for name, row in zip(ROWS, rows, strict=True)}
+        self.memory.keep_rows(setup.training.own_layers(setup.number), setup.training.left_over(setup.number))
         return said
-
-
-def _to_text(row: Vector | None) -> str | None:
-    return None if row is None else base64.b64encode(row.tobytes()).decode()
-
-
-def _to_row(text: str | None) -> Vector | None:
-    return None if text is None else np.frombuffer(base64.b64decode(text), np.float32)
 
 
 def client_app() -> ClientApp:
@@ -145,9 +124,8 @@ def client_app() -> ClientApp:
 def reply(message: Message, context: Context) -> Message:
     """Reply with the frames of the client, and keep what it must remember."""
     flwr, config = flower(), message.content.config_records[CONFIG]
-    kept = {name: str(value) for name, value in context.state.config_records.get(KEPT, {}).items()}
+    kept = dict(context.state.config_records.get(KEPT, {}))
     frames = FlowerClient(config, context.node_config, kept).answer(config.get("frame"))
     context.state[KEPT] = flwr.ConfigRecord(kept)
-    content = flwr.RecordDict({CONFIG: flwr.ConfigRecord({"frames": frames})})
-    built: Message = flwr.Message(content, reply_to=message)
+    built: Message = flwr.Message(flwr.RecordDict({CONFIG: flwr.ConfigRecord({"frames": frames})}), reply_to=message)
     return built

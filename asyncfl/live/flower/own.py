@@ -22,6 +22,7 @@ The server clips each update when it arrives, and adds noise to the model. The u
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,31 +32,34 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from asyncfl.base.errors import Fault, ScenarioError
+from asyncfl.base.errors import Fault, ScenarioError, shortened
 from asyncfl.base.messages import Publish, Vector
 from asyncfl.data.own import Dataset
 from asyncfl.data.own.samples import Samples
 from asyncfl.federation import SeedLedger, rounds_table
-from asyncfl.federation.prepare import Federation, ResolvedSeed, prepare, privacy_context
-from asyncfl.federation.round_recorder import RoundRecorder, Row, diverged_at
+from asyncfl.federation.evaluation import Measured
+from asyncfl.federation.prepare import ResolvedSeed, prepare, privacy_context
+from asyncfl.federation.round_recorder import RoundRecorder, Row
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.learning import Architecture
 from asyncfl.learning.architecture import Shape
 from asyncfl.learning.personal_layers import PersonalLayers
+from asyncfl.live import wire
 from asyncfl.live.evaluations import Progress
-from asyncfl.live.flower.nodes import ArrayDialect, serve_nodes
-from asyncfl.live.flower.records import GridTransport, Shapes
+from asyncfl.live.flower.nodes import Dialect, Given, Read, run_on_grid
+from asyncfl.live.flower.records import ARRAYS, CONFIG, METRICS, FlowerError, Shapes, flower, record_of
 from asyncfl.live.interrupts import Interrupts
 from asyncfl.privacy import Contribution, State
 from asyncfl.scenario import Scenario
+from asyncfl.trace import Kind
 
 if TYPE_CHECKING:
     import torch
-    from flwr.app import ArrayRecord
+    from flwr.app import ArrayRecord, RecordDict
     from flwr.serverapp import Grid
 
-Evaluate = Callable[[Vector], Mapping[str, float]]
-"""Function from a model (n_parameters,) to its `test_loss`, `test_accuracy`, or both."""
+EXAMPLES, LOSS, SECONDS = "num-examples", "train_loss", "train-s"
+"""Metrics that a ClientApp may report: training samples, mean loss of the last epoch, seconds of training."""
 
 
 class Unseen(Dataset):
@@ -148,15 +152,11 @@ def federate(
     the number of tasks in flight. `timeout_s`: seconds after which a message without an answer counts as a lost upload.
     Raises ScenarioError for settings that need the clients' cooperation, FlowerError where Flower or an app fails.
     """
-    shapes = Shapes.of(arrays)
-    initial = shapes.vector(arrays)
+    initial = Shapes.of(arrays).vector(arrays)
     if initial is None or not len(initial):
         raise ScenarioError([Fault("arrays", "must be a model: arrays of numbers, of numpy or of a state dict")])
     scenario = scenario_of(clients, len(initial), protocol, privacy, defence)
-    judge = None if evaluate is None else lambda model: evaluate(shapes.record(model))
-    transport = GridTransport(grid, timeout_s, shapes)
-    run, model = asyncio.run(run_own(scenario, transport, initial, evaluate=judge, progress=progress))
-    return FlowerOutcome(model, scenario, run, shapes)
+    return asyncio.run(run_own(scenario, grid, timeout_s, arrays, evaluate, progress))
 
 
 def scenario_of(
@@ -202,6 +202,66 @@ def _own_faults(scenario: Scenario) -> Iterator[Fault]:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ArrayDialect(Dialect):
+    """Messages to a ClientApp of the user's own, which is sent arrays and replies with arrays."""
+
+    shapes: Shapes
+    state: State | None
+    """Clips updates when they arrive; None: nothing is clipped."""
+    by_samples: bool
+    """Whether nodes are asked for their number of samples; otherwise they count as one."""
+
+    def query(self, **more: Any) -> dict[str, Any] | None:
+        return {CONFIG: flower().ConfigRecord({})} if self.by_samples else None
+
+    def introduction(self, content: RecordDict | None) -> tuple[wire.Hello, wire.Ready]:
+        samples = 1 if content is None else record_of(content.metric_records, METRICS).get(EXAMPLES)
+        if not isinstance(samples, int) or not 1 <= samples <= 2**53:
+            got = shortened(samples, 100)
+            raise FlowerError(f"it must answer a query with metric {EXAMPLES}, a whole number >= 1, got {got}")
+        return wire.Hello("", "", samples), wire.Ready(True, None)
+
+    def translate(self, given: Given, models: Vector, frame: bytes) -> tuple[dict[str, Any], Read]:
+        config = flower().ConfigRecord
+        if isinstance(given, wire.Judge):
+            sent = {f"model-{number}": self.shapes.record(model) for number, model in enumerate(models)}
+            return {CONFIG: config({}), **sent}, partial(self._scores, given, len(models))
+        sent = {CONFIG: config({"server-round": given.version}), ARRAYS: self.shapes.record(models[0])}
+        return sent, partial(self._update, given, models[0], asyncio.get_running_loop().time())
+
+    def _scores(self, given: wire.Judge, models: int, content: RecordDict) -> list[bytes]:
+        found = record_of(content.metric_records, METRICS).get("scores")
+        scores = tuple(map(float, found if isinstance(found, list) else [found]))
+        if len(scores) != models:
+            raise FlowerError(f"its reply must hold {models} scores, one per model, got {len(scores)}")
+        return [wire.encode(wire.Scores(given.request, scores, ()))]
+
+    def _update(self, given: wire.Task, base: Vector, began_s: float, content: RecordDict) -> list[bytes]:
+        model = self.shapes.vector(record_of(content.array_records, ARRAYS))
+        if model is None:
+            raise FlowerError("its reply must hold the arrays of the model")
+        if self.state is not None and len(model) == len(base):
+            model = clipped(self.state, base, model)
+        metrics = record_of(content.metric_records, METRICS)
+        loss, seconds = (_finite(metrics.get(name)) for name in (LOSS, SECONDS))
+        took_s = asyncio.get_running_loop().time() - began_s
+        # Without a metric, training is assumed to have taken all the time.
+        trained_s = took_s if seconds is None else min(max(0.0, seconds), took_s)
+        report = (
+            wire.Noted(0.0, Kind.DOWNLOADED, base.nbytes, 1, "down"),
+            wire.Noted(0.0, Kind.TRAINING_STARTED),
+            wire.Noted(trained_s, Kind.TRAINED),
+            wire.Noted(trained_s, Kind.UPLOAD_STARTED, model.nbytes),
+            wire.Noted(trained_s, Kind.UPLOADED, model.nbytes, 1, "up"),
+        )
+        return [wire.encode(wire.Update(given.task, loss, 0.0, None, report), model[None])]
+
+
+def _finite(metric: object) -> float | None:
+    return float(metric) if isinstance(metric, int | float) and math.isfinite(metric) else None
+
+
 def clipped(state: State, base: Vector, model: Vector) -> Vector:
     """Return a model with its update from `base` clipped. A non-finite one is left to the server, which rejects it."""
     update = model.astype(np.float64) - base
@@ -213,46 +273,41 @@ def clipped(state: State, base: Vector, model: Vector) -> Vector:
 class OwnRounds(RoundRecorder):
     """The table of rounds, with versions evaluated by a function of the user's."""
 
-    def __init__(self, scenario: Scenario, federation: Federation, judge: Evaluate | None) -> None:
-        super().__init__(scenario, federation.resolved.seed, federation)
-        self.evaluator = None
-        self.judge = judge
-        self.last: Vector = federation.plan.initial
+    judge: Callable[[Vector], Mapping[str, float]] | None = None
+    """Function from a model (n_parameters,) to its `test_loss`, `test_accuracy`, or both."""
+    last: Vector
+    """Last version of the model."""
 
     def evaluate(self, row: Row, publish: Publish, personal: PersonalLayers | None = None) -> str | None:
         self.last = publish.model
         found = {} if self.judge is None else self.judge(publish.model)
-        row |= {name: float(found[name]) for name in ("test_loss", "test_accuracy") if name in found}
-        row["diverged"] = not np.isfinite([*map(float, found.values()), float(publish.model.sum())]).all()
-        self.rows.completed()
-        return diverged_at(publish.version) if row["diverged"] else None
+        columns = {name: float(found[name]) for name in ("test_loss", "test_accuracy") if name in found}
+        return self._complete(row, publish, Measured(columns, [*map(float, found.values())], None))
 
 
 async def run_own(
     scenario: Scenario,
-    grid: GridTransport,
-    initial: Vector,
-    *,
-    evaluate: Evaluate | None = None,
+    grid: Grid,
+    timeout_s: float,
+    arrays: ArrayRecord,
+    evaluate: Callable[[ArrayRecord], Mapping[str, float]] | None = None,
     progress: Progress | None = None,
-) -> tuple[SeedRun, Vector]:
-    """Run a federation from `initial` (n_parameters,), and return its results and its last model. See `federate`."""
-    resolved = ResolvedSeed(scenario, 0, 0)
+) -> FlowerOutcome:
+    """Run a federation whose model begins with `arrays`. See `federate`."""
+    resolved, shapes = ResolvedSeed(scenario, 0, 0), Shapes.of(arrays)
     federation = prepare(resolved)
-    first = np.array(initial, dtype=np.float32)
+    first = shapes.vector(arrays)
+    assert first is not None
     first.flags.writeable = False
     federation = replace(federation, plan=replace(federation.plan, initial=first))
     by_samples = scenario.protocol.weighting == "samples"
-    clip = None if scenario.privacy.off else partial(clipped, federation.path.state)
-    dialect = ArrayDialect({} if by_samples else None, clip)
-    rounds = OwnRounds(scenario, federation, evaluate)
-    options: dict[str, Any] = {
-        "known": not by_samples,
-        "progress": progress,
-        "federation": federation,
-        "rounds": rounds,
-    }
+    state = None if scenario.privacy.off else federation.path.state
+    rounds = OwnRounds(scenario, resolved.seed, federation)
+    rounds.evaluator, rounds.last = None, first
+    if evaluate is not None:
+        rounds.judge = lambda model: evaluate(shapes.record(model))
+    options: dict[str, Any] = {"known": not by_samples, "federation": federation, "rounds": rounds}
+    dialect = ArrayDialect(shapes=shapes, state=state, by_samples=by_samples)
     with Interrupts() as interrupts:
-        run = await serve_nodes(resolved, grid, lambda host: dialect, interrupts=interrupts, **options)
-    run.notes.append("live: over Flower, with a ClientApp of the user's own; updates are clipped by the server")
-    return run, rounds.last
+        run = await run_on_grid(resolved, grid, timeout_s, dialect, interrupts=interrupts, progress=progress, **options)
+    return FlowerOutcome(rounds.last, scenario, run, shapes)

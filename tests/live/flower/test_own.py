@@ -1,8 +1,9 @@
 """Our server, and somebody else's ClientApp."""
 
+import asyncio
+import math
 from collections.abc import Callable
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,14 @@ import pytest
 from asyncfl.api import gather, run_of
 from asyncfl.base.errors import ScenarioError
 from asyncfl.base.messages import Vector
-from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.storage import Run
 from asyncfl.live.flower import own
-from asyncfl.live.flower.own import FlowerOutcome, clipped, run_own, scenario_of
-from asyncfl.live.flower.records import QUERY, TRAIN, FlowerMessage, Reply, Shapes
+from asyncfl.live.flower.own import EXAMPLES, SECONDS, ArrayDialect, FlowerOutcome, clipped, scenario_of
+from asyncfl.live.flower.records import QUERY, TRAIN, FlowerError, Shapes
+from asyncfl.live.wire import Judge, Scores, Task, Update, server_decoder
 from asyncfl.privacy.scheme import FixedNorm
 from tests.live import virtual_loop
-from tests.live.flower.conftest import Array, ArrayRecord, Message, MetricRecord, RecordDict
-from tests.live.flower.grid import App, FakeGrid
+from tests.live.flower.grid import App, Array, ArrayRecord, FakeGrid, Message, MetricRecord, RecordDict, trained
 
 D = 40
 TARGET = np.linspace(-1, 1, D, dtype=np.float32)
@@ -27,36 +27,37 @@ LAPLACE = {"kind": "mechanisms", "server": {"kind": "laplace", "epsilon": 5.0}, 
 OF_MODELS = {"kind": "mechanisms", "server": {"kind": "gaussian", "epsilon": 5.0}, "clip": {"target": "model"}}
 FEDBUFF = {"kind": "fedbuff", "rounds": 12, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}}
 
+pytestmark = pytest.mark.usefixtures("flwr")
+
 
 def approaches(target: Vector, share: float = 0.5, samples: int = 1) -> App:
     """A ClientApp that moves the model some of the way to a target; it knows nothing of asyncfl."""
 
-    def app(message: FlowerMessage) -> Reply:
-        if message.kind == QUERY:
-            return Reply("", metrics={"num-examples": samples})
-        assert message.kind == TRAIN
-        assert message.models is not None
-        assert set(message.config) == {"server-round"}
-        model = message.models[0]
-        return Reply("", model=model + np.float32(share) * (target - model), metrics={"train_loss": 0.5})
+    def app(message: Message) -> Any:
+        if message.metadata.message_type == QUERY:
+            return RecordDict(metrics=MetricRecord({"num-examples": samples}))
+        assert message.metadata.message_type == TRAIN
+        assert set(message.content["config"]) == {"server-round"}
+        model = message.content["arrays"]["all"].numpy()
+        return trained(model + np.float32(share) * (target - model), train_loss=0.5)
 
     return app
 
 
 def federated(
-    apps: list[App], protocol: dict[str, Any], evaluate: Callable[[Vector], Any] | None = None, **more: Any
-) -> tuple[SeedRun, Vector, FakeGrid]:
-    grid = FakeGrid({7 + number: app for number, app in enumerate(apps)})
-    scenario = scenario_of(len(apps), D, protocol, **more)
-    run, model = virtual_loop.run(lambda: run_own(scenario, grid, np.zeros(D, dtype=np.float32), evaluate=evaluate))
-    return run, model, grid
+    apps: list[App], protocol: dict[str, Any], evaluate: Callable[[Any], Any] | None = None, **more: Any
+) -> tuple[FlowerOutcome, FakeGrid]:
+    grid: Any = FakeGrid({7 + number: app for number, app in enumerate(apps)})
+    scenario, arrays = scenario_of(len(apps), D, protocol, **more), trained(np.zeros(D, np.float32))["arrays"]
+    return virtual_loop.run(lambda: own.run_own(scenario, grid, 600.0, arrays, evaluate)), grid
 
 
 def test_updates_of_any_client_app_are_buffered() -> None:
-    def judge(model: Vector) -> dict[str, float]:
-        return {"test_loss": float(np.abs(model - TARGET).max())}
+    def judge(arrays: Any) -> dict[str, float]:
+        return {"test_loss": float(np.abs(arrays["all"].numpy() - TARGET).max())}
 
-    run, model, grid = federated([approaches(TARGET)] * 3, FEDBUFF, judge)
+    outcome, grid = federated([approaches(TARGET)] * 3, FEDBUFF, judge)
+    run, model = outcome.run, outcome.model
     assert run.stopped == "all versions published"
     assert run.fates["aggregated"] == 24
     assert max(row["staleness_max"] for row in run.rounds) >= 1
@@ -68,35 +69,33 @@ def test_updates_of_any_client_app_are_buffered() -> None:
 def test_updates_weigh_by_the_samples_that_nodes_report() -> None:
     """Two clients that pull apart: the mean lies where their samples put it."""
     apps = [approaches(TARGET, 1.0, samples=3), approaches(-TARGET, 1.0, samples=1)]
-    run, model, grid = federated(apps, {"kind": "sync", "rounds": 1})
+    outcome, grid = federated(apps, {"kind": "sync", "rounds": 1})
     assert len(grid.messages(QUERY)) == 2
-    np.testing.assert_allclose(model, 0.75 * TARGET - 0.25 * TARGET, atol=1e-6)
-    assert list(run.sizes) == [3, 1]
+    np.testing.assert_allclose(outcome.model, 0.75 * TARGET - 0.25 * TARGET, atol=1e-6)
+    assert list(outcome.run.sizes) == [3, 1]
 
 
 def test_a_detector_flags_poisoned_updates() -> None:
     apps = [approaches(TARGET)] * 5 + [approaches(-20 * TARGET)]
     defence = {"detector": {"kind": "spectral"}, "strikes": {"threshold": 2}}
-    run, model, _ = federated(
+    outcome, _ = federated(
         apps,
         {"kind": "fedbuff", "rounds": 20, "buffer": 5, "dispatch": {"kind": "constant", "in_flight": 6}},
         defence=defence,
     )
-    assert run.fates["flagged"] >= 2
-    assert np.abs(model - TARGET).max() < 0.1
+    assert outcome.run.fates["flagged"] >= 2
+    assert np.abs(outcome.model - TARGET).max() < 0.1
 
 
 def test_the_server_clips_adds_noise_and_accounts_for_it(tmp_path: Any) -> None:
     privacy = {"kind": "dp_fedavg", "noise_at": "server", "noise_multiplier": 2.0, "clip_norm": 0.5}
     protocol = {**FEDBUFF, "rounds": 3}
-    run, model, _ = federated([approaches(TARGET, 1.0)] * 3, protocol, privacy=privacy)
-    assert all(row["clip_norm"] == 0.5 for row in run.rounds[1:])
-    assert all(row["sigma_d"] > 0 for row in run.rounds[1:])
-    scenario = scenario_of(3, D, protocol, privacy)
-    outcome = FlowerOutcome(model, scenario, run, Shapes((("all", (D,), "float32"),)))
+    outcome, _ = federated([approaches(TARGET, 1.0)] * 3, protocol, privacy=privacy)
+    assert all(row["clip_norm"] == 0.5 for row in outcome.run.rounds[1:])
+    assert all(row["sigma_d"] > 0 for row in outcome.run.rounds[1:])
     public = outcome.ledger[outcome.ledger["adversary"] == "public"]
     assert np.isfinite(public["exact_epsilon"]).all()
-    gather(scenario, [run_of(scenario, run)]).save(tmp_path / "run")
+    gather(outcome.scenario, [run_of(outcome.scenario, outcome.run)]).save(tmp_path / "run")
     assert Run.load(tmp_path / "run").summary["seeds"]["0"]["stopped"] == "all versions published"
 
 
@@ -134,31 +133,14 @@ def test_privacy_needs_weights_that_clients_cannot_choose() -> None:
         scenario_of(3, D, {"kind": "sync", "rounds": 1}, privacy)
 
 
-class Nodes:
-    """A grid of Flower whose two nodes move each array half of the way to ones."""
-
-    def __init__(self) -> None:
-        self.messages: list[Any] = []
-
-    def get_node_ids(self) -> list[int]:
-        return [4, 5]
-
-    def push_messages(self, messages: Any) -> list[str]:
-        self.messages += messages
-        return [str(len(self.messages) - len(messages) + place) for place in range(len(messages))]
-
-    def pull_messages(self, names: Any) -> list[Any]:
-        return [self._answer(name) for name in names]
-
-    def _answer(self, name: str) -> Message:
-        sent = self.messages[int(name)].content["arrays"]
-        moved = ArrayRecord({part: Array((one.numpy() + 1) / 2) for part, one in sent.items()})
-        return Message(RecordDict(arrays=moved, metrics=MetricRecord(train_loss=0.5)), name)
+def halfway(message: Message) -> RecordDict:
+    """Moves each array half of the way to ones."""
+    moved = {part: Array((one.numpy() + 1) / 2) for part, one in message.content["arrays"].items()}
+    return RecordDict(arrays=ArrayRecord(moved), metrics=MetricRecord(train_loss=0.5))
 
 
-@pytest.mark.usefixtures("flwr")
 def test_a_federation_begins_and_ends_with_the_arrays_of_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own, "asyncio", SimpleNamespace(run=lambda coroutine: virtual_loop.run(lambda: coroutine)))
+    monkeypatch.setattr(asyncio, "run", lambda coroutine: virtual_loop.run(lambda: coroutine))
     arrays: Any = ArrayRecord(weight=Array(np.zeros((2, 3))), bias=Array(np.full(2, -1.0, np.float32)))
     judged: list[Any] = []
     rows: list[tuple[int, int]] = []
@@ -167,7 +149,7 @@ def test_a_federation_begins_and_ends_with_the_arrays_of_its_model(monkeypatch: 
         judged.append([one.numpy().tolist() for one in record.values()])
         return {"test_accuracy": 0.5}
 
-    grid: Any = Nodes()
+    grid: Any = FakeGrid({4: halfway, 5: halfway})
     protocol = {"kind": "sync", "rounds": 2, "weighting": "uniform"}
     outcome = own.federate(
         grid,
@@ -180,7 +162,7 @@ def test_a_federation_begins_and_ends_with_the_arrays_of_its_model(monkeypatch: 
         progress=lambda row, in_flight: rows.append((row["version"], in_flight)),
         timeout_s=77.0,
     )
-    assert {message.fields["ttl"] for message in grid.messages} == {77.0}
+    assert {message.metadata.ttl for message in grid.sent} == {77.0}
     assert list(outcome.arrays) == ["weight", "bias"]
     assert outcome.arrays["weight"].numpy().tolist() == [[0.75] * 3] * 2
     assert outcome.arrays["bias"].numpy().tolist() == [0.5] * 2
@@ -196,10 +178,59 @@ def test_a_federation_begins_and_ends_with_the_arrays_of_its_model(monkeypatch: 
     )
 
 
-@pytest.mark.usefixtures("flwr")
 @pytest.mark.parametrize("values", [None, ["a"], []])
 def test_arrays_that_are_no_model_are_refused(values: Any) -> None:
     arrays: Any = ArrayRecord() if values is None else ArrayRecord(one=Array(np.array(values)))
-    grid: Any = Nodes()
+    grid: Any = FakeGrid({})
     with pytest.raises(ScenarioError, match="arrays: must be a model: arrays of numbers, of numpy or of a state dict"):
         own.federate(grid, arrays, clients=2, protocol=FEDBUFF)
+
+
+DIALECT = ArrayDialect(shapes=Shapes((("all", (3,), "float32"),)), state=None, by_samples=True)
+BASE = np.zeros((1, 3), np.float32)
+
+
+@pytest.mark.parametrize("samples", [0, 1.5, [3], None])
+def test_an_invalid_number_of_samples_is_refused(samples: Any) -> None:
+    content: Any = RecordDict(metrics=MetricRecord({EXAMPLES: samples}))
+    with pytest.raises(FlowerError, match=r"it must answer a query with metric num-examples, a whole number >= 1, got"):
+        DIALECT.introduction(content)
+
+
+def read(given: Task | Judge, models: Vector, content: Any) -> Any:
+    """The client's message in a reply after 2.5 s, and its model."""
+
+    async def main() -> list[bytes]:
+        _, reads = DIALECT.translate(given, models, b"")
+        await asyncio.sleep(2.5)
+        return reads(content)
+
+    [frame] = virtual_loop.run(main)
+    return server_decoder(3).decode(frame)
+
+
+@pytest.mark.parametrize(
+    ("told", "trained_s"),
+    [({SECONDS: 1.0}, 1.0), ({}, 2.5), ({SECONDS: -1.0}, 0.0), ({SECONDS: math.nan}, 2.5), ({SECONDS: 1e300}, 2.5)],
+)
+def test_claims_of_a_users_app_about_privacy_are_not_read_and_its_times_are_made_possible(
+    told: dict[str, float], trained_s: float
+) -> None:
+    metrics = {"train_loss": 0.5, "added-std": 0.25, "epsilon": 3.0, "epochs": 2} | told
+    update, model = read(Task(3, 0, 4), BASE, trained(BASE[0], **metrics))
+    assert isinstance(update, Update)
+    assert (update.loss, update.added_std, update.epsilon, update.epochs) == (0.5, 0.0, None, None)
+    assert [one.after_s for one in update.report] == [0.0, 0.0, *[trained_s] * 3]
+    assert model.shape == (1, 3)
+    lossless, _ = read(Task(3, 0, 4), BASE, trained(BASE[0], train_loss=math.nan))
+    assert lossless.loss is None
+
+
+def test_an_app_replies_the_models_arrays_and_a_score_for_each_model() -> None:
+    with pytest.raises(FlowerError, match="its reply must hold the arrays of the model"):
+        read(Task(3, 0, 4), BASE, RecordDict())
+    models = np.zeros((2, 3), np.float32)
+    scores, _ = read(Judge(6, 0), models, RecordDict(any=MetricRecord(scores=[0.5, 1])))
+    assert scores == Scores(6, (0.5, 1.0), ())
+    with pytest.raises(FlowerError, match="its reply must hold 2 scores, one per model, got 1"):
+        read(Judge(6, 0), models, RecordDict(any=MetricRecord(scores=0.5)))

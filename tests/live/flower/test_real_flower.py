@@ -6,12 +6,14 @@
 Each message starts a process that imports torch, so a version takes seconds, and more where the machine has other work.
 """
 
+import asyncio
 import os
 import re
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,7 +27,10 @@ import yaml
 
 from asyncfl.cli.live import flower
 from asyncfl.federation.storage import Run
-from asyncfl.live.flower.records import SCORES, TRAIN, FlowerMessage
+from asyncfl.live.flower.nodes import Dialect
+from asyncfl.live.flower.own import ArrayDialect
+from asyncfl.live.flower.records import SCORES, TRAIN, GridMessages, LostError, Shapes
+from asyncfl.live.wire import Judge, Task, server_decoder
 from asyncfl.testing.recordings import replay_run
 
 pytestmark = pytest.mark.skipif(find_spec("flwr") is None, reason="flwr is not installed")
@@ -128,44 +133,64 @@ def test_messages_are_what_flowers_apps_expect(monkeypatch: pytest.MonkeyPatch) 
     from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
     from flwr.supercore.task_identity import TaskIdentity
 
-    from asyncfl.live.flower.records import GridTransport, Shapes
-
     for name in ("_task_id", "_run_id", "_node_id"):
         # Messages are made in a process that Flower has started for a run.
         monkeypatch.setattr(TaskIdentity, name, 1)
     shapes = Shapes((("weight", (3,), "float32"),))
+    dialect = ArrayDialect(shapes=shapes, state=None, by_samples=True)
+    models = np.arange(6, dtype=np.float32).reshape(2, 3)
     sent, replies = list[Message](), list[Message]()
-    grid: Any = SimpleNamespace(
-        push_messages=lambda messages: sent.extend(messages) or ["m"] * len(messages), pull_messages=lambda _: replies
-    )
-    transport, models = GridTransport(grid, 30.0, shapes), np.arange(6, dtype=np.float32).reshape(2, 3)
-    transport.send([FlowerMessage(7, TRAIN, {"server-round": 4}, models[:1]), FlowerMessage(7, SCORES, {}, models)])
+
+    def push(messages: Any) -> list[str]:
+        sent.extend(messages)
+        for name, message in zip("mn", messages, strict=True):
+            message.metadata.__dict__["_message_id"] = name
+        return ["m", "n"]
+
+    grid: Any = SimpleNamespace(push_messages=push, pull_messages=lambda _: [replies.pop()] if replies else [])
+
+    async def main() -> tuple[list[bytes], list[bytes]]:
+        with ThreadPoolExecutor(1) as executor:
+            messages = GridMessages(grid, 30.0, executor)
+            records, read = dialect.translate(Task(3, 0, 4), models[:1], b"")
+            asked = messages.ask(7, TRAIN, records)
+            lost = messages.ask(7, SCORES, dialect.translate(Judge(6, 0), models, b"")[0])
+            await messages.exchange({7})
+            content = RecordDict({"config": ConfigRecord({"frames": [b"a"]}), "metrics": MetricRecord({"loss": 0.5})})
+            content["arrays"] = shapes.record(models[1])
+            replies[:] = [
+                Message(content, reply_to=sent[0]),
+                Message(Error(code=3, reason="expired"), reply_to=sent[1]),
+            ]
+            await messages.exchange({7})
+            await messages.exchange({7})
+            with pytest.raises(LostError, match="expired"):
+                await lost
+            _, as_frames = Dialect().translate(Task(3, 0, 4), models, b"")
+            return read(await asked), as_frames(await asked)
+
+    [update], frames = asyncio.run(main())
     train, scores = sent
     assert (train.metadata.message_type, train.metadata.dst_node_id, train.metadata.ttl) == ("train", 7, 30.0)
     assert train.content["config"]["server-round"] == 4
     assert shapes.vector(train.content["arrays"]).tolist() == [0, 1, 2]  # type: ignore[union-attr]
     assert scores.metadata.message_type == "query.scores"
     assert shapes.vector(scores.content["model-1"]).tolist() == [3, 4, 5]  # type: ignore[union-attr]
-    train.metadata.__dict__["_message_id"] = "m"
-    content = RecordDict({"config": ConfigRecord({"frames": [b"a", b"b"]}), "metrics": MetricRecord({"loss": 0.5})})
-    content["arrays"] = shapes.record(models[1])
-    replies += [Message(content, reply_to=train), Message(Error(code=3, reason="expired"), reply_to=train)]
-    reply, failed = transport.fetch(["m"])
-    assert (reply.message, reply.failure, reply.metrics, reply.config) == (
-        *("m", None),
-        {"loss": 0.5},
-        {"frames": [b"a", b"b"]},
-    )
-    assert reply.model is not None
-    assert reply.model.tolist() == [3, 4, 5]
-    assert (failed.message, failed.failure, failed.reason) == ("m", 3, "expired")
+    assert server_decoder(3).decode(update)[1].tolist() == [[3, 4, 5]]
+    assert frames == [b"a"]
+
+
+def test_bytes_that_are_no_array_are_no_model() -> None:
+    from flwr.app import Array, ArrayRecord
+
+    shapes = Shapes((("weight", (3,), "float32"),))
+    for data in (b"", b"no array"):
+        assert shapes.vector(ArrayRecord({"weight": Array("float32", (3,), "numpy.ndarray", data)})) is None
 
 
 def test_a_state_dict_goes_there_and_back() -> None:
     import torch
     from flwr.app import ArrayRecord
-
-    from asyncfl.live.flower.records import Shapes
 
     net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
     record = ArrayRecord(net.state_dict())

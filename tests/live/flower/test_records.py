@@ -1,6 +1,8 @@
 """Messages as messages of Flower, and what our ClientApp does with them, over a stand-in for Flower's records."""
 
+import asyncio
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,16 +10,17 @@ import numpy as np
 import pytest
 
 from asyncfl.live.flower import client_app
-from asyncfl.live.flower.records import (
-    SCORES,
-    TRAIN,
-    FlowerError,
-    FlowerMessage,
-    GridTransport,
-    Shapes,
-    flower,
+from asyncfl.live.flower.records import TRAIN, FlowerError, GridMessages, LostError, Shapes, flower, record_of
+from tests.live.flower.grid import (
+    Array,
+    ArrayRecord,
+    ConfigRecord,
+    Error,
+    FakeGrid,
+    Message,
+    MetricRecord,
+    RecordDict,
 )
-from tests.live.flower.conftest import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 SHAPES = Shapes((("weight", (2, 3), "float64"), ("steps", (), "int64"), ("bias", (2,), "float32")))
 MODEL = np.arange(9, dtype=np.float32) + 0.25
@@ -49,65 +52,52 @@ def test_a_record_of_other_arrays_is_none() -> None:
     assert len(shorter) == 8  # whoever asked says whether that will do
 
 
-class OneGrid:
-    """A grid that keeps what is sent, and replies what a test says."""
-
-    def __init__(self, *replies: Message, names: tuple[str, ...] = ()) -> None:
-        self.names, self.replies, self.sent = names, replies, list[Any]()
-
-    def get_node_ids(self) -> list[int]:
-        return [4, 5, 4]
-
-    def push_messages(self, messages: Any) -> Any:
-        self.sent += messages
-        return self.names
-
-    def pull_messages(self, names: Any) -> Any:
-        return self.replies
+@pytest.mark.parametrize("error", [EOFError("no data left in file"), ValueError("no array"), TypeError("no numpy")])
+def test_bytes_that_are_no_array_are_no_model(error: Exception) -> None:
+    record: Any = ArrayRecord(weight=SimpleNamespace(numpy=lambda: (_ for _ in ()).throw(error)))
+    assert Shapes((("weight", (3,), "float32"),)).vector(record) is None
 
 
-def transport(grid: Any) -> GridTransport:
-    return GridTransport(grid, 60.0, SHAPES)
+def test_records_are_read_as_they_are_named_or_as_the_only_ones() -> None:
+    one, two = MetricRecord(n=3), MetricRecord(n=4)
+    assert record_of({"any": one}, "metrics") is one
+    assert record_of({"any": one, "metrics": two}, "metrics") is two
+    assert record_of({"any": one, "other": two}, "metrics") == {}
+    assert record_of({}, "metrics") == {}
 
 
 @pytest.mark.usefixtures("flwr")
-def test_messages_become_flowers_messages() -> None:
-    models = np.stack([MODEL, 2 * MODEL])
-    grid = OneGrid(names=("a", "", "c"))
-    messages = [
-        FlowerMessage(7, SCORES, {"seed": 3}, models),
-        FlowerMessage(7, TRAIN, {}, models[:1]),
-        FlowerMessage(8, "query", {}),
-    ]
-    assert transport(grid).nodes() == {4, 5}
-    assert transport(grid).send(messages) == ["a", None, "c"]
-    asked, trains, queried = grid.sent
-    assert asked.fields == {"dst_node_id": 7, "message_type": SCORES, "ttl": 60.0}
-    assert list(asked.content) == ["config", "model-0", "model-1"]
-    assert dict(asked.content["config"]) == {"seed": 3}
-    assert (list(trains.content), list(queried.content)) == (["config", "arrays"], ["config"])
-    grid.names = ()
-    assert transport(grid).send(messages) == [None] * 3  # what is too large is refused with all that goes with it
+def test_messages_are_sent_together_and_each_reply_is_given_to_who_asked() -> None:
+    asked: list[Any] = []
+    late = Error(4, "too late")
+    replies: dict[int, Any] = {4: RecordDict(config=ConfigRecord(n=4)), 5: Error(2), 6: late, 7: Error(5)}
+    grid: Any = FakeGrid(dict.fromkeys(replies, lambda message: replies[message.metadata.dst_node_id]))
 
+    async def main() -> None:
+        with ThreadPoolExecutor(1) as executor:
+            messages = GridMessages(grid, 60.0, executor)
+            assert await messages.nodes() == {4, 5, 6, 7}
+            asked.extend(messages.ask(node, TRAIN, {"config": ConfigRecord(seed=3)}) for node in (4, 4, 5, 6, 7))
+            asked[1].cancel()
+            await messages.exchange({5, 6, 7})
+            assert not asked[0].done(), "its node is not there"
+            await messages.exchange({4, 5, 6, 7})
+            grid.push_messages = lambda messages: ()
+            refused = messages.ask(4, TRAIN, {})
+            await messages.exchange({4})
+            with pytest.raises(LostError, match="did not take the message"):
+                await refused
 
-@pytest.mark.usefixtures("flwr")
-def test_replies_are_read_as_they_are_named_or_as_the_only_ones() -> None:
-    two = RecordDict(a=SHAPES.record(MODEL), b=SHAPES.record(MODEL), c=MetricRecord(n=3), d=MetricRecord(n=4))
-    named = RecordDict(two, arrays=SHAPES.record(MODEL), metrics=MetricRecord(n=5))
-    replies = [
-        Message(RecordDict(config=ConfigRecord(frames=[b"one"])), "frames"),
-        Message(RecordDict(a=SHAPES.record(MODEL), b=MetricRecord(n=3)), "the only ones"),
-        Message(two, "not named"),
-        Message(named, "named"),
-        Message(None, "failed", SimpleNamespace(code=np.int64(3), reason="gone")),
-        Message(None, "failed", SimpleNamespace(code=np.int64(3), reason=None)),
+    asyncio.run(main())
+    assert [(one.metadata.dst_node_id, one.metadata.ttl, one.content) for one in grid.sent] == [
+        (node, 60.0, {"config": {"seed": 3}}) for node in (4, 4, 5, 6, 7)
     ]
-    frames, only, other, chosen, *failed = transport(OneGrid(*replies)).fetch(["frames"])
-    assert (frames.message, frames.config, frames.model, frames.metrics) == ("frames", {"frames": [b"one"]}, None, {})
-    assert (only.metrics, only.config, only.model is None) == ({"n": 3}, {}, False)
-    assert (other.model, other.metrics) == (None, {})
-    assert (chosen.model is None, chosen.metrics) == (False, {"n": 5})
-    assert [(one.failure, one.reason, one.model) for one in failed] == [(3, "gone", None), (3, "", None)]
+    assert asked[0].result() is replies[4]
+    with pytest.raises(FlowerError, match="without a reason"):
+        asked[2].result()
+    with pytest.raises(LostError, match="too late"):
+        asked[3].result()
+    assert not asked[4].done(), "the reply of a node that is away may follow"
 
 
 def test_without_flower_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,11 +111,11 @@ def test_without_flower_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 class OneClient:
     """In place of the client that trains: replies what it was given."""
 
-    def __init__(self, config: Any, node: Any, kept: dict[str, str]) -> None:
+    def __init__(self, config: Any, node: Any, kept: dict[str, Any]) -> None:
         self.node, self.kept = node, kept
 
     def answer(self, frame: Any) -> list[bytes]:
-        self.kept["turn"] = "8"
+        self.kept["turn"] = b"8"
         return [str(self.node).encode(), frame]
 
 
@@ -135,7 +125,7 @@ def test_the_client_app_answers_each_message_and_keeps_what_it_must_remember(mon
     app: Any = client_app.client_app()
     assert sorted(app.answers) == ["query", "query.scores", "train"]
     for answer in app.answers.values():
-        context = SimpleNamespace(state=RecordDict(asyncfl=ConfigRecord(turn=7)), node_config={"partition-id": 3})
-        reply = answer(Message(RecordDict(config=ConfigRecord(frame=b"task")), "sent"), context)
+        context = SimpleNamespace(state=RecordDict(asyncfl=ConfigRecord(turn=b"7")), node_config={"partition-id": 3})
+        reply = answer(Message(RecordDict(config=ConfigRecord(frame=b"task"))), context)
         assert reply.content["config"] == {"frames": [b"{'partition-id': 3}", b"task"]}
-        assert context.state["asyncfl"] == {"turn": "8"}
+        assert context.state["asyncfl"] == {"turn": b"8"}

@@ -1,8 +1,6 @@
 """Federations over a Flower grid in this process."""
 
-import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,7 @@ from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.storage import Run
 from asyncfl.live.flower.client_app import FlowerClient, clients_scenario
 from asyncfl.live.flower.nodes import run_on_grid
-from asyncfl.live.flower.records import QUERY, SCORES, TRAIN, Failure, FlowerError, FlowerMessage, Reply
+from asyncfl.live.flower.records import AWAY, EXPIRED, LATE, QUERY, SCORES, TRAIN, FlowerError
 from asyncfl.live.task_runner import RepeatedError
 from asyncfl.live.wire import (
     Begin,
@@ -39,9 +37,12 @@ from asyncfl.trace import Kind
 from asyncfl.trace.query import select
 from tests.live import virtual_loop
 from tests.live.conftest import SMALL
-from tests.live.flower.grid import App, FakeGrid, our_app
+from tests.live.flower.grid import App, Error, FakeGrid, Message, frames, our_app, stand_in
 
 THREE: dict[str, Any] = {**SMALL, "data": {**SMALL["data"], "clients": 3}}
+FEDASYNC = {"kind": "fedasync", "rounds": 4, "in_flight": 3}
+
+pytestmark = pytest.mark.usefixtures("flwr")
 
 
 def over_flower(
@@ -49,38 +50,38 @@ def over_flower(
 ) -> tuple[SeedRun, FakeGrid, Scenario]:
     """A seed over a grid whose nodes run our ClientApp. `change`: what is different about the grid."""
     scenario = Scenario.read({**THREE, **description})
-    grid = FakeGrid({100 + client: our_app(client) for client in range(scenario.data.clients)})
+    grid: Any = FakeGrid({100 + client: our_app(client) for client in range(scenario.data.clients)})
     change(grid)
 
     async def main() -> SeedRun:
-        return await run_on_grid(resolve(scenario, 0, SimulatedRuns()), grid)
+        return await run_on_grid(resolve(scenario, 0, SimulatedRuns()), grid, 600.0)
 
-    return virtual_loop.run(main), grid, scenario
+    with stand_in():
+        return virtual_loop.run(main), grid, scenario
 
 
-def first(app: App, reply: Reply | None, times: int = 1) -> App:
-    """An app whose first tasks come to `reply`."""
+def first(app: App, content: Any, times: int = 1) -> App:
+    """An app whose first tasks come to `content`."""
     left = [times]
 
-    def other(message: FlowerMessage) -> Any:
-        if message.kind == TRAIN and left[0]:
+    def other(message: Message) -> Any:
+        if message.metadata.message_type == TRAIN and left[0]:
             left[0] -= 1
-            return reply
+            return content
         return app(message)
 
     return other
 
 
-def read(message: FlowerMessage, scenario: Scenario) -> Any:
+def read(message: Message, scenario: Scenario) -> Any:
     """The task or request in a message."""
-    return client_decoder(scenario.n_parameters, scenario.download_compression).decode(message.config["frame"])[0]  # type: ignore[arg-type]
+    return client_decoder(scenario.n_parameters, scenario.download_compression).decode(message.frame)[0]
 
 
-def heard(reply: Reply | None, scenario: Scenario) -> list[Any]:
+def heard(content: Any, scenario: Scenario) -> list[Any]:
     """The client's messages in a reply, and the length of the model of each; 0: none."""
-    assert reply is not None
     decoder = server_decoder(scenario.n_parameters, scenario.compression)
-    decoded = [decoder.decode(frame) for frame in reply.config["frames"]]  # type: ignore[union-attr, arg-type]
+    decoded = [decoder.decode(frame) for frame in content["config"]["frames"]]
     return [(message, models.shape[1]) for message, models in decoded]
 
 
@@ -113,28 +114,29 @@ def test_a_federation_over_a_grid_learns_is_saved_and_replays(tmp_path: Any) -> 
 
 
 @pytest.mark.parametrize(
-    ("failure", "fate"),
-    [(Failure.EXPIRED, "lost_up"), (Failure.LATE, "lost_up"), (2, "dropped_out"), (8, "dropped_out")],
+    ("code", "fate"), [(EXPIRED, "lost_up"), (LATE, "lost_up"), (2, "dropped_out"), (8, "dropped_out")]
 )
-def test_an_error_ends_the_task_and_its_client_gets_another(failure: int, fate: str) -> None:
+def test_an_error_ends_the_task_and_its_client_gets_another(code: int, fate: str) -> None:
     def change(grid: FakeGrid) -> None:
-        grid.apps[100] = first(grid.apps[100], Reply("", failure, "no reason"))
+        grid.apps[100] = first(grid.apps[100], Error(code, "no reason"))
 
-    run, grid, _ = over_flower({"protocol": {"kind": "fedasync", "rounds": 4, "in_flight": 3}}, change)
+    run, grid, _ = over_flower({"protocol": FEDASYNC}, change)
     assert run.fates[fate] == 1
     assert run.fates["aggregated"] == 4
-    assert len([message for message in grid.messages() if message.node == 100]) >= 2
+    assert len(grid.messages(node=100)) >= 2
     assert (Kind.LOST if fate == "lost_up" else Kind.DROPPED_OUT) in kinds(run)
 
 
 def test_a_node_that_is_away_is_given_up_when_its_lease_ends() -> None:
     def change(grid: FakeGrid) -> None:
-        def goes(message: FlowerMessage) -> None:
-            if message.kind == TRAIN and message.node == 102:
-                grid.away.add(102)
+        ours = grid.apps[102]
 
-        grid.hook = goes
-        grid.apps[102] = first(grid.apps[102], None, 9)
+        def goes(message: Message) -> Any:
+            if message.metadata.message_type != TRAIN:
+                return ours(message)
+            return grid.away.add(102)
+
+        grid.apps[102] = goes
 
     lease = {"failure_detection": {"kind": "lease", "seconds": 12}}
     run, _, _ = over_flower({"protocol": {"kind": "sync", "rounds": 2}, "world": lease}, change)
@@ -143,24 +145,29 @@ def test_a_node_that_is_away_is_given_up_when_its_lease_ends() -> None:
     assert Kind.WENT_OFFLINE in kinds(run)
 
 
-def test_a_node_that_is_back_hands_in_its_update() -> None:
+@pytest.mark.parametrize("known_at_once", [True, False])
+def test_a_node_that_is_back_hands_in_its_update(known_at_once: bool) -> None:
     """The grid keeps a message and its answer while a node is not connected."""
 
     def change(grid: FakeGrid) -> None:
-        fetch, asked = grid.fetch, [0]
+        pull, ids, waited = grid.pull_messages, grid.get_node_ids, [0]
 
-        def goes_and_returns(names: Any) -> list[Reply]:
-            if grid.messages() and asked[0] == 0:
-                asked[0] = 1
-                late = [name for name in grid.waiting if name in names]
-                return [Reply(late[0], Failure.AWAY)]
-            return fetch(names)
+        def away(names: Any) -> list[Message]:
+            if grid.messages() and waited[0] < 25:
+                return [Message(Error(AWAY), reply_to=one) for one in grid.sent if one.metadata.message_id in names]
+            return pull(names)
 
-        grid.fetch = goes_and_returns  # type: ignore[method-assign]
+        def there() -> Any:
+            waited[0] += bool(grid.messages())
+            return [node for node in ids() if not known_at_once or not 0 < waited[0] < 25 or node != 101]
 
-    run, grid, _ = over_flower({"protocol": {"kind": "sync", "rounds": 2}}, change)
+        grid.pull_messages, grid.get_node_ids = away, there  # type: ignore[method-assign]
+
+    lease = {"failure_detection": {"kind": "lease", "seconds": 100}}
+    run, grid, _ = over_flower({"protocol": {"kind": "sync", "rounds": 2}, "world": lease}, change)
     assert run.fates["aggregated"] == 6
     assert len(grid.messages()) == 6
+    assert (Kind.CAME_ONLINE in kinds(run)) == known_at_once
 
 
 def test_scores_are_a_query() -> None:
@@ -172,17 +179,33 @@ def test_scores_are_a_query() -> None:
 
 
 def test_a_model_of_another_size_is_rejected() -> None:
-    def other(message: FlowerMessage) -> Reply:
-        task = client_decoder(10**6).decode(message.config["frame"])[0]  # type: ignore[arg-type]
-        assert isinstance(task, Task)
-        return Reply(config={"frames": [encode(Update(task.task, None, 0.0, None, ()), np.zeros((1, 7), np.float32))]})
-
     def change(grid: FakeGrid) -> None:
-        grid.apps[100] = only_for(TRAIN, other, 0)
+        ours = grid.apps[100]
 
-    run, _, _ = over_flower({"protocol": {"kind": "fedasync", "rounds": 4, "in_flight": 3}}, change)
+        def other(message: Message) -> Any:
+            if message.metadata.message_type != TRAIN:
+                return ours(message)
+            task = client_decoder(10**6).decode(message.frame)[0]
+            assert isinstance(task, Task)
+            return frames(encode(Update(task.task, None, 0.0, None, ()), np.zeros((1, 7), np.float32)))
+
+        grid.apps[100] = other
+
+    run, _, _ = over_flower({"protocol": FEDASYNC}, change)
     assert run.fates["rejected"] >= 2
     assert run.stopped == "all versions published"
+
+
+@pytest.mark.parametrize("lie", [b"no frame", encode(Update(10**6, None, 0.0, None, ()), np.zeros((1, 7), np.float32))])
+def test_a_node_that_lies_is_refused_and_the_others_go_on(lie: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    def change(grid: FakeGrid) -> None:
+        grid.apps[100] = first(grid.apps[100], frames(lie), 9)
+
+    run, grid, _ = over_flower({"protocol": FEDASYNC}, change)
+    assert run.stopped == "all versions published"
+    assert {upload.client for upload in run.uploads} == {1, 2}
+    assert len(grid.messages(node=100)) == 1
+    assert any(record.getMessage().startswith("node 100: ") for record in caplog.records)
 
 
 @pytest.mark.parametrize("compression", [{"kind": "quantised"}, {"kind": "top_k", "share": 0.1}])
@@ -192,8 +215,7 @@ def test_updates_and_models_travel_packed(compression: dict[str, Any]) -> None:
     whole, _, _ = over_flower({})
     assert run.stopped == "all versions published"
     assert run.rounds[-1]["bytes_up"] < whole.rounds[-1]["bytes_up"] / 2
-    last = grid.messages()[-1]
-    assert len(last.config["frame"]) < 4 * scenario.n_parameters / 2  # type: ignore[arg-type]
+    assert len(grid.messages()[-1].frame) < 4 * scenario.n_parameters / 2
 
 
 def test_a_budget_is_kept_between_messages_and_a_spent_node_or_a_repeated_task_trains_nothing() -> None:
@@ -211,9 +233,9 @@ def test_a_budget_is_kept_between_messages_and_a_spent_node_or_a_repeated_task_t
     assert sorted(run.spent) == [0, 1, 2]
     assert "budget" in run.stopped
     assert Kind.BUDGET_SPENT in kinds(run)
-    last = [message for message in grid.messages() if message.node == 100][-1]
-    further = encode(Task(1000, 1000, 0), np.zeros((1, scenario.n_parameters), np.float32))
-    [(spent, _), (gone, _)] = heard(asked[0](replace(last, config={**last.config, "frame": further})), scenario)
+    last = grid.messages(node=100)[-1]
+    last.content["config"]["frame"] = encode(Task(1000, 1000, 0), np.zeros((1, scenario.n_parameters), np.float32))
+    [(spent, _), (gone, _)] = heard(asked[0](last), scenario)
     assert isinstance(spent, Spent)
     assert "of 4 spent" in spent.detail
     assert (type(gone), gone.fate) == (Gone, "dropped_out")
@@ -221,9 +243,8 @@ def test_a_budget_is_kept_between_messages_and_a_spent_node_or_a_repeated_task_t
     assert ready == Ready(True, spent.detail)
 
     run, grid, _ = over_flower({}, change)
-    last = [message for message in grid.messages() if message.node == 100][-1]
     with pytest.raises(RepeatedError, match="the server gave task 2 again after task 2"):
-        asked[1](last)
+        asked[1](grid.messages(node=100)[-1])
 
 
 def test_personal_layers_stay_at_their_node() -> None:
@@ -234,26 +255,16 @@ def test_personal_layers_stay_at_their_node() -> None:
     assert any("no version is judged" in note for note in run.notes)
     with pytest.raises(AsyncflError, match=r"evaluation\.keep: must be none where model\.personal is set"):
         over_flower({**description, "evaluation": {"keep": "last"}})
-    first, second, _ = (message for message in grid.messages() if message.node == 101)
-    kept: dict[str, str] = {}
+    kept: dict[str, Any] = {}
     began, made = [], []
-    for message in (first, second):
-        at = FlowerClient(message.config, {"partition-id": 1}, kept)
-        own = at.setup.training.personal
-        assert own is not None
-        began.append(own.of(1).copy())
-        [(_, length)] = heard(Reply(config={"frames": at.answer(message.config["frame"])}), scenario)
+    for message in grid.messages(node=101)[:2]:
+        at = FlowerClient(message.content["config"], {"partition-id": 1}, kept)
+        began.append(at.memory.personal)
+        [(_, length)] = heard(frames(*at.answer(message.frame)), scenario)
         assert length == 28 * 28 * 4 + 4
-        made.append(json.loads(kept["seed 0"])["personal"])
-    np.testing.assert_array_equal(began[0], own.learner.initial)
-    assert (began[1] != began[0]).any()
+        made.append(at.memory.personal)
+    assert began == [None, made[0]]
     assert made[0] != made[1]
-
-
-def only_for(kind: str, app: App, client: int) -> App:
-    """`app` for messages of that kind, ours for others."""
-    ours = our_app(client)
-    return lambda message: app(message) if message.kind == kind else ours(message)
 
 
 def test_noise_is_drawn_from_a_secret_of_the_node() -> None:
@@ -263,21 +274,22 @@ def test_noise_is_drawn_from_a_secret_of_the_node() -> None:
     assert losses[0] != losses[1]
 
 
-def test_a_run_whose_grid_is_gone_is_kept() -> None:
+@pytest.mark.parametrize("after", [0, 7])
+def test_a_run_whose_grid_is_gone_is_kept(after: int) -> None:
     def change(grid: FakeGrid) -> None:
-        fetch = grid.fetch
+        pull = grid.pull_messages
 
-        def gone(names: Any) -> list[Reply]:
-            if len(grid.messages()) > 7:
+        def gone(names: Any) -> list[Message]:
+            if len(grid.messages()) >= after:
                 raise ConnectionError("401 Unauthorized")
-            return fetch(names)
+            return pull(names)
 
-        grid.fetch = gone  # type: ignore[method-assign]
+        grid.pull_messages = gone  # type: ignore[method-assign]
 
-    run, _, _ = over_flower({"protocol": {"kind": "fedasync", "rounds": 40, "in_flight": 3}}, change)
+    run, _, _ = over_flower({"protocol": {**FEDASYNC, "rounds": 40}}, change)
     assert run.stopped == "Flower's grid answers no more: ConnectionError: 401 Unauthorized"
-    assert run.rounds[-1]["version"] >= 3
-    assert run.fates["unfinished"] >= 1
+    assert run.rounds[-1]["version"] >= (3 if after else 0)
+    assert run.fates["unfinished"] >= (1 if after else 0)
 
 
 def test_clients_do_not_need_files_that_only_the_server_reads() -> None:
@@ -292,14 +304,13 @@ def test_clients_do_not_need_files_that_only_the_server_reads() -> None:
 
 def test_a_node_must_say_which_client_it_is() -> None:
     _, grid, scenario = over_flower({"protocol": {"kind": "sync", "rounds": 1}})
-    [message, *_] = grid.messages(QUERY)
-    frames = FlowerClient(message.config, {"partition-id": 2}, {}).answer(None)
-    [(hello, _), (ready, _)] = heard(Reply(config={"frames": frames}), scenario)
+    config = grid.messages(QUERY)[0].content["config"]
+    [(hello, _), (ready, _)] = heard(frames(*FlowerClient(config, {"partition-id": 2}, {}).answer(None)), scenario)
     assert hello == Hello("2", "-", 20)
     assert ready == Ready(True, None)
     for wrong in ({}, {"partition-id": 3}, {"partition-id": "0"}):
         with pytest.raises(FlowerError, match=r"partition-id=N.*0\.\.2"):
-            FlowerClient(message.config, wrong, {})
+            FlowerClient(config, wrong, {})
 
 
 @pytest.mark.parametrize("welcome", ["text", encode(Begin())])
@@ -313,16 +324,16 @@ def test_scores_are_charged_to_the_budget_across_messages() -> None:
     privacy = {"kind": "dp_fedavg", "noise_multiplier": 4.0, "scores": {"epsilon": 0.5}, "stop_at": {"epsilon": 30.0}}
     detecting = {"defence": {"detector": {"kind": "safl"}}, "protocol": {"kind": "sync", "rounds": 1}}
     _, grid, scenario = over_flower({**detecting, "privacy": privacy})
-    config, kept, told = grid.messages()[0].config, dict[str, str](), list[Any]()
+    config, kept, told = grid.messages()[0].content["config"], dict[str, Any](), list[Any]()
     models = np.zeros((3, scenario.n_parameters), np.float32)
     while len(told) < 50 and (not told or told[-1]):
         at = FlowerClient(config, {"partition-id": 0}, kept)
-        [(scores, _)] = heard(Reply(config={"frames": at.answer(encode(Judge(5, len(told)), models))}), scenario)
+        [(scores, _)] = heard(frames(*at.answer(encode(Judge(5, len(told)), models))), scenario)
         assert isinstance(scores, Scores)
         told.append(scores.scores)
     assert [len(one) for one in told[:-1]] == [3] * (len(told) - 1)
     assert 2 <= len(told) < 50
-    assert json.loads(kept["seed 0"])["charges"] == [["scores", 3, None]] * (len(told) - 1)
+    assert at.memory.charges == [("scores", 3, None)] * (len(told) - 1)
     budgets = FlowerClient(config, {"partition-id": 0}, {}).setup.budgets
     assert budgets is not None
     assert [budgets.charge_scores(0, 3) for _ in told] == [one is not None for one in told]
