@@ -24,12 +24,13 @@ MOST_LISTED = 50
 """Most faults that one message lists; the others are only counted."""
 
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Control characters, and those that turn the direction of writing or begin a line."""
 
 
 def printable(text: str) -> str:
     """Return `text` with control characters escaped: names in files of others must not steer a terminal."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class AsyncflError(Exception):

@@ -152,7 +152,8 @@ def _print_end(client: LiveClient) -> None:
     from asyncfl.live.client import LEFT
 
     if not client.ended_well:
-        raise LiveError(str(client.over))
+        # On one line: a server's reason must not look like a message of ours.
+        raise LiveError(" ".join(str(client.over).split()))
     print_text(f"{client.name}: left" if client.over == LEFT else f"{client.name}: the run is over, {client.over}")
 
 

@@ -253,11 +253,33 @@ def _write(result: Run, areas: Sequence[tuple[RunFolder, Path]]) -> Path | None:
     return None
 
 
+MOST_ALIKE = 10
+"""Warnings of one kind that are printed in `ALIKE_S` seconds: strangers must not fill a disk."""
+ALIKE_S = 10.0
+
+
 class _PrintHandler(logging.Handler):
-    """Logging handler that prints to standard output."""
+    """Logging handler that prints to standard output, with date and time. Leaves out warnings where many are alike."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
+        self._alike: dict[str, tuple[float, int]] = {}
+        """Text of a warning before its values -> time of the first in this period, and their number."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print_text(record.getMessage())
+        left_out = ""
+        if record.levelno >= logging.WARNING:
+            began_s, number = self._alike.get(record.msg, (record.created, 0))
+            if record.created - began_s >= ALIKE_S:
+                if number > MOST_ALIKE:
+                    left_out = f" ({number - MOST_ALIKE} more before it were left out)"
+                began_s, number = record.created, 0
+            self._alike[record.msg] = began_s, number + 1
+            if number >= MOST_ALIKE:
+                return
+        first, *others = self.format(record).splitlines()
+        print_text(first + left_out, *others)
 
 
 def _print_log(quiet: bool) -> None:

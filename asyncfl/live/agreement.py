@@ -22,7 +22,7 @@ class DisagreementError(AsyncflError):
 
 
 @dataclass(frozen=True)
-class AskLimits:
+class ServerLimits:
     """The most that a server may ask of one client in a run of a scenario."""
 
     uploads: int | None
@@ -33,7 +33,7 @@ class AskLimits:
     """Models of one request; 0: the scenario has no detector that asks clients."""
 
     @classmethod
-    def of(cls, scenario: Scenario) -> AskLimits:
+    def of(cls, scenario: Scenario) -> ServerLimits:
         """Return the limits that follow from the protocol and the detector of a scenario."""
         protocol, clients, detector = scenario.protocol, scenario.data.clients, scenario.defence.detector
         rounds, updates = protocol.rounds, protocol.opening.updates
@@ -76,7 +76,7 @@ class AskLimits:
 
 def describe_terms(welcome: Welcome, scenario: Scenario, context: PrivacyContext, samples: int) -> dict[str, str]:
     """Return what a client with so many `samples` agrees to: name of each matter -> text for its user."""
-    limits, scheme = AskLimits.of(scenario), scenario.privacy
+    limits, scheme = ServerLimits.of(scenario), scenario.privacy
     uploads = "any number" if limits.uploads is None else f"at most {limits.uploads}"
     personal = ", less its personal layers" if scenario.model.personal else ""
     shape = f"waits as the scenario's world says, {welcome.speedup:g} times as fast" if welcome.shape else "as they are"
@@ -106,7 +106,7 @@ def _describe_noise(scenario: Scenario, context: PrivacyContext, samples: int) -
     if not release.std:
         return f"{kind_of(scheme)}: no noise is added here, the server is trusted with the updates"
     text = f"{kind_of(scheme)}: {release.distribution} noise of standard deviation {release.std:.3g} on each parameter"
-    guarantee, uploads = scheme.upload_guarantee(context), AskLimits.of(scenario).uploads
+    guarantee, uploads = scheme.upload_guarantee(context), ServerLimits.of(scenario).uploads
     if guarantee is not None and math.isfinite(guarantee.epsilon):
         claimed = _counted(guarantee.releases, "upload")
         text += f", epsilon {guarantee.epsilon:g} at delta {guarantee.delta:g} claimed for {claimed}"

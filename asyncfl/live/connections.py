@@ -7,11 +7,13 @@ websocket.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from websockets.asyncio.client import ClientConnection
@@ -20,6 +22,20 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from asyncfl.base.errors import AsyncflError, system_says
+from asyncfl.live.connection_limits import ConnectionLimits, LimitedSocket, bound_sockets
+
+websockets_log = logging.getLogger("asyncfl.live.websockets")
+websockets_log.setLevel(logging.WARNING)
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    """Keep a log record, without a traceback where a stranger speaks another protocol."""
+    if record.msg == "opening handshake failed":
+        record.exc_info = None
+    return True
+
+
+websockets_log.addFilter(_without_traceback)
 
 BACKLOG = 8
 """Frames that wait to be read before the sender has to wait."""
@@ -51,12 +67,8 @@ class Connection(Protocol):
         """End the connection. Frames that were sent still arrive."""
         ...
 
-    def drop(self) -> None:
-        """End the connection at once, whatever is on its way."""
-        ...
-
     def allow(self, frame_bytes: int) -> None:
-        """Set the size of the longest frame that the other side may send from now on."""
+        """Set the size of the longest frame that the other side, which is let in, may send from now on."""
         ...
 
 
@@ -110,9 +122,6 @@ class MemoryConnection:
         self.send, self.receive = outgoing.put, incoming.get
 
     async def close(self, reason: str = "") -> None:
-        self.drop()
-
-    def drop(self) -> None:
         self._outgoing.end()
         self._incoming.end()
 
@@ -154,8 +163,11 @@ class PortError(AsyncflError):
 class SocketConnection:
     """One end of a websocket, see `Connection`."""
 
-    def __init__(self, socket: ClientConnection | ServerConnection) -> None:
-        self._socket = socket
+    def __init__(
+        self, socket: ClientConnection | ServerConnection, introduced: Callable[[], None] = lambda: None
+    ) -> None:
+        """`introduced`: called when the other side is let in."""
+        self._socket, self._introduced = socket, introduced
         address = socket.remote_address
         self.peer = f"{address[0]}:{address[1]}" if address else "unknown"
 
@@ -178,35 +190,38 @@ class SocketConnection:
             # A websocket's reason has at most 123 bytes.
             await self._socket.close(reason=reason.encode()[:120].decode(errors="ignore"))
 
-    def drop(self) -> None:
-        self._socket.transport.abort()
-
     def allow(self, frame_bytes: int) -> None:
         # Websockets reads it when the header of a frame has come, before any of the frame's bytes.
         self._socket.protocol.max_message_size = frame_bytes
+        self._introduced()
 
 
 @asynccontextmanager
 async def listening(
-    handler: Handler, host: str, port: int, frame_bytes: int, tls: ssl.SSLContext | None = None
+    handler: Handler,
+    host: str,
+    port: int,
+    frame_bytes: int,
+    tls: ssl.SSLContext | None = None,
+    limits: ConnectionLimits | None = None,
 ) -> AsyncIterator[int]:
     """Serve connections at `host` and `port` (0: any that is free), and yield the port. Raises PortError.
 
     `frame_bytes`: the longest frame that a client may send first. `tls` None: without encryption.
     """
+    options = {**OPTIONS, "ssl": tls, "max_size": frame_bytes, "server_header": None, "logger": websockets_log}
+    async with AsyncExitStack() as stack:
+        try:
+            sockets = await bound_sockets(limits or ConnectionLimits(), host, port)
+            for one in sockets:
+                await stack.enter_async_context(serve(partial(_take, handler, one), sock=one, **options))
+        except OSError as error:
+            raise PortError(f"cannot listen at {host}:{port}: {system_says(error)}") from None
+        yield sockets[0].getsockname()[1]
 
-    async def take(socket: ServerConnection) -> None:
-        await handler(SocketConnection(socket))
 
-    try:
-        server = await serve(take, host, port, ssl=tls, max_size=frame_bytes, server_header=None, **OPTIONS)
-    except OSError as error:
-        raise PortError(f"cannot listen at {host}:{port}: {system_says(error)}") from None
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
-        await server.wait_closed()
+async def _take(handler: Handler, listener: LimitedSocket, socket: ServerConnection) -> None:
+    await handler(SocketConnection(socket, partial(listener.introduced, socket.remote_address)))
 
 
 def to(url: str, frame_bytes: int, tls: ssl.SSLContext | None = None) -> Connect:

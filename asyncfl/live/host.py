@@ -19,6 +19,7 @@ from asyncfl.base.errors import AsyncflError, MessageError
 from asyncfl.base.messages import Action, Download, Vector
 from asyncfl.federation.action_executor import Work
 from asyncfl.live.clock import LiveClock
+from asyncfl.live.connection_limits import PATIENCE_S
 from asyncfl.live.connections import Connection, EndedError
 from asyncfl.live.evaluations import Evaluations
 from asyncfl.live.inputs import LiveInputs
@@ -45,11 +46,6 @@ log = logging.getLogger("asyncfl.live")
 
 MESSAGES_WAITING = 64
 """Messages that wait for the server before connections are no longer read."""
-PATIENCE_S = 10.0
-"""Real seconds that a new connection has to introduce itself, and clients to say goodbye."""
-STRANGERS = 64
-"""Connections that may be there without having said who they are, besides one of each client; the oldest of more are
-dropped, so that who says it gets in."""
 HEARTBEAT_S = 5.0
 """Real seconds between two signs of life of a client."""
 GRACE_S = 15.0
@@ -87,7 +83,7 @@ class Host:
         scenario = live.federation.resolved.scenario
         self.decoder = server_decoder(live.federation.learner.n_parameters, scenario.compression)
         self.inputs = LiveInputs(live, self.decoder, journal)
-        self.sessions = Sessions(self, self.decoder, scenario.data.clients)
+        self.sessions = Sessions(self, self.decoder)
         self.serve = self.sessions.serve
         self._messages: asyncio.Queue[_Heard] = asyncio.Queue(MESSAGES_WAITING)
         self._timers: dict[int, asyncio.TimerHandle] = {}
@@ -287,13 +283,10 @@ class Session:
 class Sessions:
     """The connections of one server."""
 
-    def __init__(
-        self, handler: Host, decoder: Decoder[FromClient], clients: int, heartbeat_s: float = HEARTBEAT_S
-    ) -> None:
-        """`heartbeat_s`: real seconds between two signs of life; `clients`: of the federation."""
-        self._handler, self._decoder, self._heartbeat_s, self._clients = handler, decoder, heartbeat_s, clients
+    def __init__(self, handler: Host, decoder: Decoder[FromClient], heartbeat_s: float = HEARTBEAT_S) -> None:
+        """`heartbeat_s`: real seconds between two signs of life."""
+        self._handler, self._decoder, self._heartbeat_s = handler, decoder, heartbeat_s
         self._running: set[asyncio.Task[None]] = set()
-        self._strangers: dict[int, Connection] = {}
 
     async def end(self) -> None:
         """Wait until all connections have ended, and end those that do not."""
@@ -340,17 +333,8 @@ class Sessions:
 
     async def _introduced(self, connection: Connection) -> Hello:
         """Return the first that a connection says. Raises TimeoutError, WireError and EndedError."""
-        self._strangers[id(connection)] = connection
-        if len(self._strangers) > STRANGERS + self._clients:
-            oldest = next(iter(self._strangers.values()))
-            log.warning("%s: has not said who it is, and many others wait: dropped", oldest.peer)
-            del self._strangers[id(oldest)]
-            oldest.drop()
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                message, models = self._decoder.decode(await connection.receive())
-        finally:
-            self._strangers.pop(id(connection), None)
+        async with asyncio.timeout(PATIENCE_S):
+            message, models = self._decoder.decode(await connection.receive())
         if not isinstance(message, Hello):
             raise WireError(f"a connection begins with Hello, got {type(message).__name__}")
         if len(models):

@@ -29,7 +29,7 @@ from asyncfl.data.client_file import ClientFile
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation, ResolvedSeed, privacy_context, started
 from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
-from asyncfl.live.agreement import AskLimits, DisagreementError, describe_terms
+from asyncfl.live.agreement import DisagreementError, ServerLimits, describe_terms
 from asyncfl.live.local_training import LocalTraining
 from asyncfl.live.task_runner import ClientSetup
 from asyncfl.live.wire import Welcome
@@ -79,7 +79,7 @@ def set_up(
     )
     budgets = scenario.budget_tracker(context, data.sizes)
     load = Workload.of(scenario, data.sizes)
-    limits = AskLimits.of(scenario)
+    limits = ServerLimits.of(scenario)
     return ClientSetup(welcome.client, scenario, training, executor, load, world, budgets, limits=limits)
 
 

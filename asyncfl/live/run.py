@@ -22,6 +22,7 @@ from asyncfl.federation.round_recorder import RoundRecorder
 from asyncfl.federation.seed_run import SeedRun, conclude, seed_run
 from asyncfl.live.client import LiveClient
 from asyncfl.live.clock import LiveClock, StepClock, Terms
+from asyncfl.live.connection_limits import ConnectionLimits
 from asyncfl.live.connections import Connect, Memory, listening
 from asyncfl.live.evaluations import Evaluations, Progress
 from asyncfl.live.faults import live_faults, personal_faults, serving_faults
@@ -287,7 +288,8 @@ async def run_served(
 
     async def listen(host: Host) -> None:
         name, port, tls = address
-        async with listening(host.serve, name, port, HELLO_BYTES, tls) as found:
+        limits = ConnectionLimits.of(resolved.scenario.data.clients)
+        async with listening(host.serve, name, port, HELLO_BYTES, tls, limits) as found:
             listens(found)
             await host.over.wait()
 

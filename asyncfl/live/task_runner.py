@@ -24,7 +24,7 @@ from asyncfl.federation.phases import (
     Workload,
 )
 from asyncfl.learning.job import NoEpochError
-from asyncfl.live.agreement import AskLimits, DisagreementError
+from asyncfl.live.agreement import DisagreementError, ServerLimits
 from asyncfl.live.client_memory import ClientMemory
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.local_training import LocalTraining, TrainedUpdate
@@ -73,7 +73,7 @@ class ClientSetup:
     budgets: BudgetTracker | None
     observer: Observer | None = None
     """Called with the client's events when they happen; None: the server learns of them from reports alone."""
-    limits: AskLimits | None = None
+    limits: ServerLimits | None = None
     """The most that the server may ask; None: the server is trusted, since it is of this process or of Flower."""
 
     @property

@@ -81,7 +81,8 @@ def wait_for(process: subprocess.Popen[str], pattern: str) -> re.Match[str]:
     """Read the output until a line matches."""
     assert process.stdout is not None
     for line in process.stdout:
-        if found := re.match(pattern, line):
+        # Lines of the log begin with date and time.
+        if found := re.match(rf"(?:[-\d]+ [:\d]+ )?{pattern}", line):
             return found
     raise AssertionError(f"no line {pattern}")
 

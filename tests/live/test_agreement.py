@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from asyncfl.data.client_file import ClientFile
-from asyncfl.live.agreement import AskLimits, DisagreementError
+from asyncfl.live.agreement import DisagreementError, ServerLimits
 from asyncfl.live.connections import Connection, EndedError, listening, to
 from asyncfl.live.joining import FILE_FIELDS, Agreement, load_agreed, read_scenario, terms_of
 from asyncfl.live.wire import HELLO_BYTES, WELCOME_BYTES, Judge, Leaving, Ready, Task, WireError, client_decoder, encode
@@ -30,16 +30,16 @@ def read(description: dict[str, Any]) -> Scenario:
 @pytest.mark.parametrize(
     ("description", "limits"),
     [
-        ({}, AskLimits(3, 0, 0)),
+        ({}, ServerLimits(3, 0, 0)),
         # 6 versions of 2 updates, and one too old for each version.
-        ({"protocol": BUFFERED}, AskLimits(18, 0, 0)),
-        ({"protocol": BUFFERED, **SAFL}, AskLimits(18, 6, 2 + 4)),
+        ({"protocol": BUFFERED}, ServerLimits(18, 0, 0)),
+        ({"protocol": BUFFERED, **SAFL}, ServerLimits(18, 6, 2 + 4)),
         # A cohort of 6 and the late ones of the cohort before.
-        (SAFL, AskLimits(3, 3, 12 + 4)),
+        (SAFL, ServerLimits(3, 3, 12 + 4)),
     ],
 )
-def test_limits_follow_from_the_protocol_and_the_detector(description: dict[str, Any], limits: AskLimits) -> None:
-    assert AskLimits.of(read(description)) == limits
+def test_limits_follow_from_the_protocol_and_the_detector(description: dict[str, Any], limits: ServerLimits) -> None:
+    assert ServerLimits.of(read(description)) == limits
 
 
 MANY = np.zeros((3, 3), np.float32)
@@ -48,15 +48,15 @@ MANY = np.zeros((3, 3), np.float32)
 @pytest.mark.parametrize(
     ("limits", "asked", "why"),
     [
-        (AskLimits(1, 0, 0), [Judge(0, 0)], "asks for accuracies on this client's samples, and the scenario has no"),
-        (AskLimits(1, 1, 2), [Judge(0, 0)], "asks for accuracies of 3 models, and the scenario allows 2 at a time"),
-        (AskLimits(1, 0, 3), [Judge(0, 0)], "asks for accuracies again after 0 requests, which is all"),
-        (AskLimits(0, 0, 0), [Task(0, 0, 0)], "gives another task after 0 uploads, which is all"),
-        (AskLimits(9, 0, 0), [Task(0, 0, 0), Task(1, 1, 0)], "gives a task before the one before it is done"),
+        (ServerLimits(1, 0, 0), [Judge(0, 0)], "asks for accuracies on this client's samples, and the scenario has no"),
+        (ServerLimits(1, 1, 2), [Judge(0, 0)], "asks for accuracies of 3 models, and the scenario allows 2 at a time"),
+        (ServerLimits(1, 0, 3), [Judge(0, 0)], "asks for accuracies again after 0 requests, which is all"),
+        (ServerLimits(0, 0, 0), [Task(0, 0, 0)], "gives another task after 0 uploads, which is all"),
+        (ServerLimits(9, 0, 0), [Task(0, 0, 0), Task(1, 1, 0)], "gives a task before the one before it is done"),
     ],
 )
 def test_a_server_that_asks_for_more_than_was_agreed_ends_its_client(
-    limits: AskLimits, asked: list[Task | Judge], why: str
+    limits: ServerLimits, asked: list[Task | Judge], why: str
 ) -> None:
     left: list[Any] = []
 

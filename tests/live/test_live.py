@@ -16,7 +16,7 @@ from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.client import LiveClient
 from asyncfl.live.clock import Terms
-from asyncfl.live.connections import Connect, Connection, EndedError
+from asyncfl.live.connections import Connect, EndedError
 from asyncfl.live.host import Host
 from asyncfl.live.run import local_clients
 from asyncfl.live.wire import Gone, Hello, Message, Ping, Refused, client_decoder, encode
@@ -115,32 +115,6 @@ SLOW = {
     "device": {"kind": "lognormal", "median_s_per_sample": 0.2, "sigma": 0.5},
     "failure_detection": {"kind": "lease", "seconds": 1.0},
 }
-
-
-def test_silent_connections_do_not_keep_clients_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("asyncfl.live.host.STRANGERS", 3)
-    open_then: list[int] = []
-
-    async def crowd(host: Host, clients: list[LiveClient], connect: Connect) -> None:
-        strangers: list[Connection] = [await connect() for _ in range(20)]
-        while host.live.server.version < 1:
-            await asyncio.sleep(0.001)
-
-        async def is_open(connection: Connection) -> bool:
-            try:
-                await asyncio.wait_for(connection.receive(), 0.01)
-            except TimeoutError:
-                return True
-            except EndedError:
-                pass
-            return False
-
-        open_then.append(sum([await is_open(one) for one in strangers]))
-
-    world = {"device": {"kind": "fixed", "s_per_sample": 0.01}}
-    run = held({"world": world, "protocol": BUFFERED}, crowd, shape=True, sockets=True)
-    assert run.stopped == "all versions published"
-    assert 0 < open_then[0] <= 3 + 6
 
 
 def test_downloads_count_from_their_end_and_not_from_the_end_of_their_task(live: Any) -> None:

@@ -23,7 +23,7 @@ class Host:
         self.heard: list[Any] = []
         self.happened: list[str] = []
         self.stopped: str | None = None
-        self.sessions = Sessions(self, server_decoder(4), 2, 2.0)
+        self.sessions = Sessions(self, server_decoder(4), 2.0)
         self.memory = Memory(self.sessions.serve)
         self.links: list[Any] = []
         self.takes_s = 0.0

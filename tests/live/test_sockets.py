@@ -69,7 +69,7 @@ def test_an_address_that_cannot_be_used_is_named() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        with pytest.raises(PortError, match=f"^cannot listen at 127.0.0.1:{port}: .*address already in use"):
+        with pytest.raises(PortError, match=f"^cannot listen at 127.0.0.1:{port}: Address already in use"):
             asyncio.run(listen(port))
         with pytest.raises(EndedError) as caught:
             asyncio.run(to(f"ws://127.0.0.1:{port}", LIMIT)())  # type: ignore[arg-type]
