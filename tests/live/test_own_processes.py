@@ -1,7 +1,8 @@
-"""A server and its clients in processes of their own, killed at random moments and started again as before."""
+"""A server and its clients in processes of their own: killed and started again, stopped for a while, on a full disk."""
 
 import multiprocessing
 import os
+import resource
 import signal
 import socket
 import sys
@@ -29,12 +30,14 @@ SCENARIO: dict[str, Any] = {
     "privacy": {"kind": "local_gaussian", "epsilon": 50.0, "stop_at": {"epsilon": 100_000.0, "accountant": "rdp"}},
     "evaluation": {"record": "parameters"},
 }
+SHORT: dict[str, Any] = {"protocol": {**SCENARIO["protocol"], "rounds": 30}, "evaluation": {}}
 PROCESSES = multiprocessing.get_context("forkserver")
 
 
-def call(folder: Path, log: str, arguments: list[str]) -> None:
-    """Run a command, as a process of its own."""
+def call(folder: Path, log: str, arguments: list[str], file_bytes: int) -> None:
+    """Run a command, as a process of its own that can write no file longer than `file_bytes`."""
     os.chdir(folder)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.stdout = sys.stderr = Path(log).open("a", buffering=1)  # noqa: SIM115
     from asyncfl.cli import main
@@ -53,7 +56,7 @@ class Federation:
             self.port = free.getsockname()[1]
         self.running: dict[str, BaseProcess] = {}
 
-    def start(self, name: str) -> None:
+    def start(self, name: str, *more: str, file_bytes: int = resource.RLIM_INFINITY) -> None:
         if name == "server":
             place = [
                 "--keys",
@@ -67,18 +70,23 @@ class Federation:
                 "--at-least",
                 "4",
             ]
-            arguments = ["serve", "scenario.yaml", *place, "--shape"]
+            arguments = ["serve", "scenario.yaml", *place, "--shape", *more]
         else:
             files = ["--data", f"{name}.npz", "--token", f"keys/clients/{name}.token", "--certificate"]
             where = [f"wss://127.0.0.1:{self.port}", *files, "keys/certificate.pem"]
             arguments = ["join", *where, "--scenario", "scenario.yaml", "--shape"]
         log = f"{name}.log"
-        self.running[name] = PROCESSES.Process(target=call, args=(self.folder, log, arguments), daemon=True)
+        self.running[name] = PROCESSES.Process(target=call, args=(self.folder, log, arguments, file_bytes), daemon=True)
         self.running[name].start()
 
     def kill(self, name: str) -> None:
         self.running[name].kill()
         self.running[name].join()
+
+    def signal(self, name: str, number: int) -> None:
+        process = self.running[name].pid
+        assert process is not None
+        os.kill(process, number)
 
     def text(self, name: str) -> str:
         log = self.folder / f"{name}.log"
@@ -88,9 +96,7 @@ class Federation:
 @pytest.fixture
 def federation(tmp_path: Path, program: Any, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Any:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "scenario.yaml").write_text(
-        yaml.safe_dump({**SCENARIO, "model": {**SCENARIO["model"], **request.param}})
-    )
+    (tmp_path / "scenario.yaml").write_text(yaml.safe_dump({**SCENARIO, **request.param}))
     program("live", "keys", "keys", "--host", "127.0.0.1", *(word for name in NAMES for word in ("--client", name)))
     random = np.random.default_rng(3)
     for name in NAMES:
@@ -111,8 +117,29 @@ def wait_until(condition: Any, what: str, seconds: float = 90.0) -> None:
         time.sleep(0.05)
 
 
+def whole_run(federation: Federation, number: int | None, status: int) -> Run:
+    """The run at its end, which is checked. `number`: signal that ends the server; None: it ends by itself."""
+    if number is not None:
+        federation.signal("server", number)
+    server = federation.running["server"]
+    server.join(60)
+    assert server.exitcode == status, federation.text("server")
+    run = Run.load(federation.folder / "run")
+    rows, events = run.rounds, run.events
+    assert rows["version"].to_list() == list(range(len(rows)))
+    assert (rows["time_s"].diff().dropna() > 0).all()
+    assert events["seq"].to_list() == list(range(len(events)))
+    assert sum(run.summary["fates"].values()) == (events["kind"] == "dispatched").sum()
+    aggregated = events[events["kind"] == "aggregated"]["task"]
+    assert aggregated.is_unique
+    assert len(aggregated) == run.summary["fates"]["aggregated"]
+    return run
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("federation", [{}, {"personal": ["3.*"]}], indirect=True, ids=["whole", "personal"])
+@pytest.mark.parametrize(
+    "federation", [{}, {"model": {**SCENARIO["model"], "personal": ["3.*"]}}], indirect=True, ids=["whole", "personal"]
+)
 def test_server_and_clients_are_killed_at_random_moments(federation: Federation, program: Any) -> None:
     random, killed = np.random.default_rng(11), dict.fromkeys(("server", *NAMES), 0)
     for name in killed:
@@ -130,20 +157,8 @@ def test_server_and_clients_are_killed_at_random_moments(federation: Federation,
     assert killed["server"] > 3
     versions = federation.text("server").count("\nversion ")
     wait_until(lambda: federation.text("server").count("\nversion ") > versions + 20, "new versions")
-    server = federation.running["server"]
-    assert server.pid is not None
-    os.kill(server.pid, signal.SIGINT)
-    server.join(60)
-    assert server.exitcode == 130, federation.text("server")
-    run = Run.load(federation.folder / "run")
-    rows, events = run.rounds, run.events
-    assert rows["version"].to_list() == list(range(len(rows)))
-    assert (rows["time_s"].diff().dropna() > 0).all()
-    assert events["seq"].to_list() == list(range(len(events)))
-    assert sum(run.summary["fates"].values()) == (events["kind"] == "dispatched").sum()
-    aggregated = events[events["kind"] == "aggregated"]["task"]
-    assert aggregated.is_unique
-    assert len(aggregated) == run.summary["fates"]["aggregated"]
+    run = whole_run(federation, signal.SIGINT, 130)
+    events = run.events
     note = f"live: the server was started again {killed['server']} times"
     assert any(one.startswith(note) for one in run.summary["notes"]), run.summary["notes"]
     assert not any("began at zero" in one for one in run.summary["notes"])
@@ -165,3 +180,39 @@ def went_on(federation: Federation) -> int:
 
 def number_of(log: str, name: str) -> int:
     return int(log.split(f"client {name} is number ")[1].split(",")[0])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("federation", [SHORT], indirect=True, ids=[""])
+def test_a_disk_of_64_kilobytes_costs_no_table(federation: Federation) -> None:
+    federation.start("server", file_bytes=65_536)
+    for name in NAMES:
+        federation.start(name)
+    run = whole_run(federation, None, 0)
+    assert len(run.rounds) == 31
+    text = " ".join(federation.text("server").split())
+    assert "the run cannot be written anywhere; it goes on in memory" in text
+    assert "File too large" in text
+    for name in NAMES:
+        federation.running[name].join(30)
+        assert federation.running[name].exitcode == 0, federation.text(name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("federation", [{}], indirect=True, ids=[""])
+@pytest.mark.parametrize("name", ["server", "ann"])
+def test_half_a_minute_in_which_one_process_stands_still(federation: Federation, name: str) -> None:
+    for one in ("server", *NAMES):
+        federation.start(one)
+    wait_until(lambda: "version 3 " in federation.text("server"), "the run begins")
+    federation.signal(name, signal.SIGSTOP)
+    time.sleep(30)
+    versions = federation.text("server").count("\nversion ")
+    federation.signal(name, signal.SIGCONT)
+    wait_until(lambda: federation.text("server").count("\nversion ") > versions + 20, "new versions")
+    run = whole_run(federation, signal.SIGINT, 130)
+    lost = [line for line in federation.text("server").splitlines() if "no sign of life" in line]
+    assert len(lost) == (name == "ann")
+    number = number_of(federation.text("server"), name) if name != "server" else 0
+    last = run.events[run.events["kind"] == "uploaded"].groupby("client")["time_s"].max()
+    assert last[number] > run.rounds["time_s"].iloc[versions], "it takes part again"
