@@ -136,10 +136,10 @@ class Memory:
         self.handler = handler
         self._served: set[asyncio.Task[None]] = set()
 
-    async def connect(self, peer: str = "memory") -> Connection:
-        """Return a new connection to it. `peer`: name of this end, for messages."""
+    async def connect(self) -> Connection:
+        """Return a new connection to it."""
         up, down = Pipe(), Pipe()
-        served = asyncio.ensure_future(self.handler(MemoryConnection(peer, up, down)))
+        served = asyncio.ensure_future(self.handler(MemoryConnection("memory", up, down)))
         self._served.add(served)
         served.add_done_callback(self._served.discard)
         return MemoryConnection("memory", down, up)

@@ -85,9 +85,7 @@ class FlowerClient:
         Raises WireError and DisagreementError, see `TaskRunner.begin`, and the error of a failed training.
         """
         with self.setup.executor:
-            said = asyncio.run(self._answer(frame))
-        self._kept[self._name] = msgspec.msgpack.encode(self.memory)
-        return said
+            return asyncio.run(self._answer(frame))
 
     async def _answer(self, frame: object) -> list[bytes]:
         setup, clock, said = self.setup, LiveClock(), list[bytes]()
@@ -106,6 +104,7 @@ class FlowerClient:
             raise FlowerError(f"a message must hold a task or a request, got {type(given).__name__}")
         await runner.begin(given, models, Activity(given.task if isinstance(given, Task) else -1, 0.0))
         self.memory.keep_rows(setup.training.own_layers(setup.number), setup.training.left_over(setup.number))
+        self._kept[self._name] = msgspec.msgpack.encode(self.memory)
         return said
 
 

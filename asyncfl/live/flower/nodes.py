@@ -1,8 +1,8 @@
 """The nodes of a Flower grid as clients of a live server.
 
 Flower starts a process for each message, which ends with its reply: a node has no connection to the server. So its side
-of the conversation is here. While a node is on the grid it has a connection within this process, on which the wire of
-`serve` and `join` is spoken for it; the server admits, checks and refuses it as it does any client.
+of the conversation is here. While a node is on the grid it has a connection within this process, on which it speaks the
+wire of `serve` and `join`; the server admits, checks and refuses it as it does any client.
 
     from the server   to the node      from the node                          to the server
     Task              train            frames, or a model                     Update, Gone
@@ -12,8 +12,7 @@ of the conversation is here. While a node is on the grid it has a connection wit
     Judge             query.scores     frames, or scores                      Scores
                                        any error, or nothing                  Scores, none
 
-A grid does not notify: every `POLL_S` seconds messages are sent and replies fetched, and every `NODES_S` seconds the
-list of nodes is read.
+A grid does not notify: every `POLL_S` seconds the list of nodes is read, messages are sent, and replies fetched.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace as replaced
@@ -35,7 +34,7 @@ from asyncfl.federation.prepare import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live import wire
 from asyncfl.live.clock import Terms
-from asyncfl.live.connections import Connection, EndedError, Memory
+from asyncfl.live.connections import EndedError, Pipe
 from asyncfl.live.flower import records
 from asyncfl.live.flower.records import FlowerError, GridError, GridMessages, LostError, flower
 from asyncfl.live.host import Host
@@ -48,8 +47,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("asyncfl.live")
 
-POLL_S, NODES_S = 0.2, 2.0
+POLL_S = 0.5
 
+FromServer: TypeAlias = wire.Decoder[wire.FromServer]
 Given: TypeAlias = wire.Task | wire.Judge
 Read: TypeAlias = Callable[["RecordDict"], list[bytes]]
 """Returns the client's frames in a reply."""
@@ -86,23 +86,63 @@ def _frames(content: RecordDict) -> list[bytes]:
     return [one for one in frames if isinstance(one, bytes)] if isinstance(frames, list) else []
 
 
-@dataclass(eq=False)
 class Node:
-    """A node of the grid."""
+    """A node of the grid: the client's end of one connection to the server after another (see `Connection`)."""
 
-    number: int
-    """Flower's identifier of the node."""
-    life: asyncio.Task[None] = field(init=False)
-    """Takes part for it."""
-    name: str = ""
-    """Name of the client that it is; empty: of none yet."""
-    connection: Connection | None = None
-    """Its connection to the server, once that has let it in; None: there is none."""
-    work: dict[asyncio.Task[None], int] = field(default_factory=dict)
-    """Its tasks and requests -> number of the task; -1: a request."""
+    def __init__(self, number: int, begin: Callable[[Node, Given, Vector, bytes], None], decoder: FromServer) -> None:
+        """`number`: Flower's identifier. `begin`: called with a task or request, its models and its frame."""
+        self.number, self.peer, self._begin, self._decoder = number, f"node {number}", begin, decoder
+        self.life: asyncio.Task[None]
+        """Takes part for it."""
+        self.name = ""
+        """Name of the client that it was last; empty: none."""
+        self.is_open = self.is_over = False
+        """Whether the server has let it in; whether the server has refused it, or the run is over."""
+        self.work: dict[asyncio.Task[None], int] = {}
+        """Tasks and requests that it is at -> number of the task; -1: a request."""
+        self._frames = Pipe()
 
-    def __str__(self) -> str:
-        return f"node {self.number}"
+    async def connect(self, hello: wire.Hello, *more: wire.Message) -> None:
+        """Begin a new connection with these messages."""
+        self.name, self._frames = hello.name, Pipe()
+        tasks = tuple(sorted(task for task in self.work.values() if task >= 0))
+        await self.say(*map(wire.encode, (replaced(hello, tasks=tasks, instance=self.peer), *more)))
+
+    async def say(self, *frames: bytes) -> None:
+        """Send frames to the server while it listens."""
+        with suppress(EndedError):
+            for frame in frames:
+                await self._frames.put(frame)
+
+    async def receive(self) -> bytes:
+        return await self._frames.get()
+
+    async def send(self, frame: bytes) -> None:
+        """Do what the server says."""
+        message, models = self._decoder.decode(frame)
+        match message:
+            case wire.Welcome():
+                self.is_open = True
+                for work, task in self.work.items():
+                    if task in message.gone:
+                        work.cancel()
+            case wire.Task() | wire.Judge():
+                self._begin(self, message, models, frame)
+            case wire.Ping():
+                await self.say(wire.encode(wire.Pong()))
+            case wire.Refused() | wire.Over():
+                self.is_over = True
+                self.drop()
+
+    async def close(self, reason: str = "") -> None:
+        self.drop()
+
+    def drop(self) -> None:
+        self.is_open = False
+        self._frames.end()
+
+    def allow(self, frame_bytes: int) -> None:
+        pass
 
 
 class NodeManager:
@@ -112,12 +152,11 @@ class NodeManager:
         """`tokens`: name -> token of every client."""
         self._host, self._tokens, self._dialect = host, tokens, dialect
         federation = host.live.federation
-        compression = federation.resolved.scenario.download_compression
-        self._decoder = wire.client_decoder(federation.learner.n_parameters, compression)
+        packing = federation.resolved.scenario.download_compression
+        self._decoder = wire.client_decoder(federation.learner.n_parameters, packing)
         self._nodes: dict[int, Node] = {}
         self._there: set[int] = set()
         """Nodes on the grid, as far as is known."""
-        self._memory = Memory(host.serve)
 
     async def run(self, grid: Grid, timeout_s: float) -> None:
         """Exchange messages until the run is over. Raises FlowerError where an app cannot take part.
@@ -134,17 +173,14 @@ class NodeManager:
                         node.life.cancel()
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
-        await self._memory.close()
 
     async def _poll(self) -> None:
-        loop, looked_s = asyncio.get_running_loop(), -NODES_S
         try:
             while self._host.stopped is None:
-                if loop.time() - looked_s >= NODES_S:
-                    looked_s = loop.time()
-                    await self._look_for_nodes()
-                named = [node.number for node in self._nodes.values() if node.name and node.connection is None]
-                await self._messages.exchange(self._there.difference(named))
+                await self._look_for_nodes()
+                # A node that was given a name is heard while it has a connection.
+                heard = {node.number for node in self._nodes.values() if node.is_open or not node.name}
+                await self._messages.exchange(self._there & heard)
                 await asyncio.sleep(POLL_S)
         except GridError as error:
             # The run so far is kept.
@@ -154,37 +190,46 @@ class NodeManager:
     async def _look_for_nodes(self) -> None:
         self._there = await self._messages.nodes()
         for number in sorted(self._there - set(self._nodes)):
-            node = self._nodes[number] = Node(number)
+            node = self._nodes[number] = Node(number, self._begin, self._decoder)
             node.life = self._group.create_task(self._take_part(node))
         for number in set(self._nodes) - self._there:
             node = self._nodes[number]
             if node.life.done() or not node.name:
-                self._forget(node)
-            elif node.connection is not None:
-                log.warning("%s: is away", node)
-                await node.connection.close()
-
-    def _forget(self, node: Node) -> None:
-        node.life.cancel()
-        del self._nodes[node.number]
+                node.life.cancel()
+                del self._nodes[number]
+            elif node.is_open:
+                log.warning("%s: is away", node.peer)
+                node.drop()
 
     # --- one node --------------------------------------------------------------------------------------------------
 
     async def _take_part(self, node: Node) -> None:
-        """Take part for a node until the server refuses it."""
+        """Take part for a node until the run is over, or it is refused."""
         try:
             hello, ready = await self._introduced(node)
-            await self._give_name(node, hello.name)
-            log.info("%s is client %s, %d samples", node, node.name, hello.samples)
-            hello = replaced(hello, name=node.name, token=self._tokens.get(node.name, ""), instance=str(node))
-            first = [ready]
-            while await self._converse(node, hello, first):
+            waits = False
+            while not node.is_over:
+                name = self._free_name(node, hello.name)
+                if node.number in self._there and name:
+                    log.info("%s is client %s, %d samples", node.peer, name, hello.samples)
+                    client = self._host.live.clients.by_name.get(name)
+                    is_known = client is not None and client.instance == node.peer and client.is_prepared
+                    named = replaced(hello, name=name, token=self._tokens.get(name, ""))
+                    await node.connect(named, *([] if is_known else [ready]))
+                    # As a task of its own, whose end the server awaits.
+                    await self._group.create_task(self._host.serve(node))
+                elif not (name or waits):
+                    waits, who = (
+                        True,
+                        f"client {hello.name} is" if hello.name else f"all {len(self._tokens)} clients are",
+                    )
+                    log.warning("%s: %s there already, it waits", node.peer, who)
                 await asyncio.sleep(POLL_S)
         except AsyncflError as error:
             if not self._host.clock.has_begun:
                 # The run would wait for it in vain.
-                raise FlowerError(f"{node} cannot take part: {_one_line(error)}") from None
-            log.warning("%s: cannot take part: %s", node, _one_line(error))
+                raise FlowerError(f"{node.peer} cannot take part: {_one_line(error)}") from None
+            log.warning("%s: cannot take part: %s", node.peer, _one_line(error))
         finally:
             for work in node.work:
                 work.cancel()
@@ -195,63 +240,15 @@ class NodeManager:
             with suppress(LostError):
                 content = None if query is None else await self._messages.ask(node.number, records.QUERY, query)
                 return self._dialect.introduction(content)
-            await asyncio.sleep(NODES_S)
-
-    async def _give_name(self, node: Node, wanted: str) -> None:
-        """Wait for a client name without a node: the wanted one, or any."""
-        waits = False
-        while not (name := self._free_name(wanted)):
-            if not waits:
-                who = f"client {wanted} is" if wanted else f"all {len(self._tokens)} clients are"
-                log.warning("%s: %s there already, it waits", node, who)
-            waits = True
             await asyncio.sleep(POLL_S)
-        for other in list(self._nodes.values()):
-            if other.name == name:
-                # It was another process of the same client, and has ended.
-                self._forget(other)
-        node.name = name
 
-    def _free_name(self, wanted: str) -> str:
-        """Return the wanted name, or any, that no node on the grid has; empty: there is none."""
-        there = {node.name for node in self._nodes.values() if node.number in self._there and not node.life.done()}
+    def _free_name(self, node: Node, wanted: str) -> str:
+        """Return the wanted client name, or any, that no other node on the grid has; empty: there is none."""
+        used = {other.name for other in self._nodes.values() if other is not node and other.number in self._there}
         # The server takes a moment to see that a connection has ended.
-        there |= {name for name, client in self._host.live.clients.by_name.items() if client.link is not None}
-        return next((name for name in ([wanted] if wanted else self._tokens) if name not in there), "")
-
-    async def _converse(self, node: Node, hello: wire.Hello, first: list[wire.Ready]) -> bool:
-        """Speak for a node until its connection ends. Returns whether it may have another one.
-
-        `first`: messages for the first welcome.
-        """
-        if node.number not in self._there:
-            return True
-        connection = await self._memory.connect(str(node))
-        try:
-            tasks = tuple(sorted(task for task in node.work.values() if task >= 0))
-            await connection.send(wire.encode(replaced(hello, tasks=tasks)))
-            while True:
-                frame = await connection.receive()
-                message, models = self._decoder.decode(frame)
-                match message:
-                    case wire.Welcome():
-                        for work, task in node.work.items():
-                            if task in message.gone:
-                                work.cancel()
-                        while first:
-                            await connection.send(wire.encode(first.pop()))
-                        node.connection = connection
-                    case wire.Task() | wire.Judge():
-                        self._begin(node, message, models, frame)
-                    case wire.Ping():
-                        await connection.send(wire.encode(wire.Pong()))
-                    case wire.Refused() | wire.Over():
-                        return False
-        except EndedError:
-            return True
-        finally:
-            node.connection = None
-            await connection.close()
+        used |= {name for name, client in self._host.live.clients.by_name.items() if client.link is not None}
+        names = [wanted] if wanted else sorted(self._tokens, key=lambda name: name != node.name)
+        return next((name for name in names if name not in used), "")
 
     def _begin(self, node: Node, given: Given, models: Vector, frame: bytes) -> None:
         content, read = self._dialect.translate(given, models, frame)
@@ -273,11 +270,8 @@ class NodeManager:
             fate = Fate.LOST_UP
         except Exception as error:
             # Whatever an app replies, the run goes on.
-            log.warning("%s: its ClientApp failed (%s)", node, _one_line(error))
-        with suppress(EndedError):
-            for frame in frames or [_no_answer(given, loop.time() - began_s, fate)]:
-                if node.connection is not None:
-                    await node.connection.send(frame)
+            log.warning("%s: its ClientApp failed (%s)", node.peer, _one_line(error))
+        await node.say(*frames or [_no_answer(given, loop.time() - began_s, fate)])
 
 
 def _one_line(error: Exception) -> str:

@@ -1,15 +1,5 @@
 """asyncfl's server in a Flower federation whose clients run a `ClientApp` of the user's own.
 
-    from asyncfl.live.flower.own import federate
-
-    @app.main()
-    def main(grid: Grid, context: Context) -> None:
-        outcome = federate(
-            grid, ArrayRecord(net.state_dict()), clients=10,
-            protocol={"kind": "fedbuff", "rounds": 100, "buffer": 5, "dispatch": {"kind": "constant", "in_flight": 8}},
-        )
-        net.load_state_dict(outcome.arrays.to_torch_state_dict())
-
 The ClientApp uses Flower's message API: `train` finds the model in the ArrayRecord `arrays` and the version in
 `config["server-round"]`, and replies with an ArrayRecord of the same arrays. Its MetricRecord may hold `train_loss` and
 `train-s`, the seconds of training. Where updates are weighted by samples, `query` asks it for the metric
@@ -58,8 +48,8 @@ if TYPE_CHECKING:
     from flwr.app import ArrayRecord, RecordDict
     from flwr.serverapp import Grid
 
-EXAMPLES, LOSS, SECONDS = "num-examples", "train_loss", "train-s"
-"""Metrics that a ClientApp may report: training samples, mean loss of the last epoch, seconds of training."""
+EXAMPLES, LOSS, SECONDS, SCORES = "num-examples", "train_loss", "train-s", "scores"
+"""Metrics of a ClientApp: training samples, mean loss of the last epoch, seconds of training, one score per model."""
 
 
 class Unseen(Dataset):
@@ -87,22 +77,20 @@ class Parameters(Architecture):
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
         import torch
 
-        n = self.n
-
         class Nothing(torch.nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.weight = torch.nn.Parameter(torch.zeros(n))
+            weight: torch.nn.Parameter
 
             def forward(self, samples: torch.Tensor) -> torch.Tensor:
                 return self.weight[:1].expand(len(samples), outputs)
 
-        return Nothing()
+        module = Nothing()
+        module.weight = torch.nn.Parameter(torch.zeros(self.n))
+        return module
 
 
 @dataclass(frozen=True)
 class FlowerOutcome:
-    """Results of a federation."""
+    """Results of `federate`."""
 
     model: Vector
     """(n_parameters,) the last version of the model."""
@@ -231,7 +219,7 @@ class ArrayDialect(Dialect):
         return sent, partial(self._update, given, models[0], asyncio.get_running_loop().time())
 
     def _scores(self, given: wire.Judge, models: int, content: RecordDict) -> list[bytes]:
-        found = record_of(content.metric_records, METRICS).get("scores")
+        found = record_of(content.metric_records, METRICS).get(SCORES)
         scores = tuple(map(float, found if isinstance(found, list) else [found]))
         if len(scores) != models:
             raise FlowerError(f"its reply must hold {models} scores, one per model, got {len(scores)}")
@@ -300,14 +288,14 @@ async def run_own(
     assert first is not None
     first.flags.writeable = False
     federation = replace(federation, plan=replace(federation.plan, initial=first))
-    by_samples = scenario.protocol.weighting == "samples"
-    state = None if scenario.privacy.off else federation.path.state
     rounds = OwnRounds(scenario, resolved.seed, federation)
     rounds.evaluator, rounds.last = None, first
     if evaluate is not None:
         rounds.judge = lambda model: evaluate(shapes.record(model))
+    by_samples, state = scenario.protocol.weighting == "samples", federation.path.state
+    dialect = ArrayDialect(shapes=shapes, state=None if scenario.privacy.off else state, by_samples=by_samples)
     options: dict[str, Any] = {"known": not by_samples, "federation": federation, "rounds": rounds}
-    dialect = ArrayDialect(shapes=shapes, state=state, by_samples=by_samples)
     with Interrupts() as interrupts:
-        run = await run_on_grid(resolved, grid, timeout_s, dialect, interrupts=interrupts, progress=progress, **options)
+        options |= {"interrupts": interrupts, "progress": progress}
+        run = await run_on_grid(resolved, grid, timeout_s, dialect, **options)
     return FlowerOutcome(rounds.last, scenario, run, shapes)
