@@ -164,12 +164,6 @@ class Journal:
             self._close()
             self._retry_s = 0.0
 
-    def sync(self) -> None:
-        """Wait until all inputs so far would outlive a loss of power."""
-        if self._file is not None:
-            with suppress(OSError):
-                os.fdatasync(self._file.fileno())
-
     def checkpoint(self, content: bytes | memoryview) -> None:
         """Begin a new journal after a state, `content`, from which the run could go on."""
         before, number = self.place, self._number + 1

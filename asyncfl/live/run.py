@@ -166,6 +166,9 @@ async def _go_on(host: Host, found: Found) -> Coroutine[Any, Any, str]:
     restore_live(found.content, host.inputs, host.evaluations)
     work = await asyncio.get_running_loop().run_in_executor(None, host.inputs.replay, found.inputs)
     live = host.live
+    if not live.shape:
+        # After a loss of power the journal may lack what was published: the same noise may not be drawn again.
+        live.federation.path.streams = Streams(unknown_seed())
     live.times_killed += 1
     live.away_s += found.passed_s
     at_s = live.clock.now + found.passed_s * host.clock.speedup
