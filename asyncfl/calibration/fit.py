@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from asyncfl.base.errors import RunError
+from asyncfl.calibration.dropouts import FittedDropout, fit_dropout
 from asyncfl.calibration.families import SAME, SCALED, Floats
 from asyncfl.calibration.links import FittedLinks, fit_links, transmissions_of
 from asyncfl.calibration.machine import aggregates_alone, aggregations_of, fit_processor_sharing
@@ -35,6 +36,7 @@ class Calibration:
     downlink: FittedLinks
     uplink: FittedLinks
     presence: FittedAvailability
+    dropout: FittedDropout
     worker_slots: WorkerSlots
     processors: float | None  # processors that clients and server share; None: each has one of its own
     aggregate_s: Floats  # seconds of aggregation on an unshared processor, of each version for which events show them
@@ -61,6 +63,8 @@ class Calibration:
             "processors": self.processors,
             "downlink": _link(self.downlink, self.scenario_world.downlink, population),
             "uplink": _link(self.uplink, self.scenario_world.uplink, population),
+            "dropout": self.dropout.probability,
+            "dropout_per_s": self.dropout.per_s,
             "availability": self.presence.availability.model_dump(mode="json"),
         }
         if len(self.aggregate_s):
@@ -93,7 +97,7 @@ class Calibration:
                 )
         if not len(self.aggregate_s):
             notes.append("events do not show how long the server takes to aggregate a buffer: as in the scenario")
-        as_given = "packet loss, dropout, tap, power, failure_detection, score_s and evaluation_cost"
+        as_given = "packet loss, tap, power, failure_detection, score_s and evaluation_cost"
         notes.append(f"events do not show {as_given}: as in the scenario")
         return notes
 
@@ -123,6 +127,7 @@ def calibrate(runs: Sequence[ObservedRun]) -> Calibration:
         downlink=downlink,
         uplink=uplink,
         presence=fit_availability(runs),
+        dropout=fit_dropout(runs, speeds.s_per_sample),
         worker_slots=worker_slots,
         processors=sharing.processors,
         aggregate_alone=scenario_world.aggregate_alone if not seen_alone else all(seen_alone),
