@@ -16,6 +16,7 @@ from asyncfl.calibration.links import FittedLinks, fit_links, transmissions_of
 from asyncfl.calibration.machine import aggregates_alone, aggregations_of, fit_processor_sharing
 from asyncfl.calibration.observations import ObservedRun
 from asyncfl.calibration.presence import FittedAvailability, fit_availability
+from asyncfl.calibration.shared_link import fit_shared_link
 from asyncfl.calibration.trainings import (
     FittedSpeeds,
     WorkerSlots,
@@ -90,11 +91,6 @@ class Calibration:
                     "separated, and all time counts as latency; add a second run of the same federation with a larger "
                     "or smaller model"
                 )
-            if (link := getattr(self.scenario_world, way)).is_shared:
-                notes.append(
-                    f"{way}: messages shared {link.server_bandwidth_bps:g} bps of the server; the delay is part of the "
-                    "fitted latency, bandwidth and jitter, so the fitted world holds for as many concurrent messages"
-                )
         if not len(self.aggregate_s):
             notes.append("events do not show how long the server takes to aggregate a buffer: as in the scenario")
         as_given = "packet loss, tap, power, failure_detection, score_s and evaluation_cost"
@@ -119,7 +115,7 @@ def calibrate(runs: Sequence[ObservedRun]) -> Calibration:
     trainings = trainings_of(runs, sharing.work)
     speeds = fit_speeds(number, trainings)
     downlink, uplink = (
-        fit_links(number, [one for run in runs for one in transmissions_of(run, way, link.retransmission_timeout_s)])
+        _fitted_link(number, runs, way, link)
         for way, link in (("down", scenario_world.downlink), ("up", scenario_world.uplink))
     )
     return Calibration(
@@ -137,6 +133,16 @@ def calibrate(runs: Sequence[ObservedRun]) -> Calibration:
     )
 
 
+def _fitted_link(clients: int, runs: Sequence[ObservedRun], way: str, link: Link) -> FittedLinks:
+    """Fit the links of all clients, and the server's, in one direction."""
+    shared = fit_shared_link(clients, runs, way)
+    if shared.sent:
+        return fit_links(clients, shared.sent, shared.server_bps, shared.s_per_byte)
+    return fit_links(
+        clients, [one for run in runs for one in transmissions_of(run, way, link.retransmission_timeout_s)]
+    )
+
+
 def _link(links: FittedLinks, scenario_link: Link, population: bool) -> dict[str, Any]:
     """Return the link of the fitted world for one direction; the scenario's gives what events do not show."""
     latency: Distribution = _listed(links.latency_s)
@@ -149,8 +155,7 @@ def _link(links: FittedLinks, scenario_link: Link, population: bool) -> dict[str
         "latency_s": latency,
         "bandwidth_bps": bandwidth,
         "jitter_s": links.jitter.distribution,
-        # The fitted times of single messages include delays by other messages.
-        "server_bandwidth_bps": math.inf,
+        "server_bandwidth_bps": links.server_bps,
         "profile": None,
     }
     return scenario_link.model_copy(update=changes).model_dump(mode="json")

@@ -44,6 +44,7 @@ class FittedLinks:
     messages: int
     separable: int  # number of clients whose latency and bandwidth can be separated
     unseen: tuple[int, ...]  # clients without an arrived message, which get the medians of the others
+    server_bps: float = math.inf  # bandwidth of the server that messages share
 
 
 def transmissions_of(run: ObservedRun, way: str, timeout_s: float) -> list[Transmission]:
@@ -70,12 +71,22 @@ def transmissions_of(run: ObservedRun, way: str, timeout_s: float) -> list[Trans
     return made
 
 
-def fit_links(clients: int, sent: list[Transmission]) -> FittedLinks:
-    """Fit the links of all clients to their transmissions in one direction."""
+def fit_links(
+    clients: int, sent: list[Transmission], server_bps: float = math.inf, known: Floats | None = None
+) -> FittedLinks:
+    """Fit the links of all clients to their transmissions in one direction.
+
+    `server_bps`: fitted bandwidth that messages share, whose delay `sent` is without. `known`: (clients,) seconds per
+    byte that sharing showed, for clients whose messages have one size; NaN: none.
+    """
     rows = np.array(sent, dtype=np.float64).reshape(-1, 4)
     client, size, _, last = rows.T
     # Per client: seconds per byte, and latency including the mean jitter.
     s_per_byte, latency_s = np.array([_solve_client(rows[client == one, 1:]) for one in range(clients)]).T
+    if known is not None and len(rows):
+        shown = np.isnan(s_per_byte) & ~np.isnan(known) & ~np.isnan(latency_s)
+        s_per_byte[shown] = known[shown]
+        latency_s[shown] -= known[shown] * _mean_size(client, size, clients)[shown]
     seen, apart = ~np.isnan(latency_s), ~np.isnan(s_per_byte)
     jitter = fit_distribution(np.zeros(1))
     if seen.any():
@@ -103,7 +114,13 @@ def fit_links(clients: int, sent: list[Transmission]) -> FittedLinks:
         messages=int(last.sum()),
         separable=int(apart.sum()),
         unseen=tuple(np.flatnonzero(~seen).tolist()),
+        server_bps=server_bps,
     )
+
+
+def _mean_size(client: Floats, size: Floats, clients: int) -> Floats:
+    of = client.astype(np.int64)
+    return np.asarray(np.bincount(of, size, clients) / np.maximum(np.bincount(of, minlength=clients), 1))
 
 
 def _solve_client(rows: Floats) -> tuple[float, float]:
