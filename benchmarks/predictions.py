@@ -72,7 +72,7 @@ def world_of(kind: str, number: int) -> tuple[Scenario, Scenario]:
     if kind == "dropout per second":
         world["dropout_per_s"] = float(rng.uniform(0.1, 0.8))
         world["dropout"] = float(rng.choice([0.0, 0.1]))
-    rounds = 400 if night else 150
+    rounds = {"one night": 400, "time zones": 1500}.get(kind, 150)
     in_flight = int(rng.integers(8, 16))
     scenario = Scenario.read({**BASE, "protocol": protocol(rounds, 5, in_flight), "world": world})
     fewer, more = rng.integers(2, 5), rng.integers(18, 22)

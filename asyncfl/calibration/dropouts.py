@@ -3,7 +3,7 @@
 A client drops out during a training with probability p, after a share of it that is uniform in [0, 1), and abandons a
 task at rate r per second from its dispatch, without the time that it waits for a place to compute. A dropout in the
 middle of a training may be either, so p and r are estimated by expectation maximisation (Dempster, Laird & Rubin,
-J. Roy. Statist. Soc. B 39, 1977): a dropout in a training that takes C seconds and of which a share u is done, is one at
+J. Roy. Statist. Soc. B 39, 1977): a dropout in a training that takes C seconds, of which a share u is done, is one at
 the rate with probability r (1 - p u) / (r (1 - p u) + p / C).
 """
 

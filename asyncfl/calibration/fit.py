@@ -122,7 +122,7 @@ def calibrate(runs: Sequence[ObservedRun]) -> Calibration:
         speeds=speeds,
         downlink=downlink,
         uplink=uplink,
-        presence=fit_availability(runs),
+        presence=fit_availability(runs, getattr(scenario_world.availability, "starts_at_h", 0.0)),
         dropout=fit_dropout(runs, speeds.s_per_sample),
         worker_slots=worker_slots,
         processors=sharing.processors,

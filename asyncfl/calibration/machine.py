@@ -41,12 +41,15 @@ def aggregations_of(run: ObservedRun) -> tuple[Floats, Floats]:
     found: list[tuple[float, float]] = []
     time_s, published = run.column("time_s"), run.published_s
     used = run.tasks.only(run.tasks.fate == FATES.index(Fate.AGGREGATED))
-    started = time_s[run.rows(Kind.AGGREGATION_STARTED)]
+    started, short_s = time_s[run.rows(Kind.AGGREGATION_STARTED)], time_s[run.rows(Kind.SHORT_BUFFER)]
     for number, at_s in published.items() if not len(run.rows(Kind.SCORES_REQUESTED)) else ():
         theirs = used.uploaded_s[(used.making == number) & (used.uploaded_s <= at_s)]
         if number == 0 or not len(theirs):
             continue
         began_s = float(theirs.max())
+        if ((short_s >= began_s) & (short_s <= at_s)).any():
+            # The server waited for updates that did not come.
+            continue
         began_s = float(started[(started >= began_s) & (started <= at_s)].max(initial=began_s))
         # An update that arrived before the last version was published waited for that.
         found.append((max(began_s, published.get(number - 1, 0.0)), at_s))

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import optimize
 
+from asyncfl.calibration.days import OnlinePeriods, fit_days
 from asyncfl.calibration.families import FittedShape, fit_distribution
 from asyncfl.calibration.observations import ObservedRun, left_s
 from asyncfl.trace.events import Kind
@@ -42,6 +43,8 @@ class PresenceObservations:
     first_online: int = 0  # clients that were online at their first observation
     first_offline: int = 0  # clients that were offline at their first observation
     whole_off: list[float] = field(default_factory=list)  # periods offline that were observed completely
+    periods: list[tuple[int, float, float, float]] = field(default_factory=list)
+    """Periods online, as `OnlinePeriods`: client, start (NaN: unseen), last time seen, time of absence (inf: never)."""
 
     def log_likelihood(self, turns_off: float, turns_on: float) -> float:
         """Compute the log-likelihood of the observations, up to a constant, from rates per second."""
@@ -62,8 +65,8 @@ class FittedAvailability:
     off: FittedShape | None  # distribution of the periods offline; None: none was observed completely
 
 
-def fit_availability(runs: Sequence[ObservedRun]) -> FittedAvailability:
-    """Fit the availability by maximum likelihood; always online where no client was ever offline."""
+def fit_availability(runs: Sequence[ObservedRun], starts_at_h: float = 0.0) -> FittedAvailability:
+    """Fit the availability; always online where no client was ever offline. `starts_at_h`: hour at time 0."""
     seen = PresenceObservations()
     for run in runs:
         events: list[list[tuple[float, int, str, float]]] = [[] for _ in run.samples]
@@ -75,10 +78,15 @@ def fit_availability(runs: Sequence[ObservedRun]) -> FittedAvailability:
         for at_s, client, of, back in zip(time_s.tolist(), clients, task, came, strict=True):
             event = "came online" if back else "went offline" if of >= 0 else "unreachable"
             events[client].append((at_s, 1 if back else 0, event, at_s))
-        for theirs in events:
-            _observe_client(sorted(theirs), run.end_s, seen)
+        for client, theirs in enumerate(events):
+            _observe_client(client, sorted(theirs), run.end_s, seen)
     if not (seen.went or seen.gaps_offline or seen.first_offline):
         return FittedAvailability(AlwaysOnline(), seen, None)
+    if seen.periods:
+        client, *times = zip(*seen.periods, strict=True)
+        periods = OnlinePeriods(np.array(client), *(np.array(one) for one in times))
+        if (days := fit_days(periods, max(run.end_s for run in runs), starts_at_h)) is not None:
+            return FittedAvailability(days[0], seen, days[1])
     on_s, off_s = _mean_periods(seen)
     off: FittedShape | None = None
     shape: Distribution = Exponential(mean=off_s) if off_s > SHORTEST_S else Fixed(value=SHORTEST_S)
@@ -106,7 +114,9 @@ def _mean_periods(seen: PresenceObservations) -> tuple[float, float]:
     return 1 / math.exp(found.x[0]), 1 / math.exp(found.x[1])
 
 
-def _observe_client(events: Sequence[tuple[float, int, str, float]], end_s: float, seen: PresenceObservations) -> None:
+def _observe_client(
+    client: int, events: Sequence[tuple[float, int, str, float]], end_s: float, seen: PresenceObservations
+) -> None:
     """Add the periods online and offline of one client, and the gaps between them, to `seen`.
 
     `events`: (start, order among events of the same time, kind, end) of each event of the client, ascending. Kinds:
@@ -115,6 +125,7 @@ def _observe_client(events: Sequence[tuple[float, int, str, float]], end_s: floa
     online: bool | None = None  # at the last observation; None: there was none
     last_s = 0.0
     whole = False  # whether the start of the current period offline was observed
+    came_s = math.nan  # start of the current period online, where it was observed
     for at_s, _, event, until_s in events:
         if event == "unreachable" and online and at_s <= last_s:
             # A connection that ended during a task: a server in real time does not say of which.
@@ -128,15 +139,21 @@ def _observe_client(events: Sequence[tuple[float, int, str, float]], end_s: floa
                 (seen.gaps_online if here else seen.gaps_offline).append(at_s - last_s)
             if here:
                 seen.online_s += until_s - at_s
+            else:
+                seen.periods.append((client, came_s, last_s, at_s))
+                came_s = math.nan
             online, last_s, whole = here, until_s, False
         elif event == "went offline" and online:
             seen.went += 1
+            seen.periods.append((client, came_s, at_s, at_s))
             online, last_s, whole = False, at_s, True
         elif event == "came online" and online is False:
             seen.offline_s += at_s - last_s
             seen.came += 1
             if whole:
                 seen.whole_off.append(at_s - last_s)
-            online, last_s = True, at_s
+            online, last_s, came_s = True, at_s, at_s
     if online is False:
         seen.offline_s += end_s - last_s
+    elif not math.isnan(came_s):
+        seen.periods.append((client, came_s, last_s, math.inf))

@@ -7,7 +7,7 @@ import math
 from asyncfl.base.quantities import NONE, number, quantity
 from asyncfl.calibration.families import FittedShape
 from asyncfl.calibration.fit import Calibration
-from asyncfl.world.availability import AlternatingAvailability
+from asyncfl.world.availability import AlternatingAvailability, DiurnalAvailability
 from asyncfl.world.distributions import Distribution, Exponential, Fixed, Lognormal, Pareto, Uniform
 
 
@@ -53,8 +53,15 @@ def fit_table(calibration: Calibration) -> tuple[list[str], list[list[str]]]:
         else:
             rows.append([f"{way} bandwidth", "not separable from latency", f"{links.messages} messages", NONE])
         add(f"{way} jitter", links.jitter, "s", f"{links.messages} messages")
-    if off is not None:
-        add("time offline", off, "s", f"{len(calibration.presence.observations.whole_off)} periods")
+        if math.isfinite(links.server_bps):
+            rows.append([f"{way} of the server", _amount(links.server_bps, "bps"), f"{links.messages} messages", NONE])
+    presence, seen = calibration.presence.availability, calibration.presence.observations
+    if isinstance(presence, DiurnalAvailability) and off is not None:
+        starts = sum(not math.isnan(one[1]) for one in seen.periods)
+        rows.append(["online from", describe_distribution(presence.from_h, "") + " h", f"{starts} periods", NONE])
+        add("hours online", off, "", f"{starts} periods")
+    elif off is not None:
+        add("time offline", off, "s", f"{len(seen.whole_off)} periods")
     slots, trainings = calibration.worker_slots, f"{calibration.speeds.trainings} trainings"
     text = "all, without waiting"
     if slots.workers is not None:
@@ -65,12 +72,18 @@ def fit_table(calibration: Calibration) -> tuple[list[str], list[list[str]]]:
     if calibration.processors is not None:
         text = f"{number(calibration.processors)}, shared by clients and server"
     rows.append(["processors", text, trainings, NONE])
-    presence, seen = calibration.presence.availability, calibration.presence.observations
     text = "always online"
     if isinstance(presence, AlternatingAvailability):
         online, offline = (_amount(one.expected(), "s") for one in (presence.on_s, presence.off_s))
         text = f"online for {online} in the mean, offline for {offline}"
+    if isinstance(presence, DiurnalAvailability):
+        text = f"once a day, in {len(presence.zones_h)} time zones"
     rows.append(["availability", text, f"{seen.went + len(seen.gaps_offline)} absences", NONE])
+    if calibration.dropout.dropouts:
+        chance, rate = number(100 * calibration.dropout.probability), number(calibration.dropout.per_s)
+        rows.append(
+            ["dropout", f"{chance} % of trainings, {rate} a second", f"{calibration.dropout.dropouts} tasks", NONE]
+        )
     if len(calibration.aggregate_s):
         mean_s = float(calibration.aggregate_s.mean())
         rows.append(["server, a buffer", _amount(mean_s, "s"), f"{len(calibration.aggregate_s)} versions", NONE])

@@ -27,6 +27,7 @@ MOST = 800  # messages of a run that the search uses: its first ones
 PHIS = (0.0, 0.3, 0.6, 0.95)  # shares of a lone message's time that are tried as transmission
 TRIED, NARROWING = 10, (5, 5, 5)  # bandwidths that are tried before the best one is refined
 ROUNDS = 3  # times that clients' own seconds are estimated from the others' load, and the load from them
+LEAST = 0.05  # median time of a message, relative to that of a task, up to which sharing would hardly matter
 FINEST = 1e-3  # spread of delays, relative to their median, that counts as exact
 
 
@@ -41,8 +42,8 @@ class Messages:
     arrived: NDArray[np.bool_]  # whether it arrived without being sent again
 
     @classmethod
-    def of(cls, run: ObservedRun, way: str) -> Messages:
-        """Create from the tasks of a run. `way`: `down` or `up`."""
+    def of(cls, run: ObservedRun, way: str, first: int) -> Messages:
+        """Create from the tasks of a run. `way`: `down` or `up`; `first`: number that its first client gets."""
         tasks, down = run.tasks, way == "down"
         began, ended = (
             (tasks.download_started_s, tasks.downloaded_s) if down else (tasks.upload_started_s, tasks.uploaded_s)
@@ -56,11 +57,12 @@ class Messages:
         order = np.argsort(began, kind="stable")
         order = order[(~np.isnan(began) & (size > 0))[order]]
         arrived = ~np.isnan(ended) & (attempts == 1)
-        return cls(tasks.client[order], size[order], began[order], ended_s[order], arrived[order])
+        return cls(first + tasks.client[order], size[order], began[order], ended_s[order], arrived[order])
 
     def first(self, number: int) -> Messages:
         """Return the first messages."""
-        return Messages(*(one[:number] for one in (self.client, self.size, self.began_s, self.ended_s, self.arrived)))
+        kept = slice(number)
+        return Messages(self.client[kept], self.size[kept], self.began_s[kept], self.ended_s[kept], self.arrived[kept])
 
     def transmission_s(self, server_bps: float, own_bps: Floats) -> Floats:
         """Compute the seconds of each transmission, (n,). `own_bps`: (n,) bits per second of the client's link."""
@@ -116,21 +118,24 @@ class SharedLink:
 def fit_shared_link(clients: int, runs: Sequence[ObservedRun], way: str) -> SharedLink:
     """Fit the server's bandwidth in one direction; inf where messages do not significantly slow each other down."""
     unshared = SharedLink(math.inf, np.full(clients, np.nan), [])
-    every = [Messages.of(run, way) for run in runs]
+    # In runs of different models a client's messages have different sizes: each run counts apart.
+    groups = clients * len(runs)
+    every = [Messages.of(run, way, clients * place) for place, run in enumerate(runs)]
     some = [one.first(MOST) for one in every]
     took, client = (np.concatenate(parts) for parts in zip(*((_took(one), _client(one)) for one in some), strict=True))
-    several = np.bincount(client, minlength=clients)[client] > 1
-    if not several.any() or float(took.max(initial=0.0)) <= 0:
+    several = np.bincount(client, minlength=groups)[client] > 1
+    at_task_s = float(np.median(np.concatenate([left_s(run.tasks) - run.tasks.dispatched_s for run in runs])))
+    if not several.any() or float(np.median(took)) <= LEAST * at_task_s:
         return unshared
     busiest = max(_busiest(one) for one in some)
     spread_s = FINEST * float(np.median(took))
 
     def estimated(server_bps: float, phi: float, of: Sequence[Messages]) -> tuple[Floats, Floats, Floats]:
-        """Return delays of arrived messages beyond their transmission, their transmissions, and (clients,) seconds per
-        byte of the clients' links."""
+        """Return delays of arrived messages beyond their transmission, their transmissions, and (groups,) seconds
+        per byte of the clients' links."""
         took, client, size = (np.concatenate([part(one) for one in of]) for part in (_took, _client, _size))
-        own_s, mean_size = _least(took, client, clients), np.bincount(client, size, clients)
-        mean_size /= np.maximum(np.bincount(client, minlength=clients), 1)
+        own_s, number = _least(took, client, groups), np.bincount(client, minlength=groups)
+        mean_size = np.bincount(client, size, groups) / np.maximum(number, 1)
         for _ in range(ROUNDS):
             s_per_byte = phi * own_s / np.maximum(mean_size, 1.0)
             with np.errstate(divide="ignore"):
@@ -139,12 +144,12 @@ def fit_shared_link(clients: int, runs: Sequence[ObservedRun], way: str) -> Shar
             delay = took - times
             if phi == 0:
                 break
-            own_s = np.maximum(_median(delay, client, clients), 0.0) + s_per_byte * mean_size
+            own_s = np.maximum(_median(delay, client, groups), 0.0) + s_per_byte * mean_size
         return delay, times, s_per_byte
 
     def densities(server_bps: float, phi: float) -> Floats:
         delay, _, _ = estimated(server_bps, phi, some)
-        apart = np.abs(delay - _median(delay, client, clients)[client])[several]
+        apart = np.abs(delay - _median(delay, client, groups)[client])[several]
         scale = float(apart.mean()) + spread_s
         return np.asarray(-apart / scale - math.log(scale))
 
@@ -156,7 +161,7 @@ def fit_shared_link(clients: int, runs: Sequence[ObservedRun], way: str) -> Shar
     )
     most = max(busiest * 8 * float(one.size.max()) / max(float(_took(one).min(initial=math.inf)), 1e-9) for one in some)
     lowest, highest = math.log(0.9 * bits), math.log(max(most, 1.1 * bits))
-    cost = math.log(max(np.count_nonzero(several), 2)) / 2
+    cost = math.log(max(int(np.count_nonzero(several)), 2)) / 2
     worth, server_bps, phi = -math.inf, math.inf, 0.0
     for tried in PHIS:
 
@@ -181,8 +186,10 @@ def fit_shared_link(clients: int, runs: Sequence[ObservedRun], way: str) -> Shar
     delay, _, s_per_byte = estimated(server_bps, phi, every)
     client, size = (np.concatenate([part(one) for one in every]) for part in (_client, _size))
     alone_s = np.maximum(delay, 0.0) + s_per_byte[client] * size
-    sent = [(int(c), float(b), float(s), True) for c, b, s in zip(client, size, alone_s, strict=True)]
-    return SharedLink(server_bps, s_per_byte if phi else np.zeros(clients), sent)
+    sent = [(int(c) % clients, float(b), float(s), True) for c, b, s in zip(client, size, alone_s, strict=True)]
+    known = np.where(np.bincount(client, minlength=groups) > 0, s_per_byte, np.nan).reshape(-1, clients)
+    own = [float(np.median(one[~np.isnan(one)])) if (~np.isnan(one)).any() else math.nan for one in known.T]
+    return SharedLink(server_bps, np.array(own), sent)
 
 
 def _took(messages: Messages) -> Floats:

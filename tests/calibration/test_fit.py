@@ -56,7 +56,8 @@ def test_availability_and_aggregation_time_are_recovered(found: Calibration) -> 
     assert isinstance(availability, AlternatingAvailability)
     assert availability.on_s.expected() == pytest.approx(60, rel=0.2)
     assert availability.off_s.expected() == pytest.approx(20, rel=0.2)
-    assert found.world().dropout == 0.03, "as in the scenario"
+    assert found.dropout.probability == pytest.approx(0.03, rel=0.3)
+    assert found.dropout.per_s == 0
     assert np.median(found.aggregate_s) == pytest.approx(0.3)
 
 
@@ -138,10 +139,25 @@ def test_trainings_stopped_at_a_deadline_count_as_longer(known: Scenario) -> Non
     np.testing.assert_allclose(stopped.speeds.s_per_sample[kept], whole.speeds.s_per_sample[kept], rtol=0.2)
 
 
-def test_a_shared_server_link_becomes_part_of_each_clients_link(known: Scenario) -> None:
-    found = fitted_to(known.override({"world.uplink.server_bandwidth_bps": 1e6, "protocol.rounds": 40}))
-    assert found.world().uplink.server_bandwidth_bps == math.inf
-    assert any(note.startswith("uplink: messages shared 1e+06 bps of the server;") for note in found.notes())
+def test_the_servers_bandwidth_is_recovered_from_messages_that_share_it(known: Scenario) -> None:
+    truth = known.override({"world.uplink.server_bandwidth_bps": 1e6, "protocol.rounds": 60})
+    found = fitted_to(truth.override({"world.uplink.loss": {"kind": "none"}}))
+    assert found.world().uplink.server_bandwidth_bps == pytest.approx(1e6, rel=0.03)
+    assert found.world().downlink.server_bandwidth_bps == math.inf
+
+
+def test_both_kinds_of_dropout_are_recovered_and_told_apart(known: Scenario) -> None:
+    for probability, per_s in ((0.25, 0.0), (0.0, 0.15), (0.2, 0.1)):
+        world = {"device": {"kind": "lognormal", "median_s_per_sample": 0.01, "sigma": 0.5}}
+        world |= {"uplink": {"latency_s": 2.0}, "dropout": probability, "dropout_per_s": per_s}
+        found = fitted_to(known.override({"world": world})).dropout
+        assert found.probability == pytest.approx(probability, abs=0.03)
+        assert found.per_s == pytest.approx(per_s, abs=0.02)
+
+
+def test_a_link_that_is_never_crowded_is_not_shared(known: Scenario) -> None:
+    found = fitted_to(known.override({"protocol.dispatch.in_flight": 1, "protocol.buffer": 1}))
+    assert found.uplink.server_bps == found.downlink.server_bps == math.inf
 
 
 def test_too_few_trainings_are_refused(known: Scenario) -> None:

@@ -48,6 +48,7 @@ def test_observations_are_read_from_tasks_and_events() -> None:
         gaps_offline=[3.0],
         first_online=3,
         whole_off=[5.0],
+        periods=[(0, math.nan, 4.0, 4.0), (0, 9.0, 20.0, math.inf), (1, math.nan, 5.0, 8.0), (2, math.nan, 14.0, 14.0)],
     )
     twice = fit_availability([run, run]).observations
     assert (twice.online_s, twice.first_online, twice.whole_off) == (42.0, 6, [5.0, 5.0])
