@@ -60,7 +60,9 @@ def world_of(kind: str, number: int) -> tuple[Scenario, Scenario]:
         world["uplink"]["bandwidth_bps"] = (rng.lognormal(0, 0.5, CLIENTS) * 2 * bits).tolist()
     if night:
         begins, lasts = float(rng.uniform(18, 23)), float(rng.uniform(3, 8))
-        zones = (0.0,) if kind == "one night" else tuple(rng.choice([0.0, 3.0, 6.0, 9.0, -5.0, -8.0], 3, False).tolist())
+        zones = (
+            (0.0,) if kind == "one night" else tuple(rng.choice([0.0, 3.0, 6.0, 9.0, -5.0, -8.0], 3, False).tolist())
+        )
         world["availability"] = {
             "kind": "diurnal",
             "from_h": {"kind": "uniform", "low": begins, "high": begins + float(rng.uniform(0.5, 4))},
@@ -108,7 +110,10 @@ def main() -> None:
             run = simulate_clock(scenario, 0)
             blank = scenario.override({"world": {}})
             world = calibrate([ObservedRun.of(kind, blank, run.sizes, run.events)]).world().model_dump(mode="json")
-            (was, staleness, hours), (is_, stale, at) = measured(scenario), measured(scenario.override({"world": world}))
+            (was, staleness, hours), (is_, stale, at) = (
+                measured(scenario),
+                measured(scenario.override({"world": world})),
+            )
             other = measured(changed.override({"world": world}))[0] / measured(changed)[0]
             found.append((is_ / was, other, stale / staleness, np.abs(hours - at).sum() / 2))
         columns = [f"{min(one):.2f} {np.median(one):.2f} {max(one):.2f}" for one in zip(*found, strict=True)]
