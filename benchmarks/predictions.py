@@ -2,9 +2,10 @@
 
     python benchmarks/predictions.py --first 100 --worlds 6
 
-Worlds of several kinds are drawn at random, simulated, and fitted to the events of one seed: the fit is given a scenario
-without the world. Then the same protocol and a changed one are simulated in both worlds, with other seeds. A line per
-kind says by how much the time between versions is wrong: the quotient predicted / true, least, median and largest.
+Worlds of several kinds are drawn at random, simulated, and fitted to the events of one seed: the fit is given a
+scenario without the world. Then the same protocol and a changed one are simulated in both worlds, with other seeds. A
+line per kind says by how much the time between versions is wrong: the quotient predicted / true, least, median and
+largest; the same for the staleness; and what share of arrivals comes at other hours of the day.
 """
 
 from __future__ import annotations
