@@ -34,24 +34,19 @@ clientapp = "client_app:app"
 results = {results}
 # Seconds after which a message that is not answered counts as a lost upload.
 timeout-s = {timeout_s}
-scenario = {scenario}
+scenario = \"\"\"
+{scenario}\"\"\"
 """
 
 _SERVER = '''\
-"""Server of the federation, whose scenario stands in pyproject.toml."""
+"""Server of the federation, whose scenario stands in pyproject.toml. It writes the run."""
 
-from flwr.app import Context
-from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp import ServerApp
 
 from asyncfl.cli.live_server import serve_grid
 
 app = ServerApp()
-
-
-@app.main()
-def main(grid: Grid, context: Context) -> None:
-    """Run the federation and write its results."""
-    serve_grid(grid, context.run_config)
+app.main()(lambda grid, context: serve_grid(grid, context.run_config))
 '''
 
 _CLIENT = '''\
@@ -73,14 +68,13 @@ def write_app(
     """
     own = OwnFolder(folder, HOLDS, scenario.digest())
     own.check(force)
-    # JSON strings are valid in TOML.
-    lines = (json.dumps(line, ensure_ascii=False)[1:-1] for line in scenario.to_yaml().split("\n"))
     project = _PROJECT.format(
         clients=scenario.data.clients,
         rounds=scenario.protocol.rounds,
         results=json.dumps(str(results), ensure_ascii=False),
         timeout_s=float(timeout_s),
-        scenario='"""\n' + "\n".join(lines) + '"""',
+        # JSON strings are valid in TOML.
+        scenario="\n".join(json.dumps(line, ensure_ascii=False)[1:-1] for line in scenario.to_yaml().split("\n")),
     )
 
     def write(into: Path) -> None:

@@ -70,11 +70,13 @@ def introduced(name: str = "ann", samples: int = 20) -> RecordDict:
 class Host:
     """A server that welcomes each client, gives it `work`, and notes what it hears until `until_s`."""
 
+    has_begun = False
+
     def __init__(self, until_s: float, work: Any, refused: bool) -> None:
         self.heard: list[FromClient] = []
         self.over = asyncio.Event()
         self.over.set()
-        self.clock = SimpleNamespace(has_begun=False)
+        self.clock = SimpleNamespace(has_begun=self.has_begun)
         scenario = SimpleNamespace(download_compression=None)
         resolved = SimpleNamespace(scenario=scenario)
         federation = SimpleNamespace(resolved=resolved, learner=SimpleNamespace(n_parameters=3))
@@ -135,6 +137,16 @@ def test_a_node_that_did_not_get_the_query_is_asked_again(failure: int) -> None:
 def test_an_app_that_does_not_introduce_itself_ends_a_run_that_has_not_begun(content: Any, why: str) -> None:
     with pytest.raises(FlowerError, match=f"node 7 cannot take part: {why}"):
         carried(Grid(lambda message: content), 4.0)
+
+
+def test_later_an_app_that_does_not_introduce_itself_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Host, "has_begun", True)
+    grid = Grid(lambda message: introduced() if message.metadata.dst_node_id == 7 else Error(2, "no such module"))
+    grid.there = {0.0: {7, 8}}
+    assert carried(grid, 4.0) == [HELLO, Ready(True, "spent")]
+    assert "node 8: cannot take part: no such module" in caplog.text
 
 
 def test_a_message_refused_by_the_grid_counts_as_lost() -> None:
