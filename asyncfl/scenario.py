@@ -317,6 +317,8 @@ def _privacy_faults(parts: Mapping[str, Any], sound_protocol: bool) -> Iterator[
         if noised or privacy.needs_every_task:
             message = f"must be sample with these privacy settings, got client: {reason}"
             yield Fault("data.canaries.unit", message)
+    if protocol.check_norms and privacy.off:
+        yield Fault("protocol.check_norms", "must be null or false without privacy, which bounds no norm, got true")
     if not sound_protocol:
         return
     if privacy.mixing_node is not None and "defence" in parts:

@@ -99,7 +99,8 @@ def _locate(model: type[BaseModel], value: Any, steps: tuple[int | str, ...]) ->
             named = [one for one in models if _kind_of(one) == value.get("kind")] if "kind" in value else []
             holder = next(iter(named), models[0] if len(models) == 1 else None)
             fields = {} if holder is None else holder.model_fields
-            if step in value or step in fields:
+            # A class of the user's own is validated alone, without a union: each step is a field of it.
+            if step in value or step in fields or ":" in str(value.get("kind")):
                 names.append(str(step))
                 siblings, value = sorted(fields), value.get(step)
                 if not fields or step in fields:  # else a mapping from names to models

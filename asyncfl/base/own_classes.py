@@ -16,6 +16,7 @@ import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import is_dataclass
 from pathlib import Path
 
 from asyncfl.base.errors import shortened
@@ -116,6 +117,8 @@ def describe_exception(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         what = f"it ends the program ({what})"
     said = shortened(" ".join(what.split()), _LONGEST)
+    if isinstance(error, AttributeError) and is_dataclass(error.obj) and _is_of_asyncfl(type(error.obj).__module__):
+        said += f"; it has {', '.join(name for name in dir(error.obj) if not name.startswith('_'))}"
     return f"{place}, line {line}: {said}" if place and line else said
 
 

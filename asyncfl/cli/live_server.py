@@ -91,6 +91,9 @@ def serve(
     set_: Assignments = None,
     shape: Shape = False,
     speedup: Speedup = 1.0,
+    samples_at_most: Annotated[
+        int | None, option("Samples that a client may bring. Default: 10 times the scenario's largest client.", min=1)
+    ] = None,
     quiet: Annotated[bool, option("Print no line for each model version or client.", "--quiet")] = False,
 ) -> None:
     """Run the server; clients join from other machines.
@@ -115,7 +118,15 @@ def serve(
         print_text(f"listening at {host}:{port}; the run begins with {wanted} of {len(tokens)} clients")
 
     terms = Terms(shape=shape, speedup=speedup)
-    hold = partial(run_served, terms=terms, tokens=tokens, address=address, listens=listens, at_least=wanted)
+    hold = partial(
+        run_served,
+        terms=terms,
+        tokens=tokens,
+        address=address,
+        listens=listens,
+        at_least=wanted,
+        samples_at_most=samples_at_most,
+    )
     about = {"shape": shape, "speedup": speedup}
     _run_seeds(description, description.seeds[:1], places, hold, quiet, about=about)
 

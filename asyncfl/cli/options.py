@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 import typer
 from typer.core import TyperGroup
 
-from asyncfl.base.errors import Fault, ScenarioError
+from asyncfl.base.errors import Fault, ScenarioError, shortened
+from asyncfl.base.files.yaml_text import read_text
 
 if TYPE_CHECKING:
     from asyncfl.federation.storage import Run
@@ -76,6 +77,17 @@ def limit_threads(threads: int = 1) -> None:
     """Limit BLAS and OpenMP, unless the environment does. Call it before torch is imported, which sizes its pools."""
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(variable, str(threads))
+
+
+def read_assignments(assignments: list[str]) -> dict[str, Any]:
+    """Return field -> value of `field=value` assignments. Raises ScenarioError."""
+    changes: dict[str, Any] = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not (name.strip() and equals):
+            raise ScenarioError([Fault("--set", f"must be field=value, got {assignment!r}")])
+        changes[name] = read_text(value, f"--set {shortened(name)}")
+    return changes
 
 
 def load_run(folder: Path, seed: int | None = None, own_code: bool = False) -> Run:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from asyncfl.base.errors import Fault, ScenarioError, shortened
-from asyncfl.base.files.yaml_text import read_text
 from asyncfl.base.own_classes import look_for_modules_in
 from asyncfl.base.quantities import quantity
 from asyncfl.base.tracking import JsonLines, Trackers, read_tracker
@@ -23,6 +22,7 @@ from asyncfl.cli.options import (
     integer,
     limit_threads,
     option,
+    read_assignments,
 )
 from asyncfl.cli.output import console, print_table, print_text
 from asyncfl.cli.progress import ProgressBar, stderr
@@ -134,17 +134,11 @@ def read_scenario(path: Path, assignments: list[str], world: Path | None = None)
         from asyncfl.world.world_file import read_world
 
         scenario = scenario.override({"world": read_world(world).model_dump(mode="json")})
-    changes: dict[str, Any] = {}
-    for assignment in assignments:
-        name, equals, value = assignment.partition("=")
-        if not (name.strip() and equals):
-            raise ScenarioError([Fault("--set", f"must be field=value, got {assignment!r}")])
-        changes[name] = read_text(value, f"--set {shortened(name)}")
-    return scenario.override(changes) if changes else scenario
+    return scenario.override(read_assignments(assignments)) if assignments else scenario
 
 
 def print_summary(result: Any) -> None:
-    """Print the final values of a run, one line per seed, then its privacy statements and notes."""
+    """Print the final values of a run, one line per seed, then its bans, privacy statements and notes."""
     rounds = result.rounds
     name, label = ("test_r2", "test R²") if "test_r2" in rounds else ("test_accuracy", "test accuracy")
     last = rounds.drop_duplicates("seed", keep="last").set_index("seed")
@@ -156,4 +150,21 @@ def print_summary(result: Any) -> None:
         for seed, one in result.summary["seeds"].items()
     ]
     print_table(["seed", "version", "virtual time", "train loss", label, "ended because"], rows)
-    print_text(*result.summary.get("privacy", []), *(f"note: {note}" for note in result.summary.get("notes", [])))
+    print_text(
+        *_bans(result),
+        *result.summary.get("privacy", []),
+        *(f"note: {note}" for note in result.summary.get("notes", [])),
+    )
+
+
+def _bans(result: Any) -> Iterator[str]:
+    """Yield a sentence on the banned clients of each seed, if the server bans."""
+    if result.scenario.defence.strikes is None:
+        return
+    for seed in result.summary["seeds"]:
+        clients = result.clients[result.clients["seed"] == int(seed)]
+        bad, banned = clients["attacker"].astype(bool), clients["banned"].astype(bool)
+        found = f"{(banned & ~bad).sum()} of {(~bad).sum()} honest clients"
+        if bad.any():
+            found += f" and {(banned & bad).sum()} of {bad.sum()} attackers"
+        yield f"seed {seed}: {found} banned"

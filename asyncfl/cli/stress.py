@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from asyncfl.cli.options import Json, Quiet, argument, option
+from asyncfl.cli.options import Json, Quiet, argument, limit_threads, option, read_assignments
 from asyncfl.cli.output import print_json, print_table, print_text
-from asyncfl.cli.progress import bars
+from asyncfl.cli.progress import bars, stderr
 
 COLUMNS = (
     *("", "honest banned", "of", "attackers banned", "of"),
@@ -17,9 +17,17 @@ COLUMNS = (
 
 def stress(
     detector: Annotated[str, argument("DETECTOR", "Kind of a detector, or my_module:MyDetector.")],
-    repeats: Annotated[int, option("Repetitions of the whole grid, each with other seeds.", min=1)] = 1,
-    seeds: Annotated[int, option("Federations of each cell of the grid, which differ in their seed only.", min=1)] = 1,
+    set_: Annotated[
+        list[str] | None,
+        option(
+            "Change a field: detector.deviations=5, strikes.threshold=3, fallback.kind=median. May be repeated.",
+            *("--set",),
+            metavar="FIELD=VALUE",
+        ),
+    ] = None,
+    seeds: Annotated[int, option("Federations of each kind, which differ in their seed only.", min=1)] = 1,
     root: Annotated[bool, option("Give the server 100 samples of its own.", "--root")] = False,
+    jobs: Annotated[int, option("Number of processes.", min=1)] = 1,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -27,19 +35,28 @@ def stress(
 
     Each federation has forty clients with 8 x 8 digits. They differ in data (eight ways), attack (22 and none),
     buffer size, noise and share of attackers (below half). A client is banned when two of three judged updates are
-    flagged.
+    flagged. --set changes the detector, the strikes, or the rule where the detector abstains. The cost is measured
+    and printed before the test begins.
 
-    Example: asyncfl stress evidence
+    Example: asyncfl stress evidence --set strikes.threshold=3
     """
-    from asyncfl.defences.defence_spec import detector_named
+    limit_threads()
+    from asyncfl.defences.defence_spec import detector_with
+    from asyncfl.testing.stress import estimate_cost, stress_grid
     from asyncfl.testing.stress import stress as stressed
-    from asyncfl.testing.stress import stress_grid
 
-    chosen = detector_named(detector)
-    trials = stress_grid(repeats, root=root or chosen.needs_root, seeds=seeds)
+    chosen, strikes, fallback = detector_with(detector, read_assignments(set_ or []))
+    trials = stress_grid(seeds, root=root or chosen.needs_root)
+    if not quiet:
+        cost = max(1, round(estimate_cost(chosen, trials)))
+        print_text(f"{len(trials)} federations: about {cost} CPU s", to=stderr)
     with bars(quiet) as bar:
         task = bar.add_task("federations", total=len(trials), note="")
-        report = stressed(chosen, trials=trials, progress=lambda done, of: bar.update(task, completed=done))
+
+        def progress(done: int, of: int) -> None:
+            bar.update(task, completed=done)
+
+        report = stressed(chosen, strikes, trials, progress, fallback=fallback, jobs=jobs)
     if json:
         found = {name: getattr(report, name) for name in ("honest", "honest_banned", "most_harmed")}
         found |= {"federations": len(report.cases), "federations_harmed": report.harmed}

@@ -1,12 +1,12 @@
 """The `defence` section of a scenario: rule, detector, strikes, fallback and root samples."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, ValidationError
 
 from asyncfl.base.component import Described, choice, kind_of
-from asyncfl.base.description import faults_of
+from asyncfl.base.description import faults_of, override
 from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.aflguard import AflGuard
@@ -93,16 +93,27 @@ class Defence(Described):
             )
 
 
-def detector_named(kind: str) -> Detector:
-    """Return the detector of this kind, or of this import path (`my_module:MyDetector`), with default settings.
+def detector_with(kind: str, changes: Mapping[str, Any]) -> tuple[Detector, Strikes, Rule | None]:
+    """Return the detector of this kind, or of this import path (`my_module:MyDetector`), two strikes within three
+    judged updates, and no fallback.
+
+    `changes`: dotted field of the three -> its value, such as `detector.deviations`, `strikes.threshold` or
+    `fallback.kind`.
 
     Raises:
-        ScenarioError: there is no such detector, or one of its fields has no default.
+        ScenarioError: there is no such detector, or a field is wrong or missing.
     """
-    description = {"detector": {"kind": kind}}
+    for name in changes:
+        if name.partition(".")[0] not in ("detector", "strikes", "fallback"):
+            raise ScenarioError([Fault(name, "must be a field of detector, strikes or fallback")])
+    description: dict[str, Any] = {"detector": {"kind": kind}, "strikes": {"threshold": 2, "window": 3}}
+    override(description, changes)
     try:
-        detector = Defence.model_validate(description).detector
+        defence = Defence.model_validate(description)
     except ValidationError as error:
         raise ScenarioError(faults_of(error, Defence, description)) from None
-    assert detector is not None
-    return detector
+    if defence.detector is None or defence.strikes is None:
+        raise ScenarioError([Fault("detector" if defence.detector is None else "strikes", "must not be null")])
+    if faults := [fault for fault in defence.faults(collected=1) if fault.field != "root_samples"]:
+        raise ScenarioError(faults)
+    return defence.detector, defence.strikes, defence.fallback

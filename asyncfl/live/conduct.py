@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from asyncfl.base.errors import MessageError
+from asyncfl.server.protocol import Protocol
 
 REFUSALS = 10
 """Refused messages and rejected updates after which a client is banned."""
@@ -26,6 +27,17 @@ AT_ONCE = 50
 AT_ONCE_S = 1.0
 BURST, PER_SECOND = 100.0, 1.0
 """Messages and connections without effect that are taken at once, and for each second."""
+MOST_SAMPLES = 10
+"""Samples that an unknown client may bring, as a multiple of those of the scenario's largest client."""
+
+
+def with_share(protocol: Protocol) -> Protocol:
+    """Return the protocol of a server whose clients it does not know: none enters more than half of a buffer, rounded
+    up, if the protocol does not say another share."""
+    updates = protocol.opening.updates
+    if protocol.per_client is not None or updates is None:
+        return protocol
+    return protocol.model_copy(update={"per_client": -(-updates // 2)})
 
 
 @dataclass

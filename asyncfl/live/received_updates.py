@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,8 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from asyncfl.base.errors import MessageError
-from asyncfl.base.messages import Collected, Floats, Vector
+from asyncfl.base.messages import Bools, Collected, Floats, Vector
 from asyncfl.client import work_of
+from asyncfl.client.norm_bound import DEVIATIONS, too_long
 from asyncfl.federation.phases import Workload, epochs_done
 from asyncfl.federation.prepare import Federation
 from asyncfl.live.clock import Terms
@@ -19,17 +21,16 @@ from asyncfl.privacy import Contribution
 from asyncfl.privacy.ledger.releases import upload_release, usable_norm
 from asyncfl.privacy.release import Upload
 from asyncfl.server import Server
+from asyncfl.server.selection import LARGEST_LOSS
 from asyncfl.server.tasks import TaskRecord
 from asyncfl.trace import Kind
 from asyncfl.trace.events import epochs_detail
 
-LARGEST_LOSS = float(np.finfo(np.float32).max)
-"""Largest finite loss that training in float32 can have."""
+log = logging.getLogger("asyncfl.live")
+
 CLASSIFIER_LOSS = 149 * math.log(2)
 """Loss of a classifier for which a larger one counts, 103: it gives the true class the smallest probability of float32,
 2^-149. No client makes itself more interesting to a selection that prefers high losses."""
-DEVIATIONS = 6.0
-"""Standard deviations of noise up to which a value is taken for an honest one."""
 
 
 class ReceivedUpdates:
@@ -38,6 +39,8 @@ class ReceivedUpdates:
     def __init__(self, federation: Federation, server: Server, load: Workload, terms: Terms) -> None:
         self._virtual = terms.virtual
         self._federation, self._server, self._load = federation, server, load
+        checks = federation.resolved.scenario.protocol.check_norms
+        self._checks_norms = not terms.virtual if checks is None else checks
         self._waiting: dict[int, tuple[Update, Vector]] = {}
         self._path, self._attackers = federation.path, federation.attackers
         self._scenario = scenario = federation.resolved.scenario
@@ -134,6 +137,8 @@ class ReceivedUpdates:
         for row in np.flatnonzero(sound):
             models[row] = found[row][1]
         models.flags.writeable = False
+        if self._checks_norms:
+            sound &= ~self._too_long(tasks, models, [update for update, _ in found], sound)
         norms = [self._clip_norm if np.isfinite(sent).all() else None for _, sent in found]
         uploads = tuple(
             self._upload(task, update, norm) for task, (update, _), norm in zip(tasks, found, norms, strict=True)
@@ -153,6 +158,17 @@ class ReceivedUpdates:
             upload_std=np.array(stds, dtype=np.float64),
             work=work_of([task.epochs for task in tasks], path.training.epochs),
         )
+
+    def _too_long(self, tasks: Sequence[TaskRecord], models: Vector, updates: Sequence[Update], sound: Bools) -> Bools:
+        """Return (n,) whether each model (n, n_parameters) is longer than its scheme allows; named in the log."""
+        bases = [self._server.tasks.model(task.base_version) for task in tasks]
+        contributions = [
+            self._contribution(task, update.epsilon, update.epochs) for task, update in zip(tasks, updates, strict=True)
+        ]
+        long = too_long(self._path, models, bases, self._clip_norm, contributions)
+        for row in np.flatnonzero(long & sound).tolist():
+            log.warning("task %d: its update is longer than clipping and six deviations of noise", tasks[row].number)
+        return long
 
     def _upload(self, task: TaskRecord, update: Update, norm: float | None) -> Upload:
         made = self._record(task, update.epsilon, update.epochs, norm)

@@ -22,6 +22,7 @@ from asyncfl.federation.round_recorder import RoundRecorder
 from asyncfl.federation.seed_run import SeedRun, conclude, seed_run
 from asyncfl.live.client import LiveClient
 from asyncfl.live.clock import LiveClock, StepClock, Terms
+from asyncfl.live.conduct import MOST_SAMPLES, with_share
 from asyncfl.live.connection_limits import ConnectionLimits
 from asyncfl.live.connections import Connect, Memory, listening
 from asyncfl.live.evaluations import Evaluations, Progress
@@ -59,6 +60,7 @@ async def run_live(
     federation: Federation | None = None,
     rounds: RoundRecorder | None = None,
     journal: Journal | None = None,
+    samples_at_most: int | None = None,
 ) -> SeedRun:
     """Run one seed to its end. Raises ScenarioError for settings that are impossible in a live federation, and RunError
     for a journal that cannot be gone on from.
@@ -79,6 +81,7 @@ async def run_live(
         rounds: In place of the scenario's evaluation.
         journal: Where the run is written as it goes; one that an earlier process has begun is gone on from. None: it is
             lost with this process.
+        samples_at_most: Samples that a client may bring; None: `MOST_SAMPLES` times those of the scenario's largest.
     """
     began = time.perf_counter()
     strangers = federation is None and not known
@@ -98,6 +101,13 @@ async def run_live(
     if strangers or not terms.shape:
         federation.path.streams = Streams(unknown_seed() if secret is None else secret)
     plan = replace(federation.plan, all_present=known)
+    if strangers:
+        plan = replace(plan, protocol=with_share(scenario.protocol))
+        samples_at_most = samples_at_most or MOST_SAMPLES * int(plan.samples.max())
+        log.info(
+            "a client may bring %d samples (--samples-at-most), and enter %s updates of a buffer (protocol.per_client)",
+            *(samples_at_most, plan.protocol.per_client or "all"),
+        )
     server: Server = Server(plan)
     if scenario.evaluation.record != "none":
         server = RecordedServer(plan, Recording.of(plan, scenario.evaluation.record, resolved.seed))
@@ -111,7 +121,9 @@ async def run_live(
         rounds.evaluator.learner = learner_of(scenario, federation.data)
     is_prepared = time.perf_counter()
     fewest = 1 if not strangers or scenario.privacy.off else federation.path.context.smallest_samples
-    live = LiveFederation(federation, server, StepClock(), terms, tokens, fewest_samples=fewest)
+    live = LiveFederation(
+        *(federation, server, StepClock(), terms, tokens), fewest_samples=fewest, most_samples=samples_at_most
+    )
     with ThreadPoolExecutor(1, "aggregation") as executor, ExitStack() as stack:
         live.watcher = watcher = Evaluations(
             rounds, lambda: host.live.in_flight, progress, lambda reason: host.end(reason)
@@ -193,6 +205,15 @@ def _notes(terms: Terms, live: LiveFederation, *, strangers: bool, apart: bool) 
         yield f"live: {terms.speedup:g} s of the scenario passed in each second"
     if not terms.shape and (tap.uplink or tap.downlink or tap.scoring):
         yield "live: every message on a tapped link counts as overheard, since nobody knows which were"
+    for client in live.clients.by_number.values():
+        if client.conduct.banned is not None:
+            yield f"live: client {client.name} was banned for the run: {client.conduct.banned}"
+    if strangers and scenario.protocol.per_client is None and live.server.protocol.per_client is not None:
+        share = live.server.protocol.per_client
+        yield (
+            f"live: no client entered more than {share} updates of a buffer, as a simulation does with "
+            f"protocol.per_client: {share}"
+        )
     if live.times_killed:
         yield (f"live: the server was started again {live.times_killed} times; {live.away_s:.1f} s passed without it")
     if renewed and live.federation.path.scheme.stop_at is not None:

@@ -28,9 +28,20 @@ Scores: TypeAlias = Callable[[int, Vector], Floats]
 """(client, models (n, n_parameters)) -> (n,) accuracies that the client reports."""
 AggregationObserver: TypeAlias = Callable[[Buffer, tuple[int, ...], Verdict, ModelStep], None]
 """Callback (buffer, tasks of its updates, verdict, next model), called for each buffer that is aggregated."""
+LARGEST = float(np.sqrt(np.finfo(np.float32).max))
+"""Largest absolute value of a usable parameter, 1.8e19: its square, and sums of updates, stay within float32."""
 LEAST_REJECTED = 20
 """Rejected updates in succession (or one per client of a larger federation) after which the model counts as diverged
 although some clients have sent none."""
+
+
+def usable(models: Vector) -> Bools:
+    """Return (n,) whether all parameters of each of the models (n, n_parameters) are at most `LARGEST`: not so for NaN,
+    for infinity, and for finite values with which the next model overflows."""
+    if not models.shape[1]:
+        return np.ones(len(models), dtype=bool)
+    within: Bools = (models.max(axis=1) <= LARGEST) & (models.min(axis=1) >= -LARGEST)
+    return within
 
 
 @dataclass(frozen=True)
@@ -237,7 +248,7 @@ class Aggregation:
         """Reject the malformed updates of `collected`, and append their fates to `actions`. Returns which rows are
         sound, (n_updates,) bool, and the clients that are banned now for malformed updates."""
         whole = np.ones(len(self.tasks), dtype=bool) if collected.sound is None else collected.sound
-        sound = whole & np.isfinite(collected.models).all(axis=1)
+        sound = whole & usable(collected.models)
         if sound.any():
             self._malformed = []
         if sound.all():
@@ -316,7 +327,7 @@ class Aggregation:
         model (n_parameters,).
         """
         whole = self._buffer_of(models, upload_std, work, version)
-        sound = np.flatnonzero(np.isfinite(models).all(axis=1))
+        sound = np.flatnonzero(usable(models))
         struck = np.ones(len(models), dtype=bool)
         if not len(sound):
             return struck, whole.current

@@ -21,6 +21,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from asyncfl.base.component import kind_of
 from asyncfl.base.messages import (
     Action,
     Ban,
@@ -161,6 +162,8 @@ class Server:
         """Updates in the buffer that is being filled."""
         self._waiting: list[TaskRecord] = []
         """Updates that have arrived behind a buffer that is being aggregated."""
+        self._resting: set[int] = set()
+        """Clients that are idle, and have their share of the buffer."""
         self._failed: Counter[Fate] = Counter()
         """Tasks that failed since the last update arrived."""
         self._give_up_at = max(LEAST_TASKS, TASKS_PER_CLIENT * self.clients)
@@ -206,12 +209,12 @@ class Server:
             case ScoresArrived():
                 self._scored(message, actions)
             case ClientIdle():
-                self.population.add(message.client)
+                self._make_idle(message.client)
             case ClientJoined():
                 self.samples[message.client] = message.samples
-                self.population.add(message.client)
+                self._make_idle(message.client)
             case ClientLeft():
-                self.population.remove(message.client)
+                self._remove(message.client)
                 for task in self.tasks.unanswered_of(message.client):
                     self._gone(ClientGone(message.time_s, message.client, task, Fate.DROPPED_OUT), actions)
             case ClientGone():
@@ -246,7 +249,6 @@ class Server:
                 self.unknown_tasks += 1
                 actions.append(Settle(message.task, Fate.REJECTED, detail="not asked for"))
             return
-        self.population.add(task.client)
         self._failed.clear()
         self.population.statistics.durations_s[task.client] = message.time_s - task.sent_s
         if self.phase is ServerPhase.FILLING and (task.cohort == self.version or self.protocol.late == "carry"):
@@ -255,9 +257,34 @@ class Server:
             self._waiting.append(task)
         else:
             self._settle([task], Fate.SURPLUS if self._cohorts.has_reserves else Fate.LATE, actions)
+        self._make_idle(task.client)
+
+    def _make_idle(self, client: int) -> None:
+        """Have the client asked again: now, or once the buffer has room for its updates (`Protocol.per_client`)."""
+        if self._has_share(client):
+            self._resting.add(client)
+        else:
+            self.population.add(client)
+
+    def _has_share(self, client: int) -> bool:
+        """Whether the buffer and the updates behind it hold as many updates of the client as a buffer may."""
+        share = self.protocol.per_client
+        return share is not None and sum(one.client == client for one in (*self._buffer, *self._waiting)) >= share
+
+    def _rouse(self) -> None:
+        """Have clients asked again that have room in the buffer now."""
+        for client in sorted(self._resting):
+            if not self._has_share(client):
+                self._resting.discard(client)
+                self.population.add(client)
+
+    def _remove(self, client: int) -> None:
+        """Have the client not asked until it is idle again."""
+        self._resting.discard(client)
+        self.population.remove(client)
 
     def _gone(self, message: ClientGone, actions: list[Action]) -> None:
-        self.population.remove(message.client)
+        self._remove(message.client)
         if message.fate is None:
             self._cohorts.withdraw(message.task, self._awaited)
         elif (task := self._cohorts.end(message.task, self._awaited)) is not None:
@@ -307,6 +334,7 @@ class Server:
         if self.protocol.late == "drop":
             # All are of one cohort. Sort them, so that floating-point sums do not depend on the order of arrival.
             updates.sort(key=lambda task: (task.client, task.number))
+        self._rouse()
         actions.append(self._aggregation.open(updates))
 
     def _enter(self, tasks: Iterable[TaskRecord], actions: list[Action]) -> None:
@@ -320,6 +348,7 @@ class Server:
     def _admit(self, actions: list[Action]) -> None:
         queued, self._waiting = self._waiting, []
         self._enter(queued, actions)
+        self._rouse()
 
     # --- making the next version -----------------------------------------------------------------------------------
 
@@ -426,13 +455,13 @@ class Server:
         actions.append(Stop(reason))
 
     def _stop_without_clients(self, actions: list[Action]) -> None:
-        """Stop if no task is under way and no client can ever be asked again."""
-        under_way = self._buffer or self._waiting or self.tasks.in_flight
-        if (
-            self.phase is ServerPhase.FILLING
-            and not under_way
-            and (reason := self.population.why_none_left) is not None
-        ):
+        """Stop if no task is under way, and no client can ever be asked again or the selection chooses none."""
+        if self.phase is not ServerPhase.FILLING or self._buffer or self._waiting or self.tasks.in_flight:
+            return
+        reason, idle = self.population.why_none_left, len(self.population)
+        if reason is None and idle and self._cohorts.drew_none:
+            reason = f"selection {kind_of(self.protocol.selection)} chose none of {idle} idle clients"
+        if reason is not None:
             self._stop(reason, actions)
 
     def rehearse(self, models: Vector, upload_std: Floats, work: Floats | None, scores: Scores) -> tuple[Bools, Vector]:

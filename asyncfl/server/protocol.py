@@ -84,6 +84,14 @@ class Protocol(Component):
     """Virtual seconds after which the run ends with the versions it has. null: the run ends at the last version, or
     when 10,000 tasks in succession (10 per client in larger federations) bring no update."""
 
+    per_client: Annotated[int, Field(ge=1), MeasuredIn("updates")] | None = None
+    """Most updates of one client in a buffer: a client that has as many there is given its next task once that buffer
+    is aggregated. null: no limit; where clients join a live server from elsewhere, half of a buffer of fixed size,
+    rounded up."""
+    check_norms: bool | None = None
+    """Whether the server rejects an update that is longer than the privacy scheme's clip norm and six standard
+    deviations of its noise allow. null: only in a live federation, where the scheme bounds a norm."""
+
     @default_property
     def dispatch(self) -> DispatchPolicy:
         """Policy that decides how many tasks begin, and when."""

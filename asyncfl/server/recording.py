@@ -26,6 +26,7 @@ from asyncfl.base.component import kind_of
 from asyncfl.base.errors import AsyncflError, MessageError, RunError
 from asyncfl.base.files.reading import check_ordinary
 from asyncfl.base.messages import Action, ClientRetired, Collected, Fate, Input, Publish, Vector
+from asyncfl.server.aggregation import usable
 from asyncfl.server.machine import Server, ServerPhase, ServerPlan
 from asyncfl.trace.batch_spool import BatchSpool
 
@@ -65,6 +66,8 @@ class Recording:
     seed: int = 0
     all_present: bool = True
     """Whether all clients took part from the start; otherwise each took part after it had joined."""
+    per_client: int | None = None
+    """Most updates of one client in a buffer; None for no limit."""
     lines: list[str] = field(default_factory=list)
     """JSON of the latest calls, in memory."""
     earlier: BatchSpool = field(default_factory=BatchSpool, repr=False)
@@ -77,11 +80,12 @@ class Recording:
     @classmethod
     def of(cls, plan: ServerPlan, detail: Detail = "digests", seed: int = 0) -> Recording:
         """Return an empty recording for a server with this plan."""
-        return cls(detail, tuple(int(number) for number in plan.samples), len(plan.initial), seed, plan.all_present)
+        sizes, share = tuple(int(number) for number in plan.samples), plan.protocol.per_client
+        return cls(detail, sizes, len(plan.initial), seed, plan.all_present, share)
 
     def text(self) -> str:
         """Return the whole recording as JSON lines."""
-        head = {
+        head: Plain = {
             "everybody_present": self.all_present,
             "format": FORMAT,
             "n_parameters": self.n_parameters,
@@ -89,6 +93,8 @@ class Recording:
             "samples": self.samples,
             "seed": self.seed,
         }
+        if self.per_client is not None:
+            head["per_client"] = self.per_client
         return "".join(f"{line}\n" for line in [_json(head), *self._all_lines()])
 
     def add(self, hears: Plain, answers: Iterable[Action]) -> None:
@@ -173,7 +179,8 @@ class RecordedServer(Server):
 
 def plain(message: Input | Action, detail: Detail) -> Plain:
     """Convert a message or action to a JSON object: its type and its fields. `detail`: how models are written.
-    `Collected` tells which rows are `finite` beside which are `sound`, since the server distinguishes the two."""
+    `Collected` tells which rows are `finite` (`usable`) beside which are `sound`, since the server distinguishes the
+    two."""
     out: Plain = {"type": _written(type(message))}
     # The models to score follow from the collected ones: their digests are enough.
     values = detail == "parameters" and isinstance(message, Collected | Publish)
@@ -185,7 +192,7 @@ def plain(message: Input | Action, detail: Detail) -> Plain:
             out[one.name] = _plain(value)
     if isinstance(message, Collected):
         out["sound"] = [True] * len(message.tasks) if message.sound is None else message.sound.tolist()
-        out["finite"] = np.isfinite(message.models).all(axis=1).tolist()
+        out["finite"] = usable(message.models).tolist()
     return out
 
 
@@ -271,7 +278,8 @@ def _headed(line: str, where: str) -> Recording:
         if head["record"] not in ("digests", "parameters"):
             raise ValueError
         sizes, present = tuple(head["samples"]), bool(head["everybody_present"])
-        return Recording(head["record"], sizes, int(head["n_parameters"]), int(head["seed"]), present)
+        share = head.get("per_client")
+        return Recording(head["record"], sizes, int(head["n_parameters"]), int(head["seed"]), present, share)
     except (ValueError, KeyError, TypeError):
         raise RunError(f"{where} is damaged: {line[:60].rstrip()}") from None
 

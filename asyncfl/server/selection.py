@@ -21,6 +21,8 @@ from asyncfl.server.dispatch import Count, Share, number_of
 from asyncfl.server.population import ClientStatistics, Population
 
 Part = Annotated[float, Field(ge=0, le=1)]
+LARGEST_LOSS = float(np.finfo(np.float32).max)
+"""Largest finite loss that training in float32 can have."""
 
 
 class Selection(Component):
@@ -190,7 +192,9 @@ class Oort(InformedSelection):
 
     def utility(self, clients: NDArray[np.int64], statistics: ClientStatistics) -> NDArray[np.float64]:
         """Compute U >= 0 of clients (n,) that have statistics."""
-        loss = np.maximum(statistics.samples[clients] * statistics.losses[clients], 0.0)
+        # Clients report their losses: one that no training can have must not make the others' chances NaN.
+        losses = np.clip(statistics.losses[clients], 0.0, LARGEST_LOSS)
+        loss = statistics.samples[clients] * losses
         loss = np.minimum(loss, np.quantile(loss, self.clip_quantile))
         age = 0.1 * math.log(max(statistics.version, 1)) / np.maximum(statistics.versions[clients], 1)
         took_s = statistics.durations_s[clients]

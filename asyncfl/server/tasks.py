@@ -177,6 +177,8 @@ class Cohorts:
         self._coming = 0
         self._unreached = 0
         self._repeating = False
+        self.drew_none = False
+        """Whether the last draw chose none of the idle clients."""
 
     @property
     def startable(self) -> int:
@@ -292,6 +294,7 @@ class Cohorts:
         self, number: int, order: RandomOrder, version: int, cohort: int, time_s: float, actions: list[Action]
     ) -> int:
         drawn = self.protocol.selection.draw(self.population, number, order)
+        self.drew_none = not drawn and number > 0 and len(self.population) > 0
         served = self.population.served
         for client in drawn:
             task = self.tasks.begin(client, version, int(served[client]), cohort, time_s)

@@ -14,6 +14,7 @@ import numpy as np
 
 from asyncfl.base.messages import Collect, Collected, Floats, RequestScores, Vector
 from asyncfl.client import Assignment, Attackers, work_of
+from asyncfl.client.norm_bound import too_long
 from asyncfl.federation.phases import TaskPhases, Workload
 from asyncfl.federation.prepare import Federation
 from asyncfl.privacy.ledger.budgets import BudgetTracker
@@ -128,6 +129,7 @@ class TrainingClients(SimulatedClients):
         """Tasks that have just begun."""
         self._releases, self._streams = federation.releases, federation.resolved.streams
         self._reports_losses = scenario.reports_losses
+        self._checks_norms = scenario.protocol.check_norms
         self._last: dict[int, tuple[int, int, int]] = {}
         """Client -> number, base version and turn of its last collected task."""
         self._scores_with: dict[int, Vector | None] = {}
@@ -193,6 +195,13 @@ class TrainingClients(SimulatedClients):
             [_assignment(task, bases[task.base_version]) for task in tasks], version, bases[version]
         )
         self._releases.collected(made.uploads)
+        sound = made.sound
+        if self._checks_norms:
+            long = too_long(
+                self.path,
+                *(made.models, [bases[task.base_version] for task in tasks], made.clip_norm, made.contributions),
+            )
+            sound = sound & ~long
         self.zeroed = [tasks[row] for row in np.flatnonzero(made.zeroed).tolist()]
         for task in tasks:
             task.trained = False
@@ -203,7 +212,7 @@ class TrainingClients(SimulatedClients):
             action.tasks,
             made.models,
             made.losses if self._reports_losses else None,
-            sound=made.sound,
+            sound=sound,
             clip_norm=made.clip_norm,
             upload_std=made.asked_std,
             work=work_of([task.epochs for task in tasks], self.load.epochs),

@@ -51,7 +51,8 @@ def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = Fal
                 "a run that learns from tasks whose updates never arrived (by its privacy scheme, in personal layers) "
                 "cannot be replayed without a clock"
             )
-        again, server = None, Server(replace(federation.plan, all_present=recording.all_present))
+        protocol = federation.plan.protocol.model_copy(update={"per_client": recording.per_client})
+        again, server = None, Server(replace(federation.plan, all_present=recording.all_present, protocol=protocol))
         if train and recording.detail == "digests":
             mark = FolderMark.read(Path(folder))
             if scenario.compression.remembers and mark is not None and mark.holds == LIVE:

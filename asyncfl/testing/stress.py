@@ -11,14 +11,20 @@ their seed; its gain has an interval of Student's t over them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields, replace
-from functools import cached_property, lru_cache
-from itertools import count
+from functools import cached_property, lru_cache, partial
+from itertools import count, product
+from multiprocessing import get_context
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from threadpoolctl import threadpool_limits
 
+from asyncfl.base.own_classes import look_for_modules_in
 from asyncfl.defences import Detector, Rule, Strikes
 from asyncfl.privacy.estimators.intervals import upper_bound
 from asyncfl.testing.trials import ATTACKS, TESTED, Noise, Skew, Trial, TrialResult, run_trial
@@ -28,33 +34,28 @@ if TYPE_CHECKING:
 
 MOST_BANNED = 1e-3  # largest share of honest clients that may be banned
 MOST_LOST = 0.01  # largest mean loss of accuracy against the plain mean, over a row of the table or over a cell
-ANOTHER_SEED = 1_000_000  # difference between the seeds of a cell, larger than the number of seeds in the grid
 BUFFERS, SHARES = (5, 10, 40), (0.1, 0.25, 0.4, 0.45)
 NOISES: tuple[Noise, ...] = get_args(Noise)
 SKEWS: tuple[Skew, ...] = get_args(Skew)
 
 
-def stress_grid(repeats: int = 1, *, root: bool = False, first: int = 0, seeds: int = 1) -> tuple[Trial, ...]:
-    """Build the federations of the stress test: 200 for each repeat and seed, all with different seeds.
+def stress_grid(seeds: int = 1, *, root: bool = False, first: int = 0) -> tuple[Trial, ...]:
+    """Build the federations of the stress test, 200 for each seed, ordered by seed.
 
     They contain every skew without attackers at three buffer sizes with different noise, and every skew under every
     attack. Buffer sizes, noise and shares of attackers rotate, so that all pairs of them occur. `root`: whether the
-    server has a root set of 100 samples. `first`: number of the first repeat; different repeats have different seeds.
-    `seeds`: number of federations per cell; the result is ordered by seed.
+    server has a root set of 100 samples. `first`: number of the first seed; no two federations share a seed.
     """
-    trials: list[Trial] = []
-    for repeat in range(first, first + repeats):
-        turn, own = repeat * 7, count(repeat * len(SKEWS) * (len(BUFFERS) + len(ATTACKS)))
-        for skew in SKEWS:
-            for place, buffer in enumerate(BUFFERS):
-                noise = NOISES[(place + turn + SKEWS.index(skew)) % 3]
-                trials.append(Trial(skew, buffer=buffer, noise=noise, root=root, seed=next(own)))
-        for skew in SKEWS:
-            for attack in ATTACKS:
-                buffer, noise = BUFFERS[turn % 3], NOISES[turn // 3 % 3]
-                trials.append(Trial(skew, attack, SHARES[turn // 9 % 4], buffer, noise, root=root, seed=next(own)))
-                turn += 1
-    return tuple(replace(trial, seed=trial.seed + ANOTHER_SEED * seed) for seed in range(seeds) for trial in trials)
+    trials = [
+        Trial(skew, buffer=buffer, noise=NOISES[(place + number) % 3], root=root)
+        for number, skew in enumerate(SKEWS)
+        for place, buffer in enumerate(BUFFERS)
+    ]
+    for turn, (skew, attack) in enumerate(product(SKEWS, ATTACKS)):
+        buffer, noise, share = BUFFERS[turn % 3], NOISES[turn // 3 % 3], SHARES[turn // 9 % 4]
+        trials.append(Trial(skew, attack, share, buffer, noise, root=root))
+    own = count(first * len(trials))
+    return tuple(replace(trial, seed=next(own)) for _ in range(seeds) for trial in trials)
 
 
 SETTINGS = [field.name for field in fields(Trial) if field.name != "seed"]
@@ -203,24 +204,53 @@ def stress(
     progress: Callable[[int, int], None] | None = None,
     *,
     fallback: Rule | None = None,
+    jobs: int = 1,
 ) -> StressReport:
     """Run `detector` in small federations, compare it with the plain mean, and return the results.
 
     `strikes`: rule of bans; None: two strikes within three judged updates. `trials`: federations; None:
     `stress_grid()`, with a root set where the detector needs one, which takes two minutes on one core for a detector
     that takes 3 ms per buffer. `progress`: called after each federation with the number done and the total. `fallback`:
-    aggregation rule in place of the mean where the detector abstains.
+    aggregation rule in place of the mean where the detector abstains. `jobs`: number of processes (a script that asks
+    for several must begin at `if __name__ == "__main__":`).
     """
     chosen: Sequence[Trial] = tuple(stress_grid(root=detector.needs_root) if trials is None else trials)
-    cases = []
-    # For matrices this small, several threads are slower than one.
-    with threadpool_limits(1):
-        for number, trial in enumerate(chosen):
-            result = run_trial(trial, detector, strikes, fallback)
-            cases.append(StressCase(result, _plain(trial), _plain(replace(trial, attack=None, share=0.0))))
+    judge, cases = partial(_case, detector, strikes, fallback), []
+    with ExitStack() as stack:
+        # For matrices this small, several threads are slower than one.
+        stack.enter_context(threadpool_limits(1))
+        found: Iterable[StressCase] = map(judge, chosen)
+        if jobs > 1:
+            pool = ProcessPoolExecutor(jobs, get_context("spawn"), _begin, (str(Path.cwd()),))
+            found = stack.enter_context(pool).map(judge, chosen)
+        for case in found:
+            cases.append(case)
             if progress is not None:
-                progress(number + 1, len(chosen))
+                progress(len(cases), len(chosen))
     return StressReport(tuple(cases))
+
+
+def _case(detector: Detector, strikes: Strikes | None, fallback: Rule | None, trial: Trial) -> StressCase:
+    result = run_trial(trial, detector, strikes, fallback)
+    return StressCase(result, _plain(trial), _plain(replace(trial, attack=None, share=0.0)))
+
+
+def _begin(folder: str) -> None:
+    look_for_modules_in(folder)
+    threadpool_limits(1)
+
+
+def estimate_cost(detector: Detector, trials: Sequence[Trial]) -> float:
+    """Measure one federation with `detector`, and return the CPU seconds of all `trials` on this machine."""
+    trial = next((one for one in trials if one.buffer == BUFFERS[1]), trials[0])
+    with threadpool_limits(1):
+        run_trial(trial)  # loads the data
+        began = time.process_time()
+        run_trial(trial, detector)
+        judged = time.process_time()
+        run_trial(trial)
+        plain = time.process_time() - judged
+    return len(trials) * (judged - began + plain) + plain * sum(trial.attack is not None for trial in trials)
 
 
 @lru_cache(maxsize=4096)

@@ -18,6 +18,7 @@ from asyncfl.base.own_classes import (
     own_modules,
 )
 from asyncfl.scenario import Scenario
+from asyncfl.testing import buffer
 
 Write = Callable[[str, str], Path]
 
@@ -119,6 +120,28 @@ def test_a_class_without_its_method_is_a_fault_of_its_field(
     protocol = {"kind": "buffered", "rounds": 2, "buffer": 2, field.split(".")[1]: {"kind": "lacks:Mine"}}
     with pytest.raises(ScenarioError, match=f"{field}: lacks:Mine must define {methods}"):
         Scenario.read({**tiny, "protocol": protocol})
+
+
+DETECTOR = """
+from asyncfl.defences import Detector
+class Mine(Detector):
+    kind: str = "detects:Mine"
+    times: float
+    def judge(self, state, buffer, scores):
+        return buffer.updates.sum()
+"""
+
+
+def test_a_missing_field_is_named_and_so_are_the_fields_of_what_lacks_one(write: Write, tiny: dict[str, Any]) -> None:
+    write("detects.py", DETECTOR)
+    with pytest.raises(ScenarioError, match=r"defence\.detector\.times: is required and missing"):
+        Scenario.read({**tiny, "defence": {"detector": {"kind": "detects:Mine"}}})
+    detector = own_class("detects:Mine")(times=2.0)
+    with pytest.raises(AttributeError) as raised:
+        detector.judge(None, buffer([[1.0, 2.0]]), None)
+    says = describe_exception(raised.value)
+    assert "'Buffer' object has no attribute 'updates'; it has base, base_of" in says
+    assert "deltas" in says
 
 
 def test_a_file_is_looked_for_here_beside_scenarios_and_on_the_path_in_this_order(

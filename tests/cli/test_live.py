@@ -12,9 +12,10 @@ import pytest
 import yaml
 
 from asyncfl import api, simulate
+from asyncfl.base.errors import OutputError
 from asyncfl.base.files.yaml_text import read_text
 from asyncfl.cli import live_server
-from asyncfl.federation.storage import Run
+from asyncfl.federation.storage import Run, RunFolder
 from asyncfl.live import keys, virtual_loop
 from asyncfl.live import run as live_run
 from asyncfl.scenario import Scenario
@@ -103,6 +104,31 @@ def test_ctrl_c_while_tables_are_written_loses_none(
     monkeypatch.setattr(api, "run_of", interrupted)
     assert program("live", file, "--out", tmp_path / "live", *FAST, "--quiet", "--set", "seeds=2")[0] == 130
     assert list(Run.load(tmp_path / "live").summary["seeds"]) == ["0"], "the second seed was not begun"
+
+
+def test_tables_that_cannot_be_written_are_written_elsewhere_or_named(
+    file: Path, tmp_path: Path, program: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, spill, full = tmp_path / "out", tmp_path / "spill", [tmp_path / "out"]
+    replace = RunFolder.replace
+
+    def on_a_full_disk(own: RunFolder, *given: Any) -> None:
+        if own.folder in full:
+            raise OutputError(f"cannot write {own.folder}: No space left on device")
+        replace(own, *given)
+
+    monkeypatch.setattr(RunFolder, "replace", on_a_full_disk)
+    words = ("live", file, "--out", out, "--spill", spill, *FAST, "--quiet")
+    status, text, _ = program(*words)
+    assert status == 1
+    assert f"cannot write {out}: No space left on device" in " ".join(text.split())
+    assert f"{spill} written" in text
+    assert len(Run.load(spill).rounds) > 1
+    assert not out.exists(), "nothing is left of what could not be written"
+    full.append(tmp_path / "other")
+    status, text, _ = program(*(tmp_path / "other" if word == spill else word for word in words))
+    assert status == 1
+    assert "the tables could not be written anywhere, and are lost" in " ".join(text.split())
 
 
 def test_keys_are_made_for_all_names(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:

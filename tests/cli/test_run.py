@@ -1,5 +1,6 @@
 """`asyncfl run`: what it prints, and what it writes to the user's disk."""
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,6 +45,15 @@ def test_data_result_folder_and_duration_are_printed(run: Any, tmp_path: Path, m
     assert printed.endswith(f"{out} written in 2.5 s\n")
     assert yaml.safe_load((out / "scenario.yaml").read_text())["protocol"]["rounds"] == 2
     assert run(*command)[1].endswith(f"{out} exists already\n")
+
+
+def test_bans_are_printed_where_the_server_bans(run: Any, tmp_path: Path) -> None:
+    longest = ("--set", "threats={attack: {kind: wrong_length}, attackers: 1}", "--set", "protocol.rounds=3")
+    assert "banned" not in run("--out", tmp_path / "none", *longest)[1]
+    printed = run("--out", tmp_path / "bans", *longest, "--set", "defence.strikes.threshold=1")[1]
+    honest = int(re.search(r"seed 0: 0 of (\d+) honest clients and 1 of 1 attackers banned\n", printed)[1])
+    alone = run("--out", tmp_path / "alone", "--set", "defence.strikes.threshold=1", "--set", "protocol.rounds=1")[1]
+    assert f"seed 0: 0 of {honest + 1} honest clients banned\n" in alone
 
 
 def test_a_replaced_data_set_is_named(

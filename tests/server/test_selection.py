@@ -213,6 +213,13 @@ def test_utility_worked_out_by_hand() -> None:
     )
 
 
+@pytest.mark.parametrize("loss", [1e308, 3e38, math.inf])
+def test_no_reported_loss_makes_utilities_infinite(loss: float) -> None:
+    population = measured([2**53, 10, 10, 10], [loss, 1.0, 2.0, 0.5])
+    assert np.isfinite(Oort(clip_quantile=1.0).utility(np.arange(4), population.statistics)).all()
+    assert len(drawn(Oort(exploration=0.0, least_exploration=0.0), population, 2)) == 2
+
+
 def test_exploration_falls_with_the_versions_to_its_least() -> None:
     population = measured([1] * 100, [1.0] * 50 + [math.nan] * 50)
     oort = Oort(exploration=0.8, decay=0.5, least_exploration=0.1)

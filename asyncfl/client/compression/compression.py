@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -39,6 +40,11 @@ class Compression(Component):
     def leaves_out(self) -> bool:
         """Whether numbers are left out, which suits differences but not models."""
         return False
+
+    def rounding_norm(self, norm: float, largest: float, n_parameters: int) -> float:
+        """Most by which compression can lengthen an update of this L2 `norm`, no number of which exceeds `largest`;
+        infinite where nothing bounds it."""
+        return math.inf
 
     @abstractmethod
     def payload_bytes(self, n_parameters: int) -> int:

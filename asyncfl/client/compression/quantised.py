@@ -17,6 +17,7 @@ Philippenko and Dieuleveut 2020, Artemis, both directions).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -45,6 +46,11 @@ class Quantised(Compression):
     def levels(self) -> int:
         """s: number of levels between 0 and the scale."""
         return int(2 ** (self.bits - 1)) - 1
+
+    def rounding_norm(self, norm: float, largest: float, n_parameters: int) -> float:
+        # No number moves by more than a level, the scale of its bucket divided by `levels`.
+        of_norm = math.sqrt(min(self.bucket or n_parameters, n_parameters)) * norm
+        return (of_norm if self.scale == "l2" else min(of_norm, math.sqrt(n_parameters) * largest)) / self.levels
 
     def payload_bytes(self, n_parameters: int) -> int:
         return -(-self.bits * n_parameters // 8) + BYTES_PER_NUMBER * self._buckets(n_parameters)

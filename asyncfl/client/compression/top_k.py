@@ -6,6 +6,7 @@ absolute values are sent, the rest is the memory m of the next update. Every num
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 import numpy as np
@@ -41,6 +42,10 @@ class TopK(Compression):
     def k(self, n_parameters: int) -> int:
         """Count of numbers that are sent."""
         return max(1, min(n_parameters, round(self.share * n_parameters)))
+
+    def rounding_norm(self, norm: float, largest: float, n_parameters: int) -> float:
+        # A part of an update is not longer than the update; with its memory it is.
+        return math.inf if self.error_feedback else 0.0
 
     def payload_bytes(self, n_parameters: int) -> int:
         k = self.k(n_parameters)
