@@ -96,6 +96,8 @@ def describe_terms(welcome: Welcome, scenario: Scenario, context: PrivacyContext
         terms["accuracies"] = f"of {models} on these samples, {times}, {noise}"
     else:
         terms["accuracies"] = "stay here"
+    if scenario.threats is not None and not scenario.threats.off:
+        terms["attack"] = f"{kind_of(scenario.threats.attack)}, in tasks for which the server asks for it"
     return terms | {"device and links": shape}
 
 

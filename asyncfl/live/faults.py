@@ -66,6 +66,9 @@ def serving_faults(scenario: Scenario, *, shape: bool) -> Iterator[Fault]:
     elif not isinstance(data.dataset, str):
         text = "must be the name of a data set: by that clients know what their samples must be like"
         yield Fault("data.dataset", text)
+    if scenario.threats is not None and not (scenario.threats.off or scenario.privacy.off):
+        text = "must be null with privacy: clients of their own do not attack, which their noise does not cover"
+        yield Fault("threats", text)
     if data.concept is not None:
         yield Fault("data.concept", "must be null: clients bring samples of their own, and see them as they are")
     if data.canaries is not None:

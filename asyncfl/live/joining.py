@@ -100,6 +100,11 @@ def read_terms(welcome: Welcome, own: ClientFile, agreed: Agreement) -> tuple[Sc
             f"the server calibrates noise to clients of at least {welcome.smallest_samples} samples, here are "
             f"{len(own)}"
         )
+    if scenario.threats is not None and not (scenario.threats.off or scenario.privacy.off):
+        raise DisagreementError(
+            f"{SERVER} has attackers, and the server says which clients attack: noise does not cover what an attack "
+            "makes of an update; such a run needs its clients in one process (asyncfl live here)"
+        )
     # The model's size follows from the data set, which is one of images by name if these samples fit it.
     own.of_client(welcome.client, scenario.data)
     resolved = ResolvedSeed(scenario, welcome.seed, welcome.exposures)

@@ -124,6 +124,16 @@ def test_exposures_that_the_server_measured_cannot_be_agreed_to(tmp_path: Path) 
         terms_of(welcome_of(scenario.to_yaml(), exposures=0), own(tmp_path), Agreement(scenario))
 
 
+def test_no_client_attacks_with_noise_that_does_not_cover_it(tmp_path: Path) -> None:
+    """The server says who attacks, and an update that is scaled up has as good as no noise."""
+    threats = {"threats": {"attack": {"kind": "scaling", "factor": 1e6}, "attackers": 0.2}}
+    for agreed in (None, read({**NOISED, **threats})):
+        with pytest.raises(DisagreementError, match="has attackers, and the server says which clients attack"):
+            terms_of(welcome_of(read({**NOISED, **threats}).to_yaml(), exposures=0), own(tmp_path), Agreement(agreed))
+    shown = terms_of(welcome_of(read(threats).to_yaml()), own(tmp_path), Agreement())
+    assert shown["attack"] == "scaling, in tasks for which the server asks for it"
+
+
 def test_terms_that_changed_after_they_were_confirmed_are_refused(tmp_path: Path) -> None:
     shown = welcome_of(read(NOISED).to_yaml())
     agreed, again = Agreement(shown=shown), welcome_of(shown.scenario, client=4, now_s=3.0, gone=(1,))
