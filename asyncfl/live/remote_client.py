@@ -407,7 +407,7 @@ class RemoteClient:
 
     def _banned(self) -> Handling:
         run = self._run
-        if run.stopped is None and run.server.validator.takes_part(self.number):
+        if run.server.validator.is_started:
             yield run.tell(messages.ClientBanned, self.number)
             yield from self._left()
 

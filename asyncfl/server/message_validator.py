@@ -103,7 +103,7 @@ class MessageValidator:
                 raise MessageError(f"client {client} takes part already: it must leave before it joins")
             if message.samples < 1:
                 raise MessageError(f"client {client} must have >= 1 samples, got {message.samples}")
-        elif not self._present[client]:
+        elif not self._present[client] and not isinstance(message, ClientBanned):
             raise MessageError(f"client {client} does not take part: it must join first")
         if isinstance(message, ClientIdle) and self.tasks.busy[client]:
             task = self.tasks.unanswered_of(client)[0]
