@@ -28,6 +28,7 @@ from asyncfl.base.own_classes import look_for_modules_in
 from asyncfl.defences import Detector, Rule, Strikes
 from asyncfl.privacy.estimators.intervals import upper_bound
 from asyncfl.testing.trials import ATTACKS, TESTED, Noise, Skew, Trial, TrialResult, run_trial
+from asyncfl.threats import Minority
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +44,8 @@ def stress_grid(seeds: int = 1, *, root: bool = False, first: int = 0) -> tuple[
     """Build the federations of the stress test, 200 for each seed, ordered by seed.
 
     They contain every skew without attackers at three buffer sizes with different noise, and every skew under every
-    attack. Buffer sizes, noise and shares of attackers rotate, so that all pairs of them occur. `root`: whether the
+    attack. Buffer sizes, noise and shares of attackers rotate, so that all pairs of them occur; attackers that side
+    with a minority have the conditions in which they do most harm: many, large buffers, no noise. `root`: whether the
     server has a root set of 100 samples. `first`: number of the first seed; no two federations share a seed.
     """
     trials = [
@@ -53,6 +55,8 @@ def stress_grid(seeds: int = 1, *, root: bool = False, first: int = 0) -> tuple[
     ]
     for turn, (skew, attack) in enumerate(product(SKEWS, ATTACKS)):
         buffer, noise, share = BUFFERS[turn % 3], NOISES[turn // 3 % 3], SHARES[turn // 9 % 4]
+        if isinstance(ATTACKS[attack].attack, Minority):
+            buffer, noise, share = BUFFERS[-1], "none", SHARES[-1]
         trials.append(Trial(skew, attack, share, buffer, noise, root=root))
     own = count(first * len(trials))
     return tuple(replace(trial, seed=next(own)) for _ in range(seeds) for trial in trials)

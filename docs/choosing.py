@@ -1,0 +1,152 @@
+"""Write the page that chooses a defence, from the results of the experiment `defence/matrix`.
+
+python docs/choosing.py results/full/defence/matrix/final.csv "One seed, 1 January 2026, commit 0123abc" > PAGE
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from asyncfl.base.files.yaml_text import read_yaml
+
+MATRIX = Path(__file__).parents[1] / "workflow/experiments/defence/matrix.yaml"
+WORTH = 0.01
+"""Largest accuracy that a chosen defence may cost without attackers."""
+LABELS = {"IID": "alike", "Dirichlet .5": "skewed"}
+INTRODUCTION = """\
+It depends on two questions: has the server samples of its own, and do clients' labels differ? Chosen is the defence
+with the highest mean accuracy over the attacks, of those that cost at most a point without attackers and ban no honest
+client; only defences run against half of the attacks or more. The last column is the best one that may cost more.
+
+100 clients with 600 MNIST samples, 40 % of them attackers. Accuracies are percent. {measured}. `docs/choosing.py` makes
+this page from the results of `defence/matrix`.
+"""
+AFTERWARDS = """\
+## What does no table say?
+
+- Every defence here needs fewer attackers than half of the clients, and detectors need senders that cannot be forged.
+- Attackers that know the defence do more: `tailored` is a lower bound, and only one of the attacks.
+- An average over attacks is not yours: look up those that you fear, and the worst one where anybody may join.
+- Differences of less than a point are within chance where one seed was run.
+- `asyncfl stress DETECTOR` tries a detector in 200 small federations with more kinds of skew, and counts bans.
+"""
+
+
+class Row(NamedTuple):
+    """Accuracies of one defence in one setting, 0..1."""
+
+    defence: str
+    clean: float  # without attackers
+    mean: float  # over the attacks
+    worst: float
+    worst_attack: str
+    banned: int  # most honest clients banned in a run
+
+    @property
+    def under_attack(self) -> str:
+        return f"{percent(self.mean)}, {percent(self.worst)} ({self.worst_attack})"
+
+
+Settings = dict[tuple[str, str], tuple[list[Row], list[str]]]
+"""(noise, partition) -> rows, the best mean first, and the attacks that they are over."""
+
+
+def requirements() -> dict[str, str]:
+    """Return what each defence of the matrix must be given, by its name."""
+    found = {}
+    for name, changes in read_yaml(MATRIX)["variants"]["defence"].items():
+        told = ["share of attackers"] if "expected_share" in str(changes) else []
+        found[name] = ", ".join([*(["clean samples"] if changes["defence"].get("root_samples") else []), *told])
+    return found
+
+
+def rows_of(final: pd.DataFrame, noise: str, partition: str, least: float) -> tuple[list[Row], list[str]]:
+    """Return the rows of one setting over the attacks that every defence was run against, and these attacks.
+
+    Defences that were run against a share of the attacks below `least` are left out. No rows without the plain mean.
+    """
+    part = final[(final["noise"] == noise) & (final["partition"] == partition)]
+    accuracies = part[part["metric"] == "test_accuracy"]
+    clean = accuracies[accuracies["run"] == "clean"].groupby("defence")["mean"].first()
+    attacked = accuracies[accuracies["run"] == "attacked"].pivot_table("mean", "defence", "attack")
+    attacked = attacked[attacked.index.isin(clean.index)].dropna(thresh=max(1, ceil(least * attacked.shape[1])))
+    if "mean" not in attacked.index:
+        return [], []
+    attacked = attacked.dropna(axis="columns")
+    banned = part[part["metric"] == "honest_banned"].groupby("defence")["mean"].max()
+    rows = [
+        Row(str(name), clean[name], row.mean(), row.min(), str(row.idxmin()), round(banned.get(name, 0.0)))
+        for name, row in attacked.iterrows()
+    ]
+    return sorted(rows, key=lambda row: -row.mean), list(attacked.columns)
+
+
+def choices(found: Settings, given: Mapping[str, str]) -> Iterator[tuple[list[str], Row]]:
+    """Yield a line of the table of choices, and its choice, for each setting with and without clean samples."""
+    for samples in (True, False):
+        for (noise, partition), (rows, _) in found.items():
+            allowed = [row for row in rows if samples or "clean samples" not in given[row.defence]]
+            plain = next(row for row in rows if row.defence == "mean")
+            chosen = next(row for row in allowed if row.clean >= plain.clean - WORTH and not row.banned)
+            best = allowed[0]
+            cost = f"costs {100 * (plain.clean - best.clean):.1f}" + f", bans {best.banned}" * bool(best.banned)
+            line = ["100" if samples else "none", LABELS[partition], noise, f"**{chosen.defence}**"]
+            line += [f"{100 * (chosen.clean - plain.clean):+.1f}", chosen.under_attack]
+            line += [f"{percent(plain.mean)}, {percent(plain.worst)}"]
+            yield [*line, "-" if best is chosen else f"{best.defence}: {percent(best.mean)}, {cost}"], chosen
+
+
+def by_attack(final: pd.DataFrame, noise: str, defences: Sequence[str]) -> str:
+    """Return a table of accuracies under each attack, labels alike / skewed."""
+    kept = (final["noise"] == noise) & (final["run"] == "attacked") & (final["metric"] == "test_accuracy")
+    values = final[kept].pivot_table("mean", "attack", ["partition", "defence"])
+    cells = []
+    for attack, row in values.iterrows():
+        pairs = ([row.get((partition, name)) for partition in LABELS] for name in defences)
+        cells.append([attack, *(" / ".join("-" if pd.isna(one) else percent(one) for one in pair) for pair in pairs)])
+    return table(["attack", *defences], cells)
+
+
+def page(final: pd.DataFrame, measured: str) -> str:
+    """Return the Markdown text. `final`: the matrix's `final.csv`; `measured`: seeds, day and commit."""
+    given = requirements()
+    final = final[final["defence"].isin(given)]
+    settings = [(noise, partition) for noise in dict.fromkeys(final["noise"]) for partition in LABELS]
+    found = {setting: rows_of(final, *setting, least=0.5) for setting in settings}
+    found = {setting: (rows, attacks) for setting, (rows, attacks) in found.items() if rows}
+    lines = list(choices(found, given))
+    columns = ["clean samples", "labels", "noise", "choose", "no attack, against the mean", "under attack: mean, worst"]
+    blocks = ["# Which defence should I choose?", INTRODUCTION.format(measured=measured)]
+    blocks += [table([*columns, "no defence", "best at any cost"], [line for line, _ in lines])]
+    blocks += ["## Against which attack?", "Accuracy where labels are alike / skewed; - is not measured."]
+    for noise in dict.fromkeys(noise for noise, _ in found):
+        chosen = dict.fromkeys(["mean", *(row.defence for line, row in lines if line[2] == noise)])
+        blocks += [f"### Noise: {noise}", by_attack(final, noise, list(chosen))]
+    blocks += ["## What does each defence do?"]
+    for noise, partition in found:
+        rows, attacks = rows_of(final, noise, partition, least=0.0)
+        blocks += [f"### Labels {LABELS[partition]} ({partition}), noise: {noise}", f"Over {', '.join(attacks)}."]
+        cells = [
+            [row.defence, given[row.defence], percent(row.clean), row.under_attack, row.banned or ""] for row in rows
+        ]
+        blocks += [table(["defence", "needs", "no attack", "under attack: mean, worst", "honest banned, most"], cells)]
+    return "\n\n".join(block.strip() for block in [*blocks, AFTERWARDS]) + "\n"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"|{'|'.join(f' {cell} ' if str(cell) else ' ' for cell in line)}|" for line in lines)
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page(pd.read_csv(sys.argv[1], keep_default_na=False, na_values=[""]), sys.argv[2]))

@@ -1,0 +1,59 @@
+"""The page that chooses a defence, made of the results of an experiment of few cells."""
+
+import importlib.util
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+PLACE = Path(__file__).parents[1] / "docs" / "choosing.py"
+ACCURACY = {  # defence -> without attackers, under a label flip, under a sign flip
+    "mean": (0.80, 0.50, 0.40),
+    "Krum": (0.70, 0.69, 0.69),
+    "spectral": (0.80, 0.75, 0.70),
+    "evidence": (0.80, 0.60, 0.60),
+    "AFLGuard, 100": (0.795, 0.72, 0.60),
+}
+
+
+@pytest.fixture
+def choosing() -> Any:
+    spec = importlib.util.spec_from_file_location("choosing", PLACE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def results(left_out: tuple[str, str] = ("", "")) -> pd.DataFrame:
+    """Return a `final.csv`; `spectral` bans 3 honest clients. `left_out`: defence and attack without a result."""
+    rows = []
+    for (defence, values), partition in product(ACCURACY.items(), ("IID", "Dirichlet .5")):
+        for run, attack, value in zip(
+            ("clean", "attacked", "attacked"), ("label flip", "label flip", "sign flip"), values, strict=True
+        ):
+            cell = {"noise": "epsilon 6", "partition": partition, "run": run, "attack": attack, "defence": defence}
+            banned = 3 if defence == "spectral" and attack == "sign flip" else 0
+            if (defence, attack) != left_out or run == "clean":
+                rows += [cell | {"metric": "test_accuracy", "mean": value}]
+                rows += [cell | {"metric": "honest_banned", "mean": banned}]
+    return pd.DataFrame(rows)
+
+
+def test_the_best_defence_that_does_no_harm_is_chosen(choosing: Any) -> None:
+    page = choosing.page(results(), "One seed")
+    assert "| 100 | alike | epsilon 6 | **AFLGuard, 100** | -0.5 | 66.0, 60.0 (sign flip) | 45.0, 40.0 |" in page
+    assert "| none | skewed | epsilon 6 | **evidence** | +0.0 | 60.0, 60.0 (label flip) | 45.0, 40.0 |" in page
+    assert page.count("spectral: 72.5, costs 0.0, bans 3 |") == 4
+    assert "| spectral | | 80.0 | 72.5, 70.0 (sign flip) | 3 |" in page
+    assert "| Krum | share of attackers | 70.0 | 69.0, 69.0 (label flip) | |" in page
+    assert "| sign flip | 40.0 / 40.0 | 60.0 / 60.0 | 60.0 / 60.0 |" in page
+
+
+def test_defences_are_compared_over_the_attacks_that_all_were_run_against(choosing: Any) -> None:
+    page = choosing.page(results(left_out=("evidence", "sign flip")), "One seed")
+    assert "Over label flip.\n" in page
+    assert "**evidence** | +0.0 | 60.0, 60.0 (label flip) | 50.0, 50.0 |" in page
