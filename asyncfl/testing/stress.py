@@ -77,9 +77,8 @@ class StressCase:
     @property
     def gained(self) -> float:
         """Gain in accuracy over the plain mean."""
-        return (
-            round(TESTED * (self.result.accuracy - self.mean)) / TESTED
-        )  # a number of samples, without rounding errors
+        # A number of samples, without rounding errors.
+        return round(TESTED * (self.result.accuracy - self.mean)) / TESTED
 
 
 @dataclass(frozen=True)
@@ -93,13 +92,9 @@ class StressReport:
         """Table with a row per federation: its settings, the counts of its result, and what it `gained` and `lost`."""
         import pandas as pd
 
-        found = []
-        for case in self.cases:
-            result = asdict(case.result)
-            found.append(
-                result.pop("trial") | result | {"gained": case.gained, "lost": case.clean - result["accuracy"]}
-            )
-        return pd.DataFrame(found)
+        table = pd.DataFrame([asdict(case.result.trial) | asdict(case.result) for case in self.cases])
+        gained, clean = [case.gained for case in self.cases], [case.clean for case in self.cases]
+        return table.drop(columns="trial").assign(gained=gained, lost=clean - table["accuracy"])
 
     @property
     def honest(self) -> int:

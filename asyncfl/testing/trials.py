@@ -186,36 +186,37 @@ class Framing(Informed):
         return np.asarray(mean - self.factor * (known[0] - mean))
 
 
-def _attackers(attack: Attack, **settings: Any) -> Threats:
-    return Threats(attack=attack, attackers=0, **settings)
-
-
 _FLIP = threats.LabelFlip()
-ATTACKS: dict[str, Threats] = {
-    "label flip": _attackers(_FLIP),
-    "sign flip": _attackers(threats.SignFlip()),
-    "Min-Max": _attackers(threats.MinMax()),
-    "ALIE": _attackers(threats.Alie()),
-    "IPM": _attackers(threats.Ipm()),
-    "free rider": _attackers(threats.FreeRider()),
-    "backdoor": _attackers(threats.Backdoor()),
-    "mimic": _attackers(threats.Mimic()),
-    "flooding": _attackers(threats.Combined(attacks=(_FLIP, threats.Flooding(times=5)))),
-    "framing": _attackers(Framing(knowledge="buffer")),
-    "rotated labels": _attackers(threats.LabelFlip(to="next")),
-    "permuted labels": _attackers(threats.LabelFlip(to="permuted")),
-    "random labels": _attackers(threats.LabelFlip(to="random")),
-    "weak labels": _attackers(threats.LabelFlip(share=0.5)),
-    "last layer": _attackers(threats.SignFlip(of="last_layer")),
-    "slow drift": _attackers(threats.Ipm(versions=12)),
-    "spread": _attackers(threats.Combined(attacks=(_FLIP, threats.Spread()))),
-    "sleeping": _attackers(_FLIP, rhythm=Rhythm(asleep=3, awake=2)),
-    "less noise": _attackers(_FLIP, attackers_add_noise=False),
-    "veto": _attackers(threats.Veto(attack=threats.Ipm())),
-    "blind minority": _attackers(threats.Minority()),
-    "buffer minority": _attackers(threats.Minority(knowledge="buffer")),
+_ATTACKS: dict[str, Attack] = {
+    "label flip": _FLIP,
+    "sign flip": threats.SignFlip(),
+    "Min-Max": threats.MinMax(),
+    "ALIE": threats.Alie(),
+    "IPM": threats.Ipm(),
+    "free rider": threats.FreeRider(),
+    "backdoor": threats.Backdoor(),
+    "mimic": threats.Mimic(),
+    "flooding": threats.Combined(attacks=(_FLIP, threats.Flooding(times=5))),
+    "framing": Framing(knowledge="buffer"),
+    "rotated labels": threats.LabelFlip(to="next"),
+    "permuted labels": threats.LabelFlip(to="permuted"),
+    "random labels": threats.LabelFlip(to="random"),
+    "weak labels": threats.LabelFlip(share=0.5),
+    "last layer": threats.SignFlip(of="last_layer"),
+    "slow drift": threats.Ipm(versions=12),
+    "spread": threats.Combined(attacks=(_FLIP, threats.Spread())),
+    "sleeping": _FLIP,
+    "less noise": _FLIP,
+    "veto": threats.Veto(attack=threats.Ipm()),
+    "blind minority": threats.Minority(),
+    "buffer minority": threats.Minority(knowledge="buffer"),
 }
-"""Attacks and their rhythm. The number of attackers is that of a trial."""
+_CONDUCT: dict[str, Any] = {
+    "sleeping": {"rhythm": Rhythm(asleep=3, awake=2)},
+    "less noise": {"attackers_add_noise": False},
+}
+ATTACKS = {name: Threats(attack=one, attackers=0, **_CONDUCT.get(name, {})) for name, one in _ATTACKS.items()}
+"""Attacks by name; the number of attackers is that of a trial."""
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,13 @@
-"""Attacks that consist of other attacks: several by the same attackers, and one that is disguised.
+"""Attacks that consist of other attacks: several by the same attackers, and one that is disguised or covered.
 
 A detector without data can measure the length of an update and its projection on the other updates. `Adaptive` hides an
 attack from both. Let m be the mean of the known updates and R their median length. The upload of the inner attack is
 split into its part along m and the rest. The part along m is raised to at least `alignment` |m|; the rest is shortened
 until the whole is no longer than `length` R. If the inner attack trains on poisoned data, the attackers' own updates do
 not represent honest ones; then set `knowledge: buffer`.
+
+`Veto` covers an attack: a few attackers exaggerate their updates. A detector that accepts the range of updates that it
+sees, or abstains where clients differ too much, then accepts those of the others.
 """
 
 import math

@@ -27,9 +27,10 @@ class Spread(Attack):
         return "colluders"
 
     def craft(self, view: AttackView) -> Vector:
-        shape = view.honest.shape
-        noise = np.stack([random.standard_normal(shape[1]) for random in view.randoms]) if shape[0] else np.empty(shape)
-        noise -= noise.mean(axis=0) if shape[0] else 0.0
+        if view.attackers < 2:
+            return view.honest
+        noise = np.stack([random.standard_normal(view.honest.shape[1]) for random in view.randoms])
+        noise -= noise.mean(axis=0)
         lengths = np.linalg.norm(view.honest.astype(np.float64), axis=1)
-        usual = self.length * float(np.median(lengths)) / max(shape[1], 1) ** 0.5 if shape[0] else 0.0
-        return view.uploads(lambda row: view.honest[row] + usual * noise[row])
+        noise *= self.length * np.median(lengths) / view.honest.shape[1] ** 0.5
+        return view.uploads(lambda row: view.honest[row] + noise[row])
