@@ -22,8 +22,8 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace as replaced
@@ -34,7 +34,7 @@ from asyncfl.federation.prepare import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live import wire
 from asyncfl.live.clock import Terms
-from asyncfl.live.connections import EndedError, Pipe
+from asyncfl.live.connections import EndedError
 from asyncfl.live.flower import records
 from asyncfl.live.flower.records import FlowerError, GridError, GridMessages, LostError, flower
 from asyncfl.live.host import Host
@@ -83,7 +83,7 @@ class Dialect:
 
 def _frames(content: RecordDict) -> list[bytes]:
     frames = content.config_records.get(records.CONFIG, {}).get("frames")
-    return [one for one in frames if isinstance(one, bytes)] if isinstance(frames, list) else []
+    return [one for one in frames if one and isinstance(one, bytes)] if isinstance(frames, list) else []
 
 
 class Node:
@@ -92,30 +92,35 @@ class Node:
     def __init__(self, number: int, begin: Callable[[Node, Given, Vector, bytes], None], decoder: FromServer) -> None:
         """`number`: Flower's identifier. `begin`: called with a task or request, its models and its frame."""
         self.number, self.peer, self._begin, self._decoder = number, f"node {number}", begin, decoder
-        self.life: asyncio.Task[None]
-        """Takes part for it."""
+        self.query: asyncio.Future[RecordDict] | None = None
+        self.introduction: tuple[wire.Hello, wire.Ready] | None = None
         self.name = ""
         """Name of the client that it was last; empty: none."""
-        self.is_open = self.is_over = False
-        """Whether the server has let it in; whether the server has refused it, or the run is over."""
-        self.work: dict[asyncio.Task[None], int] = {}
-        """Tasks and requests that it is at -> number of the task; -1: a request."""
-        self._frames = Pipe()
+        self.session: asyncio.Task[None] | None = None
+        """Its connection at the server; None: it has had none."""
+        self.is_open = self.is_out = self.waits = False
+        """Whether the server has let it in; whether it takes no part any more; whether the log says that it waits."""
+        self.work: dict[asyncio.Future[RecordDict], int] = {}
+        """Replies to its tasks and requests -> number of the task; -1: a request."""
+        self._frames: asyncio.Queue[bytes] = asyncio.Queue()
+        """Frames to the server; an empty one ends the connection."""
 
-    async def connect(self, hello: wire.Hello, *more: wire.Message) -> None:
+    def connect(self, hello: wire.Hello, *more: wire.Message) -> Node:
         """Begin a new connection with these messages."""
-        self.name, self._frames = hello.name, Pipe()
+        self.name, self._frames = hello.name, asyncio.Queue()
         tasks = tuple(sorted(task for task in self.work.values() if task >= 0))
-        await self.say(*map(wire.encode, (replaced(hello, tasks=tasks, instance=self.peer), *more)))
+        self.say(*map(wire.encode, (replaced(hello, tasks=tasks, instance=self.peer), *more)))
+        return self
 
-    async def say(self, *frames: bytes) -> None:
-        """Send frames to the server while it listens."""
-        with suppress(EndedError):
-            for frame in frames:
-                await self._frames.put(frame)
+    def say(self, *frames: bytes) -> None:
+        """Send frames to the server."""
+        for frame in frames:
+            self._frames.put_nowait(frame)
 
     async def receive(self) -> bytes:
-        return await self._frames.get()
+        if frame := await self._frames.get():
+            return frame
+        raise EndedError("the connection has ended")
 
     async def send(self, frame: bytes) -> None:
         """Do what the server says."""
@@ -123,15 +128,15 @@ class Node:
         match message:
             case wire.Welcome():
                 self.is_open = True
-                for work, task in self.work.items():
+                for reply, task in list(self.work.items()):
                     if task in message.gone:
-                        work.cancel()
+                        reply.cancel()
             case wire.Task() | wire.Judge():
                 self._begin(self, message, models, frame)
             case wire.Ping():
-                await self.say(wire.encode(wire.Pong()))
+                self.say(wire.encode(wire.Pong()))
             case wire.Refused() | wire.Over():
-                self.is_over = True
+                self.is_out = True
                 self.drop()
 
     async def close(self, reason: str = "") -> None:
@@ -139,7 +144,7 @@ class Node:
 
     def drop(self) -> None:
         self.is_open = False
-        self._frames.end()
+        self.say(b"")
 
     def allow(self, frame_bytes: int) -> None:
         pass
@@ -148,9 +153,9 @@ class Node:
 class NodeManager:
     """Connects the nodes of a grid with the server of one live federation."""
 
-    def __init__(self, host: Host, tokens: Mapping[str, str], dialect: Dialect) -> None:
+    def __init__(self, host: Host, messages: GridMessages, tokens: Mapping[str, str], dialect: Dialect) -> None:
         """`tokens`: name -> token of every client."""
-        self._host, self._tokens, self._dialect = host, tokens, dialect
+        self._host, self._messages, self._tokens, self._dialect = host, messages, tokens, dialect
         federation = host.live.federation
         packing = federation.resolved.scenario.download_compression
         self._decoder = wire.client_decoder(federation.learner.n_parameters, packing)
@@ -158,26 +163,12 @@ class NodeManager:
         self._there: set[int] = set()
         """Nodes on the grid, as far as is known."""
 
-    async def run(self, grid: Grid, timeout_s: float) -> None:
-        """Exchange messages until the run is over. Raises FlowerError where an app cannot take part.
-
-        `timeout_s`: seconds after which a message without a reply expires.
-        """
-        try:
-            with ThreadPoolExecutor(1, "grid") as executor:
-                self._messages = GridMessages(grid, timeout_s, executor)
-                async with asyncio.TaskGroup() as self._group:
-                    await self._poll()
-                    await self._host.over.wait()
-                    for node in self._nodes.values():
-                        node.life.cancel()
-        except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
-
-    async def _poll(self) -> None:
+    async def run(self) -> None:
+        """Exchange messages until the run is over. Raises FlowerError where an app cannot take part."""
         try:
             while self._host.stopped is None:
-                await self._look_for_nodes()
+                self._there = await self._messages.nodes()
+                self._tend_nodes()
                 # A node that was given a name is heard while it has a connection.
                 heard = {node.number for node in self._nodes.values() if node.is_open or not node.name}
                 await self._messages.exchange(self._there & heard)
@@ -186,92 +177,87 @@ class NodeManager:
             # The run so far is kept.
             log.warning("%s", error)
             self._host.end(str(error)[:1000])
+        await self._host.over.wait()
 
-    async def _look_for_nodes(self) -> None:
-        self._there = await self._messages.nodes()
-        for number in sorted(self._there - set(self._nodes)):
-            node = self._nodes[number] = Node(number, self._begin, self._decoder)
-            node.life = self._group.create_task(self._take_part(node))
-        for number in set(self._nodes) - self._there:
-            node = self._nodes[number]
-            if node.life.done() or not node.name:
-                node.life.cancel()
+    def _tend_nodes(self) -> None:
+        """Take the next step of each node: its introduction, then its connection, after an absence another one."""
+        for number in self._there - set(self._nodes):
+            self._nodes[number] = Node(number, self._begin, self._decoder)
+        for number, node in sorted(self._nodes.items()):
+            if number not in self._there and (node.is_out or not node.name):
                 del self._nodes[number]
-            elif node.is_open:
+            elif number not in self._there and node.is_open:
                 log.warning("%s: is away", node.peer)
                 node.drop()
+            elif number in self._there and not node.is_out and (node.session is None or node.session.done()):
+                if node.introduction is None:
+                    self._introduce(node)
+                if node.introduction is not None:
+                    self._connect(node, *node.introduction)
 
-    # --- one node --------------------------------------------------------------------------------------------------
-
-    async def _take_part(self, node: Node) -> None:
-        """Take part for a node until the run is over, or it is refused."""
+    def _introduce(self, node: Node) -> None:
+        """Query a node, or read its introduction. Raises FlowerError."""
+        query = self._dialect.query()
+        if query is not None and node.query is None:
+            node.query = self._messages.ask(node.number, records.QUERY, query)
+        if node.query is not None and not node.query.done():
+            return
         try:
-            hello, ready = await self._introduced(node)
-            waits = False
-            while not node.is_over:
-                name = self._free_name(node, hello.name)
-                if node.number in self._there and name:
-                    log.info("%s is client %s, %d samples", node.peer, name, hello.samples)
-                    client = self._host.live.clients.by_name.get(name)
-                    is_known = client is not None and client.instance == node.peer and client.is_prepared
-                    named = replaced(hello, name=name, token=self._tokens.get(name, ""))
-                    await node.connect(named, *([] if is_known else [ready]))
-                    # As a task of its own, whose end the server awaits.
-                    await self._group.create_task(self._host.serve(node))
-                elif not (name or waits):
-                    waits, who = (
-                        True,
-                        f"client {hello.name} is" if hello.name else f"all {len(self._tokens)} clients are",
-                    )
-                    log.warning("%s: %s there already, it waits", node.peer, who)
-                await asyncio.sleep(POLL_S)
+            node.introduction = self._dialect.introduction(node.query and node.query.result())
+        except LostError:
+            node.query = None
         except AsyncflError as error:
             if not self._host.clock.has_begun:
                 # The run would wait for it in vain.
                 raise FlowerError(f"{node.peer} cannot take part: {_one_line(error)}") from None
             log.warning("%s: cannot take part: %s", node.peer, _one_line(error))
-        finally:
-            for work in node.work:
-                work.cancel()
+            node.is_out = True
 
-    async def _introduced(self, node: Node) -> tuple[wire.Hello, wire.Ready]:
-        while True:
-            query = self._dialect.query()
-            with suppress(LostError):
-                content = None if query is None else await self._messages.ask(node.number, records.QUERY, query)
-                return self._dialect.introduction(content)
-            await asyncio.sleep(POLL_S)
-
-    def _free_name(self, node: Node, wanted: str) -> str:
-        """Return the wanted client name, or any, that no other node on the grid has; empty: there is none."""
-        used = {other.name for other in self._nodes.values() if other is not node and other.number in self._there}
+    def _connect(self, node: Node, hello: wire.Hello, ready: wire.Ready) -> None:
+        """Connect a node as the client that it wants to be, else any, unless that has another node."""
+        clients = self._host.live.clients.by_name
+        others = [one for one in self._nodes.values() if one.number in self._there and one is not node]
+        used = {other.name for other in others if not other.is_out}
         # The server takes a moment to see that a connection has ended.
-        used |= {name for name, client in self._host.live.clients.by_name.items() if client.link is not None}
-        names = [wanted] if wanted else sorted(self._tokens, key=lambda name: name != node.name)
-        return next((name for name in names if name not in used), "")
+        used |= {name for name, client in clients.items() if client.link is not None}
+        names = [hello.name] if hello.name else sorted(self._tokens, key=lambda name: name != node.name)
+        name = next((name for name in names if name not in used), None)
+        if name is None:
+            if not node.waits:
+                who = f"client {hello.name} is" if hello.name else f"all {len(self._tokens)} clients are"
+                log.warning("%s: %s there already, it waits", node.peer, who)
+            node.waits = True
+            return
+        log.info("%s is client %s, %d samples", node.peer, name, hello.samples)
+        client = clients.get(name)
+        is_known = client is not None and client.instance == node.peer and client.is_prepared
+        hello = replaced(hello, name=name, token=self._tokens.get(name, ""))
+        node.session = asyncio.ensure_future(self._host.serve(node.connect(hello, *([] if is_known else [ready]))))
 
     def _begin(self, node: Node, given: Given, models: Vector, frame: bytes) -> None:
         content, read = self._dialect.translate(given, models, frame)
         task, kind = (given.task, records.TRAIN) if isinstance(given, wire.Task) else (-1, records.SCORES)
         reply = self._messages.ask(node.number, kind, content)
-        work = self._group.create_task(self._carry_out(node, given, reply, read))
-        node.work[work] = task
-        work.add_done_callback(node.work.pop)
+        node.work[reply] = task
+        reply.add_done_callback(partial(_answered, node, given, read, asyncio.get_running_loop().time()))
 
-    async def _carry_out(self, node: Node, given: Given, reply: asyncio.Future[RecordDict], read: Read) -> None:
-        """Wait for the reply of a node, and pass it on."""
-        loop, fate = asyncio.get_running_loop(), Fate.DROPPED_OUT
-        began_s, frames = loop.time(), list[bytes]()
-        try:
-            frames = read(await reply)
-            if not frames:
-                raise FlowerError("its reply holds nothing")
-        except LostError:
-            fate = Fate.LOST_UP
-        except Exception as error:
-            # Whatever an app replies, the run goes on.
-            log.warning("%s: its ClientApp failed (%s)", node.peer, _one_line(error))
-        await node.say(*frames or [_no_answer(given, loop.time() - began_s, fate)])
+
+def _answered(node: Node, given: Given, read: Read, began_s: float, reply: asyncio.Future[RecordDict]) -> None:
+    """Pass on the reply of a node."""
+    del node.work[reply]
+    if reply.cancelled():
+        return
+    fate, frames = Fate.DROPPED_OUT, list[bytes]()
+    try:
+        frames = read(reply.result())
+        if not frames:
+            raise FlowerError("its reply holds nothing")
+    except LostError:
+        fate = Fate.LOST_UP
+    except Exception as error:
+        # Whatever an app replies, the run goes on.
+        log.warning("%s: its ClientApp failed (%s)", node.peer, _one_line(error))
+    node.say(*frames or [_no_answer(given, reply.get_loop().time() - began_s, fate)])
 
 
 def _one_line(error: Exception) -> str:
@@ -298,7 +284,8 @@ async def run_on_grid(
 
     async def serve(host: Host) -> None:
         spoken = dialect or Dialect(wire.encode(host.live.welcome))
-        await NodeManager(host, tokens, spoken).run(grid, timeout_s)
+        with ThreadPoolExecutor(1, "grid") as executor:
+            await NodeManager(host, GridMessages(grid, timeout_s, executor), tokens, spoken).run()
 
     run = await run_live(resolved, Terms(), tokens, serve, here=dialect is not None, **options)
     app = "where a client is started for each message"

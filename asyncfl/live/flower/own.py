@@ -140,11 +140,26 @@ def federate(
     the number of tasks in flight. `timeout_s`: seconds after which a message without an answer counts as a lost upload.
     Raises ScenarioError for settings that need the clients' cooperation, FlowerError where Flower or an app fails.
     """
-    initial = Shapes.of(arrays).vector(arrays)
+    shapes = Shapes.of(arrays)
+    initial = shapes.vector(arrays)
     if initial is None or not len(initial):
         raise ScenarioError([Fault("arrays", "must be a model: arrays of numbers, of numpy or of a state dict")])
+    initial.flags.writeable = False
     scenario = scenario_of(clients, len(initial), protocol, privacy, defence)
-    return asyncio.run(run_own(scenario, grid, timeout_s, arrays, evaluate, progress))
+    resolved = ResolvedSeed(scenario, 0, 0)
+    federation = prepare(resolved)
+    federation = replace(federation, plan=replace(federation.plan, initial=initial))
+    rounds = OwnRounds(scenario, resolved.seed, federation)
+    rounds.evaluator = None
+    if evaluate is not None:
+        rounds.judge = lambda model: evaluate(shapes.record(model))
+    by_samples = scenario.protocol.weighting == "samples"
+    state = None if scenario.privacy.off else federation.path.state
+    options = {"known": not by_samples, "federation": federation, "rounds": rounds, "progress": progress}
+    dialect = ArrayDialect(shapes=shapes, state=state, by_samples=by_samples)
+    with Interrupts() as interrupts:
+        run = asyncio.run(run_on_grid(resolved, grid, timeout_s, dialect, interrupts=interrupts, **options))
+    return FlowerOutcome(rounds.last, scenario, run, shapes)
 
 
 def scenario_of(
@@ -264,38 +279,10 @@ class OwnRounds(RoundRecorder):
     judge: Callable[[Vector], Mapping[str, float]] | None = None
     """Function from a model (n_parameters,) to its `test_loss`, `test_accuracy`, or both."""
     last: Vector
-    """Last version of the model."""
+    """Version that was evaluated last."""
 
     def evaluate(self, row: Row, publish: Publish, personal: PersonalLayers | None = None) -> str | None:
         self.last = publish.model
         found = {} if self.judge is None else self.judge(publish.model)
         columns = {name: float(found[name]) for name in ("test_loss", "test_accuracy") if name in found}
         return self._complete(row, publish, Measured(columns, [*map(float, found.values())], None))
-
-
-async def run_own(
-    scenario: Scenario,
-    grid: Grid,
-    timeout_s: float,
-    arrays: ArrayRecord,
-    evaluate: Callable[[ArrayRecord], Mapping[str, float]] | None = None,
-    progress: Progress | None = None,
-) -> FlowerOutcome:
-    """Run a federation whose model begins with `arrays`. See `federate`."""
-    resolved, shapes = ResolvedSeed(scenario, 0, 0), Shapes.of(arrays)
-    federation = prepare(resolved)
-    first = shapes.vector(arrays)
-    assert first is not None
-    first.flags.writeable = False
-    federation = replace(federation, plan=replace(federation.plan, initial=first))
-    rounds = OwnRounds(scenario, resolved.seed, federation)
-    rounds.evaluator, rounds.last = None, first
-    if evaluate is not None:
-        rounds.judge = lambda model: evaluate(shapes.record(model))
-    by_samples, state = scenario.protocol.weighting == "samples", federation.path.state
-    dialect = ArrayDialect(shapes=shapes, state=None if scenario.privacy.off else state, by_samples=by_samples)
-    options: dict[str, Any] = {"known": not by_samples, "federation": federation, "rounds": rounds}
-    with Interrupts() as interrupts:
-        options |= {"interrupts": interrupts, "progress": progress}
-        run = await run_on_grid(resolved, grid, timeout_s, dialect, **options)
-    return FlowerOutcome(rounds.last, scenario, run, shapes)

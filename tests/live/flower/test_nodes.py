@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from asyncfl.live.connections import Connection, EndedError
 from asyncfl.live.flower.nodes import Dialect, NodeManager
 from asyncfl.live.flower.own import EXAMPLES, ArrayDialect
-from asyncfl.live.flower.records import EXPIRED, LATE, QUERY, SCORES, TRAIN, FlowerError, Shapes
+from asyncfl.live.flower.records import EXPIRED, LATE, QUERY, SCORES, TRAIN, FlowerError, GridMessages, Shapes
 from asyncfl.live.wire import (
     FromClient,
     Gone,
@@ -108,7 +109,12 @@ def carried(grid: Grid, until_s: float, work: Any = (), dialect: Any = None, ref
     async def main() -> None:
         grid.loop = asyncio.get_running_loop()
         host: Any = Host(until_s, work, refused)
-        await NodeManager(host, TOKENS, dialect or Dialect(encode(WELCOME))).run(grid, 30.0)  # type: ignore[arg-type]
+        with ThreadPoolExecutor(1) as executor:
+            messages = GridMessages(grid, 30.0, executor)  # type: ignore[arg-type]
+            await NodeManager(host, messages, TOKENS, dialect or Dialect(encode(WELCOME))).run()
+        for session in asyncio.all_tasks() - {asyncio.current_task()}:
+            session.cancel()
+        await asyncio.sleep(0)
         heard.extend(one for one in host.heard if not isinstance(one, Pong))
         assert len(heard) < len(host.heard) or refused or not heard, "a ping is answered"
 
@@ -159,7 +165,7 @@ def test_a_message_refused_by_the_grid_counts_as_lost() -> None:
     assert (gone.task, gone.fate, gone.report[0].kind, scores) == (5, "lost_up", Kind.LOST, Scores(6, None, ()))
 
 
-@pytest.mark.parametrize("content", [Error(2, "no reason"), RecordDict(), frames(), RecordDict(config="text")])
+@pytest.mark.parametrize("content", [Error(2, "no reason"), RecordDict(), frames(b""), RecordDict(config="text")])
 def test_an_app_that_fails_or_replies_nothing_ends_its_task_and_its_request(
     content: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

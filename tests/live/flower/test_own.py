@@ -44,12 +44,17 @@ def approaches(target: Vector, share: float = 0.5, samples: int = 1) -> App:
     return app
 
 
+@pytest.fixture(autouse=True)
+def virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asyncio, "run", lambda coroutine: virtual_loop.run(lambda: coroutine))
+
+
 def federated(
     apps: list[App], protocol: dict[str, Any], evaluate: Callable[[Any], Any] | None = None, **more: Any
 ) -> tuple[FlowerOutcome, FakeGrid]:
     grid: Any = FakeGrid({7 + number: app for number, app in enumerate(apps)})
-    scenario, arrays = scenario_of(len(apps), D, protocol, **more), trained(np.zeros(D, np.float32))["arrays"]
-    return virtual_loop.run(lambda: own.run_own(scenario, grid, 600.0, arrays, evaluate)), grid
+    arrays = trained(np.zeros(D, np.float32))["arrays"]
+    return own.federate(grid, arrays, clients=len(apps), protocol=protocol, evaluate=evaluate, **more), grid
 
 
 def test_updates_of_any_client_app_are_buffered() -> None:
@@ -139,8 +144,7 @@ def halfway(message: Message) -> RecordDict:
     return RecordDict(arrays=ArrayRecord(moved), metrics=MetricRecord(train_loss=0.5))
 
 
-def test_a_federation_begins_and_ends_with_the_arrays_of_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asyncio, "run", lambda coroutine: virtual_loop.run(lambda: coroutine))
+def test_a_federation_begins_and_ends_with_the_arrays_of_its_model() -> None:
     arrays: Any = ArrayRecord(weight=Array(np.zeros((2, 3))), bias=Array(np.full(2, -1.0, np.float32)))
     judged: list[Any] = []
     rows: list[tuple[int, int]] = []
