@@ -37,6 +37,8 @@ def _without_traceback(record: logging.LogRecord) -> bool:
 
 websockets_log.addFilter(_without_traceback)
 
+CLOSE_S = 2.0
+"""Real seconds that a server waits for the other side to end a connection too."""
 BACKLOG = 8
 """Frames that wait to be read before the sender has to wait."""
 
@@ -210,6 +212,8 @@ async def listening(
     `frame_bytes`: the longest frame that a client may send first. `tls` None: without encryption.
     """
     options = {**OPTIONS, "ssl": tls, "max_size": frame_bytes, "server_header": None, "logger": websockets_log}
+    # A client that has come back, and is not heard on its old connection any more, does not keep that.
+    options |= {"close_timeout": CLOSE_S}
     async with AsyncExitStack() as stack:
         try:
             sockets = await bound_sockets(limits or ConnectionLimits(), host, port)
