@@ -9,6 +9,7 @@ import numpy as np
 
 from asyncfl.base.component import kind_of
 from asyncfl.base.errors import AsyncflError
+from asyncfl.live.conduct import with_share
 from asyncfl.live.wire import MOST_MODELS, Welcome
 from asyncfl.privacy import PrivacyContext
 from asyncfl.privacy.accounting.accountants import epsilon_by
@@ -35,14 +36,14 @@ class ServerLimits:
     @classmethod
     def of(cls, scenario: Scenario) -> ServerLimits:
         """Return the limits that follow from the protocol and the detector of a scenario."""
-        protocol, clients, detector = scenario.protocol, scenario.data.clients, scenario.defence.detector
-        rounds, updates = protocol.rounds, protocol.opening.updates
+        protocol, clients, detector = with_share(scenario.protocol), scenario.data.clients, scenario.defence.detector
+        rounds, updates, share = protocol.rounds, protocol.opening.updates, protocol.per_client
         uploads = None
         if protocol.dispatch.in_cohorts:
             uploads = rounds
-        elif updates is not None:
-            # All updates of all versions, and for each version one that is too old for it.
-            uploads = rounds * (updates + 1)
+        elif share is not None:
+            # Its share of each buffer and of the one that the last version leaves, and for each version one too old.
+            uploads = (rounds + 1) * share + (rounds if protocol.max_staleness is not None else 0)
         if detector is None or not detector.asks_clients:
             return cls(uploads, 0, 0)
         # Late updates of one cohort may come into the buffer of the next.
@@ -116,6 +117,8 @@ def _describe_noise(scenario: Scenario, context: PrivacyContext, samples: int) -
             event = MechanismEvent(release.distribution, release.multiplier, release.count * uploads)
             epsilon = epsilon_by("exact", [event], guarantee.delta)
             text += "" if epsilon is None else f"; {epsilon:.4g} for {uploads}, by exact accounting"
+        if guarantee.status != "proven":
+            text += f" (its sensitivity: {guarantee.status})"
     return text
 
 

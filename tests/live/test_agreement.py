@@ -20,7 +20,6 @@ from tests.live.test_joining import welcome as welcome_of
 
 SAFL: dict[str, Any] = {"defence": {"detector": {"kind": "safl", "decoys": 4}}}
 BUFFERED = {"kind": "buffered", "rounds": 6, "buffer": 2, "dispatch": {"kind": "continuous"}}
-DEADLINE = {**BUFFERED, "kind": "custom", "open": {"kind": "deadline", "seconds": 5.0}}
 
 
 def read(description: dict[str, Any]) -> Scenario:
@@ -31,9 +30,10 @@ def read(description: dict[str, Any]) -> Scenario:
     ("description", "limits"),
     [
         ({}, ServerLimits(3, 0, 0)),
-        # 6 versions of 2 updates, and one too old for each version.
-        ({"protocol": BUFFERED}, ServerLimits(18, 0, 0)),
-        ({"protocol": BUFFERED, **SAFL}, ServerLimits(18, 6, 2 + 4)),
+        # Half of each of 6 buffers, and of the one behind.
+        ({"protocol": BUFFERED}, ServerLimits(7, 0, 0)),
+        ({"protocol": {**BUFFERED, "per_client": 2, "max_staleness": 3}}, ServerLimits(7 * 2 + 6, 0, 0)),
+        ({"protocol": BUFFERED, **SAFL}, ServerLimits(7, 6, 2 + 4)),
         # A cohort of 6 and the late ones of the cohort before.
         (SAFL, ServerLimits(3, 3, 12 + 4)),
     ],
@@ -151,10 +151,10 @@ def test_a_user_is_shown_data_noise_epsilon_uploads_scores_and_waits(tmp_path: P
     assert shown["data"] == "25 samples like mnist, which stay here"
     assert shown["model"] == "mlp, 3190 parameters"
     assert shown["task"] == "2 epochs on these samples"
-    assert shown["uploads"] == "at most 18"
+    assert shown["uploads"] == "at most 7"
     assert "gaussian noise of standard deviation" in shown["privacy"]
     assert "epsilon 5 at delta 1e-05" in shown["privacy"]
-    assert "for 18, by exact accounting" in shown["privacy"]
+    assert "for 7, by exact accounting (its sensitivity: heuristic)" in shown["privacy"]
     assert shown["accuracies"] == "of 6 models on these samples, 6 times, without noise"
     assert shown["losses"] == "stay here"
     assert shown["device and links"].startswith("waits as the scenario's world says")
