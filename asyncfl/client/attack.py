@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,28 +76,21 @@ class CraftUploads(Stage):
             else:
                 batch.copy_of = tasks[place]
 
-    @cached_property
-    def _samples(self) -> list[tuple[Vector, Ints]]:
-        """Images and labels of each class, at most `HELD`, that the attackers hold together."""
-        data, attackers = self.facts.data, self.facts.attackers
-        images, labels = [data.images[:0]], [data.labels[:0]]
+    def _class_gradients(self, model: Vector) -> Vector:
+        """Compute `AttackView.class_gradients` on the first `HELD` samples of each class that the attackers hold."""
+        data, learner, attackers = self.facts.data, self.facts.learner, self.facts.attackers
+        held: list[list[tuple[Vector, Ints]]] = [[] for _ in range(data.classes)]
         left = np.full(data.classes, HELD)
         for client in sorted(attackers.members) if attackers is not None else []:
-            mine, named = data.client(client)
-            for label in np.unique(named).tolist():
-                rows = np.flatnonzero(named == label)[: left[label]]
+            images, labels = data.client(client)
+            for label in np.flatnonzero((np.bincount(labels, minlength=data.classes) > 0) & (left > 0)).tolist():
+                rows = np.flatnonzero(labels == label)[: left[label]]
                 left[label] -= len(rows)
-                images.append(mine[rows])
-                labels.append(named[rows])
-        held, of = np.concatenate(images), np.concatenate(labels)
-        return [(held[of == label], of[of == label]) for label in range(data.classes)]
-
-    def _class_gradients(self, model: Vector) -> Vector:
-        """Compute `AttackView.class_gradients`."""
-        found = np.zeros((len(self._samples), len(model)), dtype=np.float32)
-        for row, (images, labels) in zip(found, self._samples, strict=True):
-            if len(labels):
-                row[:] = self.facts.learner.gradient(model, images, labels)
+                held[label].append((images[rows], labels[rows]))
+        found = np.zeros((data.classes, len(model)), dtype=np.float32)
+        for row, samples in zip(found, held, strict=True):
+            if samples:
+                row[:] = learner.gradient(model, *map(np.concatenate, zip(*samples, strict=True)))
         return found
 
     def _rehearsal(
