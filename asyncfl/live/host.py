@@ -25,7 +25,8 @@ from asyncfl.live.evaluations import Evaluations
 from asyncfl.live.inputs import LiveInputs
 from asyncfl.live.journal import Journal
 from asyncfl.live.live_federation import LiveFederation, RefusedError
-from asyncfl.live.remote_client import ClientLink, RemoteClient
+from asyncfl.live.remote_client import RemoteClient
+from asyncfl.live.run_context import ClientLink
 from asyncfl.live.saved_live import saved_live
 from asyncfl.live.wire import (
     Decoder,

@@ -16,7 +16,8 @@ from asyncfl.federation.action_executor import Steps, Work
 from asyncfl.live import journal as inputs
 from asyncfl.live.journal import AnyInput, Journal
 from asyncfl.live.live_federation import LiveFederation
-from asyncfl.live.remote_client import ClientLink, Handling, RemoteClient
+from asyncfl.live.remote_client import RemoteClient
+from asyncfl.live.run_context import ClientLink, Handling
 from asyncfl.live.wire import Decoder, FromClient, Hello, Message
 
 

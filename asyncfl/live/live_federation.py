@@ -11,7 +11,8 @@ from asyncfl.base.errors import AsyncflError
 from asyncfl.federation.action_executor import Steps, Watcher
 from asyncfl.federation.prepare import Federation
 from asyncfl.live.clock import StepClock, Terms
-from asyncfl.live.remote_client import ClientLink, Handling, RemoteClient, RunContext
+from asyncfl.live.remote_client import RemoteClient
+from asyncfl.live.run_context import ClientLink, Handling, RunContext
 from asyncfl.live.wire import Begin, Hello, Noted, Over, Welcome
 from asyncfl.server import Server
 from asyncfl.server.tasks import TaskRecord
@@ -41,11 +42,14 @@ class ClientRegistry:
         self.by_name: dict[str, RemoteClient] = {}
 
     def authenticate(self, hello: Hello) -> None:
-        """Raise RefusedError unless the client has its token."""
+        """Raise RefusedError unless the client has its token, and is not banned."""
         token = self.tokens.get(hello.name)
         # As long as for a name that is known: who tries does not learn which it was.
         if not hmac.compare_digest((token or "").encode(), hello.token.encode()) or token is None:
             raise RefusedError(f"client {hello.name!r} has no such token")
+        client = self.by_name.get(hello.name)
+        if client is not None and client.conduct.banned is not None:
+            raise RefusedError(f"client {hello.name!r} is banned for this run: {client.conduct.banned}"[:1000])
 
     def admit(self, hello: Hello) -> RemoteClient:
         """Return the client that introduces itself; numbers are given in the order of admission. Raises RefusedError.

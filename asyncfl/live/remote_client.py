@@ -21,7 +21,7 @@ cannot be true is refused: `conduct` counts it, and bans the client for the run.
 
 Inputs are plain calls: `connect`, `receive`, `disconnect`, `begin`, `send_task`, `ask`. Their effects are messages that
 are written to the client's link, and actions of the server. Actions come as a `Handling`: lists, each of which must be
-carried out before the next is asked for; those that wait lie in the context (`later`, `alarms`). After the end of the
+carried out before the next is asked for; those that wait lie in the run (`RunContext`). After the end of the
 run only messages are handled, for the trace.
 """
 
@@ -29,11 +29,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import deque
-from collections.abc import Callable, Iterator
 from enum import Enum
-from functools import partial
-from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from msgspec.structs import replace as replaced
@@ -41,28 +37,16 @@ from numpy.typing import NDArray
 
 from asyncfl.base import messages
 from asyncfl.base.errors import MessageError
-from asyncfl.federation.action_executor import ActionExecutor, Watcher
-from asyncfl.federation.phases import Workload
-from asyncfl.federation.prepare import Federation
 from asyncfl.live import wire
-from asyncfl.live.clock import StepClock, Terms
 from asyncfl.live.conduct import REFUSALS, ClientConduct
-from asyncfl.live.received_updates import ReceivedUpdates
-from asyncfl.live.report_rules import ReportRules
-from asyncfl.live.reports import LiveEventLog, Reports
+from asyncfl.live.run_context import ClientLink, Handling, RunContext
 from asyncfl.live.wire import WireError
-from asyncfl.server import Server
 from asyncfl.server.tasks import TaskRecord
-from asyncfl.trace import Kind, Recorder
+from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
 from asyncfl.trace.scoring_requests import NO_ANSWER, TOO_LATE
 
 log = logging.getLogger("asyncfl.live")
-
-Handling: TypeAlias = Iterator[list[messages.Action]]
-"""Actions of the server, in lists: each is carried out before the next is asked for."""
-Begins: TypeAlias = Callable[[], Handling]
-"""Begins a handling. It can be pickled, unlike one that has begun."""
 
 
 class ClientState(Enum):
@@ -89,81 +73,6 @@ ALLOWED: dict[ClientState, tuple[type[wire.Message], ...]] = {
     ClientState.LEFT: (),
 }
 """Messages that a client may send."""
-
-
-class ClientLink(Protocol):
-    """A client's connection, as far as its state machine needs it."""
-
-    @property
-    def peer(self) -> str:
-        """Name of the other end, for messages."""
-        ...
-
-    def write(self, message: wire.Message, models: messages.Vector | messages.Download | None = None) -> None:
-        """Send a message after those before it."""
-        ...
-
-    def end(self, reason: str) -> None:
-        """Close the connection."""
-        ...
-
-
-class RunContext(ActionExecutor):
-    """The server and the records that all clients of a run share."""
-
-    event_log: LiveEventLog
-
-    def __init__(
-        self, federation: Federation, server: Server, clock: StepClock, terms: Terms, watcher: Watcher | None = None
-    ) -> None:
-        super().__init__(server, LiveEventLog(Recorder(federation.resolved.seed), clock), watcher=watcher)
-        scenario = federation.resolved.scenario
-        self.federation, self.clock, self.shape = federation, clock, terms.shape
-        self.terms = terms
-        self.attackers = federation.attackers
-        self.every_task = federation.path.every_task
-        self.serial = scenario.protocol.scoring == "serial"
-        self.failure_detection = scenario.world.failure_detection
-        self.load = Workload.of(scenario, server.samples)
-        self.updates = ReceivedUpdates(federation, server, self.load, terms)
-        self.reports = Reports(self.event_log, server.tasks, self.traffic, scenario, terms)
-        self.report_rules = ReportRules(scenario, self.load, shape=terms.shape)
-        self.trained = 0
-        """Updates that have arrived."""
-        self.spent: dict[int, float] = {}
-        """Client -> time at which its budget was spent."""
-        self.later: deque[Begins] = deque()
-        """What comes before any further message, see `handle_later`."""
-        self.alarms: dict[int, tuple[float, Begins]] = {}
-        """Number of an alarm that has not rung -> (time of the clock, what comes then)."""
-        self.alarms_set = 0
-        """Number of alarms so far."""
-
-    def tell(self, message: Callable[..., messages.Input], *fields: Any) -> list[messages.Action]:
-        """Tell the server what happens now, if the run goes on. `fields`: of the message but its time."""
-        return [] if self.stopped is not None else self.server.handle(message(self.clock.now, *fields))
-
-    def handle_later(self, do: Callable[..., Handling], *arguments: Any) -> None:
-        """Have something handled before any further message."""
-        self.later.append(partial(do, *arguments))
-
-    def set_alarm(self, time_s: float, do: Callable[..., Handling], *arguments: Any) -> None:
-        """Have something handled at that time of the clock."""
-        self.alarms[self.alarms_set] = time_s, partial(do, *arguments)
-        self.alarms_set += 1
-
-    def ring(self, alarm: int) -> None:
-        """Handle an alarm whose time has come."""
-        self.later.append(self.alarms.pop(alarm)[1])
-
-    @property
-    def real_s(self) -> float:
-        """Real seconds since the beginning."""
-        return self.clock.now / self.terms.speedup
-
-    def attacks(self, task: int, client: int) -> bool:
-        """Whether the client of a task is an attacker."""
-        return self.attackers is not None and self.attackers.malicious(task, client)
 
 
 class RemoteClient:
@@ -370,8 +279,6 @@ class RemoteClient:
 
     def why_refused(self, hello: wire.Hello) -> str | None:
         """Return why the client is not let in again; None: it is."""
-        if self.conduct.banned is not None:
-            return f"client {self.name!r} is banned for this run: {self.conduct.banned}"[:1000]
         if hello.samples != self.samples:
             reason = f"client {self.name!r} was enrolled with {self.samples} samples, got {hello.samples}"
             self.refuse(reason)

@@ -14,7 +14,8 @@ from asyncfl.base.errors import MessageError
 from asyncfl.federation.prepare import prepare, resolve
 from asyncfl.live.clock import Terms
 from asyncfl.live.live_federation import ClientRegistry, LiveFederation, RefusedError
-from asyncfl.live.remote_client import ALLOWED, ClientState, Handling, RemoteClient
+from asyncfl.live.remote_client import ALLOWED, ClientState, RemoteClient
+from asyncfl.live.run_context import Handling
 from asyncfl.live.wire import (
     Gone,
     Heard,
@@ -113,8 +114,9 @@ class Table:
             self.do(self.live.later.popleft()())
 
     def connect(self, name: str, instance: str = "one", tasks: tuple[int, ...] = (), samples: int = 20) -> RemoteClient:
-        link = Link()
-        client = self.live.connect(Hello(name, f"t{name}", samples, tasks, instance=instance), link)
+        link, hello = Link(), Hello(name, f"t{name}", samples, tasks, instance=instance)
+        self.live.clients.authenticate(hello)
+        client = self.live.connect(hello, link)
         self.links[name] = link
         self.do(iter(()))
         return client

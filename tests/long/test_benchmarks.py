@@ -10,22 +10,25 @@ import pytest
 pytestmark = pytest.mark.long
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-LIVE = BENCHMARKS / "live.py"
+LIVE, LIARS = BENCHMARKS / "live.py", BENCHMARKS / "liars.py"
 PEERS = BENCHMARKS / "peers" / "compare.py"
 
 
-def test_the_live_servers_rate_and_memory(tmp_path: Path) -> None:
-    lines = tmp_path / "soak.tsv"
+def test_the_live_servers_rate_and_memory() -> None:
     clients = [sys.executable, LIVE, "--clients", "3", "--buffer", "2"]
     told = subprocess.run([*clients, "--seconds", "3"], capture_output=True, text=True, check=True).stdout.splitlines()
     assert "updates/s of" in told[0]
     assert float(told[0].split()[0]) > 0
-    subprocess.run([*clients, "--soak", "3", "--every", "1", "--out", lines], capture_output=True, check=True)
-    head, *looks = (line.split("\t") for line in lines.read_text().splitlines())
-    assert head[:2] == ["seconds", "updates"]
-    updates = [int(look[1]) for look in looks]
-    assert len(updates) == 2
-    assert 0 < updates[0] < updates[1]
+
+
+def test_liars_are_counted_while_honest_clients_train(tmp_path: Path) -> None:
+    lines = tmp_path / "soak.tsv"
+    command = [sys.executable, LIARS, "--clients", "4", "--liars", "1", "--buffer", "2", "--seconds", "12"]
+    subprocess.run([*command, "--every", "4", "--out", lines], capture_output=True, check=True)
+    *looks, ended, _, tables = lines.read_text().splitlines()
+    assert int(looks[-1].split("\t")[1].split()[1]) > 0
+    assert ended.startswith("ended because time limit reached")
+    assert "rounds.parquet" in tables
 
 
 def test_simulators_take_turns_on_a_workload_and_lose_alike(tmp_path: Path) -> None:
