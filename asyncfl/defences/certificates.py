@@ -13,6 +13,10 @@ noise: attackers sent the same vector, or one sent its own again. A FedProx term
 lengthens it to at most b/(1 - m), to be included in the learning rate. Without gradient clipping b is infinite, and
 only lo remains. If noise is drawn between epochs, later steps may depend on it, and lengths are bounded by the triangle
 inequality: lo - b and |noise| + b. Compressed updates satisfy none of these bounds.
+
+Models are float32, and each step rounds every weight to its spacing, at most 2^-23 of the weight. Where an update is as
+small as that, it is up to (S + 2) 2^-24 |w| longer or shorter, w being the model; S steps, the noise and the difference
+are rounded. b is taken that much longer, and lo shorter.
 """
 
 from typing import NamedTuple
@@ -22,9 +26,10 @@ import numpy as np
 from asyncfl.base.messages import Bools, Floats
 from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.client_means import ClientMeans
-from asyncfl.defences.distances import inner_products
+from asyncfl.defences.distances import inner_products, squared_norm
 
 ROUNDING = 1e-5  # relative tolerance for float32 in every comparison with a bound
+UNIT_ROUNDOFF = 2.0**-24  # largest relative error of one rounding to float32
 COMPARABLE = 1e18  # L2 norm up to which inner products of updates do not overflow float32
 UNCHECKED_REMARK = "certificates of length and likeness are not checked: updates are compressed"
 
@@ -81,8 +86,14 @@ def check_certificates(
     if not context.compressed:
         clip = np.inf if context.gradient_clip is None else context.gradient_clip
         every = np.asarray(context.lr * clip * context.steps, dtype=np.float64)
-        d, noise, step = context.n_parameters, buffer.upload_std, every[buffer.clients]
+        d, noise = context.n_parameters, buffer.upload_std
+        # The longest honest model of the buffer; earlier ones were about as long.
+        weights = max(squared_norm(base) for base in buffer.bases) ** 0.5 + float(noise.max()) * d**0.5
+        rounding = (context.steps + 2) * UNIT_ROUNDOFF * weights
+        every += rounding
+        step = every[buffer.clients]
         lower, upper = norm_bounds(d, noise, step, deviations, noise_between_epochs=context.noise_between_epochs)
+        lower = np.maximum(0.0, lower - rounding[buffer.clients])
         for row in np.flatnonzero((lengths < lower * (1 - ROUNDING)) | (lengths > upper * (1 + ROUNDING))):
             reasons[row] = reasons[row] or f"norm {lengths[row]:.4g} not in {lower[row]:.4g}..{upper[row]:.4g}"
         likeness = pair_bounds(d, noise, step, earlier.noise_std, every, deviations) * (1 + ROUNDING)

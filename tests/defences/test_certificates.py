@@ -143,3 +143,20 @@ def test_update_similar_to_several_others_of_a_buffer(detector, flagged):
     rows[1] = 0.7 * (rows[0] + rows[2])
     verdict = judged(detector, buffer(rows, upload_std=0.2))
     assert np.flatnonzero(verdict.flagged).tolist() == np.flatnonzero(verdict.strikes).tolist() == flagged
+
+
+@DETECTORS
+def test_updates_as_small_as_the_spacing_of_the_weights_are_accepted(detector):
+    """A step of .001 with gradients of length .1 moves weights of length 10 by little more than float32 can hold."""
+    d, lr, clip = 2000, 1e-3, 0.1
+    random = np.random.default_rng(0)
+    base = random.standard_normal(d).astype(np.float32)
+    base *= np.float32(10 / np.linalg.norm(base))
+    shared = random.standard_normal(d)
+    state = detector.start(context(10, d, lr=lr, steps=1, gradient_clip=clip), random)
+    for version in range(4):
+        gradients = (shared + 0.01 * random.standard_normal((10, d))).astype(np.float32)
+        gradients *= np.float32(clip) / np.linalg.norm(gradients, axis=1, keepdims=True)
+        held = buffer(-np.float32(lr) * gradients, current=base, version=version, upload_std=0.0, drift=0.0)
+        verdict, state = detector.judge(state, held, None)
+        assert not verdict.strikes.any()

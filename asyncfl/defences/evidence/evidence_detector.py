@@ -1,19 +1,22 @@
-"""The evidence detector: bans only on statistical evidence, with a bounded error if noise is known; else it abstains.
+"""Assumed: attackers are fewer than half, and no quarter of all clients is honest, alike and opposed to the others.
 
-It asks no client for scores. From the means of each client's last updates it guesses directions that many clients share
-(`directions`). *Later* updates are measured along these directions: their noise is independent of a guess that was made
-before, even if attackers see other updates of the buffer or choose their own. Gains along a direction are added up per
-client (`gains`). They are judged once the honest side of the direction is certified (`side_test`, which states the
+The evidence detector bans only on statistical evidence, with a bounded error if noise is known, and asks no client for
+scores. From the means of each client's last updates it guesses directions that many clients share (`directions`).
+*Later* updates are measured along these directions: their noise is independent of a guess that was made before, even if
+attackers see other updates of the buffer or choose their own. Gains along a direction are added up per client
+(`gains`). They are judged once the honest side of the direction is certified (`side_test`, which states the
 assumptions).
 
-If the server has its own samples, the common descent of all their classes (`common_descent`) is tried first, because it
-holds for honest clients with any mixture of labels.
+If the server has its own samples, the common descent of all their classes (`common_descent`) decides, because any
+mixture of these classes goes along it: updates that do not are left out while most clients do. No guess bans a client
+that goes along it. Without samples, updates are left out in this way only where most clients send much the same
+(`likeness`).
 
 Certificates of lengths, and of similarity to earlier buffers, hold for any client data
 (`asyncfl.defences.certificates`) and strike at once. They are not checked for compressed updates, which a remark says.
 If two updates of one buffer are too similar, either may be the copy, so neither is flagged.
 
-Until a side is certified the detector abstains: all updates are accepted unjudged and aggregated by the server's rule
+Until a direction judges the detector abstains: all updates are accepted unjudged and aggregated by the server's rule
 or its `fallback`. They stay in the model: later updates were trained on it, and removing them did more harm than
 keeping them.
 """
@@ -24,7 +27,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from asyncfl.base.messages import Bools, Floats, Ints
+from asyncfl.base.messages import Bools, Floats, Ints, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.certificates import UNCHECKED_REMARK, check_certificates
@@ -32,10 +35,24 @@ from asyncfl.defences.client_means import ClientMeans, empty_means
 from asyncfl.defences.detector import Detector, Verdict
 from asyncfl.defences.evidence.directions import GUESSES, add_buffer, common_descent, guess_directions, leave_one_out
 from asyncfl.defences.evidence.gains import GainHistory, empty_history
+from asyncfl.defences.evidence.likeness import crowded_clients
 from asyncfl.defences.evidence.side_test import SideResult, SideTest, combine_sides
 
+ASSUMPTION = (
+    "evidence assumes that fewer than half of the clients attack, and that no quarter of all clients is honest, alike "
+    "and opposed to the others"
+)
 NOTES = ("certified", "along", "needed", "missing_updates", "signal_to_noise", "power", "abstained")
 """Names of the numbers about each buffer, see `_notes`."""
+
+
+@dataclass(frozen=True)
+class Descent:
+    """The common descent of the server's own samples at a model."""
+
+    model: bytes  # the model, whose array is on loan
+    direction: Vector  # (n_parameters,) of length 1, or 0
+    signal: float  # see `common_descent`
 
 
 @dataclass(frozen=True)
@@ -47,13 +64,16 @@ class EvidenceState:
     histories: tuple[GainHistory, ...]
     """Gains along each guessed direction, preceded by those along the root set's descent if there is a root set."""
     banned: frozenset[int] = frozenset()
+    descents: tuple[Descent, ...] = ()
+    """Common descents at the base models of the last buffer, most of which are those of the next one too."""
 
 
 class Evidence(Detector):
-    """Bans on evidence alone, leaves out updates against a certified majority, and otherwise abstains.
+    """Bans on evidence, if attackers are fewer than half and honest clients of no two or three opposed kinds.
 
-    The error probability of a ban is bounded if the server knows the noise of uploads; otherwise the noise is
-    estimated. Source: ours.
+    It leaves out updates that do not go along the common descent of the server's own samples (`defence.root_samples`),
+    or, where clients are alike, along that of most clients, and otherwise abstains. The error probability of a ban is
+    bounded if the server knows the noise of uploads; otherwise the noise is estimated. Source: ours.
     """
 
     kind: Literal["evidence"] = "evidence"
@@ -83,13 +103,14 @@ class Evidence(Detector):
             state.context, buffer, state.means, self.deviations, beside="left out with a forgery", within=False
         )
         sound = np.flatnonzero(~forged)
-        histories = self._add_gains(state, buffer, sound, against)
+        descents = _descents_at(buffer.bases, state)
+        histories = self._add_gains(state, buffer, sound, against, descents)
         standing = self._combined_result(state, histories)
         among, kept = own[np.ix_(sound, sound)], buffer.deltas if len(sound) == len(buffer) else buffer.deltas[sound]
         noise_std = buffer.upload_std[sound]
         means = add_buffer(state.means, clients[sound], kept, against[sound], among, noise_std, self.memory)
         out, unjudged = forged.copy(), ~forged
-        if standing.certified:
+        if standing.judges:
             out |= standing.out[clients]
             struck |= standing.struck[clients] & ~forged
             unjudged &= np.isnan(standing.share[clients])
@@ -100,26 +121,28 @@ class Evidence(Detector):
             struck,
             unjudged=unjudged,
             details=tuple(reasons),
-            remarks=_remarks(standing) + ((UNCHECKED_REMARK,) if state.context.compressed else ()),
+            remarks=(ASSUMPTION, *_remarks(standing)) + ((UNCHECKED_REMARK,) if state.context.compressed else ()),
             notes=_notes(standing, buffer, unjudged),
         )
-        return verdict, replace(state, means=means, histories=histories)
+        return verdict, replace(state, means=means, histories=histories, descents=descents)
 
-    def _add_gains(self, state: EvidenceState, buffer: Buffer, sound: Ints, against: Floats) -> tuple[GainHistory, ...]:
+    def _add_gains(
+        self, state: EvidenceState, buffer: Buffer, sound: Ints, against: Floats, descents: tuple[Descent, ...]
+    ) -> tuple[GainHistory, ...]:
         """Return the histories with the gains of the buffer's rows `sound` (k,), along directions that were guessed
-        before these rows arrived. `against`: (n, clients) inner products of all rows with the clients' means."""
-        histories, gradients = list(state.histories), state.context.root_gradients
-        if gradients is not None:
-            descents = [common_descent(gradients(base)) for base in buffer.bases]
+        before these rows arrived. `against`: (n, clients) inner products of all rows with the clients' means.
+        `descents`: those of the buffer's base models, if the server has its own samples."""
+        histories = list(state.histories)
+        if descents:
             for row in sound.tolist():
-                direction, signal = descents[buffer.base_of[row]]
-                if signal > 0:
-                    along = float(np.einsum("i,i->", buffer.deltas[row], direction, dtype=np.float64))
+                descent = descents[buffer.base_of[row]]
+                if (signal := descent.signal) > 0:
+                    along = float(np.einsum("i,i->", buffer.deltas[row], descent.direction, dtype=np.float64))
                     variance = (float(buffer.upload_std[row]) * signal) ** 2
                     histories[0] = histories[0].add(int(buffer.clients[row]), along * signal, signal**2, variance)
         directions = guess_directions(state.means)
         senders, products = buffer.clients[sound], against[sound]
-        for guess, direction in enumerate(directions, start=int(gradients is not None)):
+        for guess, direction in enumerate(directions, start=int(bool(descents))):
             weights, length, signal = leave_one_out(direction, senders, state.means, state.context.n_parameters)
             along = np.einsum("ij,ij->i", products, weights) * signal / np.where(signal > 0, length, np.inf)
             seen, variance = signal > 0, (buffer.upload_std[sound] * signal) ** 2
@@ -127,16 +150,35 @@ class Evidence(Detector):
         return tuple(histories)
 
     def _combined_result(self, state: EvidenceState, histories: tuple[GainHistory, ...]) -> SideResult:
-        """Return the combined result of all directions with a certified side; without one, the result of the direction
-        nearest to certification. If the server's own samples, which account for honest clients with other labels,
-        certify a side, guesses are ignored."""
-        number = len(histories)
-        found = [self.sides.judge(one, state.banned, number) for one in histories]
-        if state.context.root_gradients is not None and found[0].certified:
-            return found[0]
-        if certified := [one for one in found if one.certified]:
-            return combine_sides(certified)
-        return max(found, key=lambda one: (bool(one.obstacle), one.along))
+        """Return the combined result of all directions that judge; without one, the result of the direction nearest to
+        certification. The common descent, which accounts for honest clients with other labels, decides alone if it
+        judges, and no guess strikes a client that goes along it; a guess may strike others."""
+        number, rooted = len(histories), state.context.root_gradients is not None
+        crowded = crowded_clients(state.means, state.context.n_parameters)
+        guesses = [self.sides.judge(one, state.banned, number, crowded=crowded) for one in histories[rooted:]]
+        root = self.sides.judge(histories[0], state.banned, number, rooted=True) if rooted else None
+        if root is not None:
+            guesses = [replace(one, struck=one.struck & ~(root.share > 0)) for one in guesses]
+            if root.judges:
+                struck = np.any([root.struck, *(one.struck for one in guesses)], axis=0)
+                return replace(root, struck=struck, out=root.out | struck)
+        if judging := [one for one in guesses if one.judges]:
+            return combine_sides(judging)
+        return max(guesses, key=lambda one: (bool(one.obstacle), one.along))
+
+
+def _descents_at(bases: tuple[Vector, ...], state: EvidenceState) -> tuple[Descent, ...]:
+    """Return the common descent at each of `bases`, computed anew only for those that the last buffer did not have;
+    none if the server has no samples of its own."""
+    gradients = state.context.root_gradients
+    if gradients is None:
+        return ()
+    known = {one.model: one for one in state.descents}
+    models = [base.tobytes() for base in bases]
+    return tuple(
+        known.get(model) or Descent(model, *common_descent(gradients(base)))
+        for model, base in zip(models, bases, strict=True)
+    )
 
 
 ROUND_NUMBERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -145,7 +187,7 @@ ROUND_NUMBERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 def _remarks(standing: SideResult) -> tuple[str, ...]:
     """Return the reason why the detector abstains, as a tuple of one text; an empty tuple if it does not abstain."""
-    if standing.certified:
+    if standing.judges:
         return ()
     reason = standing.obstacle
     if not reason and standing.missing > ROUND_NUMBERS[-1]:

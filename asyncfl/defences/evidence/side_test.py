@@ -1,14 +1,13 @@
-"""The test that certifies the honest side of a direction and judges clients by it.
+"""Attackers are fewer than half, and no quarter of all clients is honest, alike and opposed to the others.
 
-Assumptions (the only ones):
+These are the assumptions of the test that certifies a side of a direction and judges clients by it:
 
 1. Fewer than half of the federation's clients attack.
-2. Let x be a client's gain along a direction that more than half of all clients share, as a multiple of the usual gain.
-   The x of honest clients extend below their middle at most `tail` times as far as above it. The middle is the median
-   of all clients, which attackers that oppose the others can only lower. Attackers can raise the highest x, which makes
-   the test more cautious, but cannot lower that of honest clients. A single client with a very high x makes the test
-   abstain while it does so, which a remark says.
-3. A client's gains have independent Gaussian noise whose deviation the server knows. Only then are the probabilities
+2. Let x be a client's gain along a direction, as a multiple of the usual gain. The x of honest clients extend below
+   their middle at most `tail` times as far as above it.
+3. If a client is like a quarter of all clients (`likeness`), honest or not, and goes against the others, it is not
+   honest. Clients whose labels differ are not alike, unless there are only two or three kinds of them.
+4. A client's gains have independent Gaussian noise whose deviation the server knows. Only then are the probabilities
    below bounds. If the server knows of no noise (no privacy, or noise within training) the variance is estimated from
    nine of ten clients. For clients that vary more, or whose updates depend on each other, the probabilities are no
    bounds.
@@ -16,18 +15,31 @@ Assumptions (the only ones):
 A side is certified only if more than half of *all* clients, seen or not, each have an x at least `clearness` deviations
 of their noise above 0. This counts clients, not updates, so sending more often does not help, and a minority cannot
 reach it. If clients fall into two well-separated groups, only the upper one counts. Banned clients count as removed
-attackers. With c the median x of all clients and t the distance of the highest x above c, honest x are at least c -
-tail t. Then:
+attackers. But this says no more than that *one* of these clients is honest: attackers may side with a few honest
+clients whose data are rare, against most of the others. So attackers must not be able to raise the bar that others
+have to reach. Let t be the distance of the highest x above c. Honest x are at least c - tail t, where
 
-- A client is struck if its x since one of its updates is below min(0, c - tail t), with an error probability of
-  `false_ban_rate` for this client in a whole run, however often the test is made (see `is_below_bound`).
-- Its updates are left out while it is below that bar, with an error probability of `false_flag_rate`. For the lower of
-  two well-separated groups the bar is min(`direction`, u - gap w) if that is higher, with u the lowest x of the upper
-  group and w its width.
+- c is the median x of all clients for a client that is like a quarter of them (assumption 3), and along the common
+  descent of the server's own samples, where an honest x is never below 0;
+- for all others c is the lowest that the median of the honest can be, that of all clients without the highest ones,
+  which are as many as may attack. This bar is below 0 for certain if a quarter of the clients or more oppose the rest.
 
-Clients that do not contribute are only left out; only clients that work against the majority are banned. For flags it
-is also assumed that honest clients in two groups (of few labels each, or of another domain) are at most `gap` widths of
-the upper group apart. Separation alone is no evidence: leaving such groups out cost the model up to eight points.
+A client is struck if its x since one of its updates is below min(0, c - tail t), with an error probability of
+`false_ban_rate` for this client in a whole run, however often the test is made (see `is_below_bound`). Its updates are
+left out while it is below that bar, with an error probability of `false_flag_rate`. Up to a tenth of the clients that
+go further than `widest` above the usual do not count in t: so few cannot make the test abstain. If there are more,
+clients differ too much.
+
+Updates are also left out without such proof, and without a strike, where this costs little if it is wrong:
+
+- Along the common descent, those of clients below `least` times the usual x, if more than half of the clients seen are
+  `SURE` deviations above 0. The usual x is the median of these, at most twice that of all. If fewer are above, the
+  server's samples are not like the clients', and all updates are let in.
+- Along a guessed direction, those of clients below `direction` times the lowest that the median of the honest can be,
+  if more than half of the clients are alike and more than half of all are `SURE` deviations above 0. Separation alone
+  is no evidence: clients of one class each stand apart, and leaving them out cost the model up to twelve points.
+
+In both cases an x less than `SURE` deviations of its noise below the usual is left out only below 0.
 
 The noise variance is the largest of: that of the noise that the client added, the variation of its x between updates
 (`gains`), and that of nine of ten clients that go along. c and t are computed from the last updates including noise;
@@ -62,13 +74,15 @@ from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.clusters import separate_lower
 from asyncfl.defences.evidence.gains import GainHistory, estimate_variances
 
+SURE = 2.0  # standard deviations of its noise that a client's x is above 0 if it surely goes along
+FEW = 0.1  # largest share of the clients that may go far along without making the test abstain
 TWO_GROUPS = (
     "more than half of all clients share a direction, but in two groups well apart, the upper of which is no majority: "
     "two kinds of data, or a few clients that go much further than others"
 )
 TOO_WIDE = (
-    "more than half of all clients share a direction, but one at least goes more than {:g} times as far along it as "
-    "usual: clients differ too much, or one has it seem so"
+    "more than half of all clients share a direction, but more than a tenth go more than {:g} times as far along it as "
+    "usual: clients differ too much"
 )
 
 
@@ -76,6 +90,7 @@ TOO_WIDE = (
 class SideResult:
     """Result of the test along one direction. Arrays are (clients,)."""
 
+    judges: bool  # whether updates are left out by their gains along the direction, certified or not
     certified: bool  # whether more than half of all clients are known to go along the direction
     share: Floats
     """x: gain of each client as a multiple of the usual gain, which is the median of those that go along if enough do,
@@ -92,17 +107,23 @@ class SideResult:
     obstacle: str = ""  # reason why no side is certified although enough clients go along; empty otherwise
 
 
-def combine_sides(certified: Sequence[SideResult]) -> SideResult:
-    """Combine the results along several directions with a certified side: a client is left out or struck if it is by
+def combine_sides(judging: Sequence[SideResult]) -> SideResult:
+    """Combine the results along several directions that judge: a client is left out or struck if it is by
     any of them. The error rates of each direction are shares of the total (`SideTest.judge`), so that they add up to
     it. The share is the least and the power the greatest of any direction; all else is that of the first."""
     return replace(
-        certified[0],
-        share=np.fmin.reduce([one.share for one in certified]),
-        out=np.any([one.out for one in certified], axis=0),
-        struck=np.any([one.struck for one in certified], axis=0),
-        power=max(one.power for one in certified),
+        judging[0],
+        certified=any(one.certified for one in judging),
+        share=np.fmin.reduce([one.share for one in judging]),
+        out=np.any([one.out for one in judging], axis=0),
+        struck=np.any([one.struck for one in judging], axis=0),
+        power=max(one.power for one in judging),
     )
+
+
+def _median_without(values: Floats, above: int) -> float:
+    """Return the median of `values` (n,) without the highest `above` of them, of which at least one is left."""
+    return float(np.median(np.sort(values)[: max(1, len(values) - above)]))
 
 
 def deviation_bound(variance: Floats, level: Floats | float, rho: Floats | float) -> Floats:
@@ -173,23 +194,33 @@ class SideTest(Described):
     clearness: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 3.0
     """Smallest x, in standard deviations of its noise, of a client that is known to go along."""
     direction: Annotated[float, Field(gt=0, lt=1), MeasuredIn("share")] = 0.3
-    """Upper limit of the x below which clients in the lower of two groups are left out."""
+    """Share of the lowest possible median of honest clients below which clients are left out along a guessed direction,
+    where clients are alike."""
+    least: Annotated[float, Field(ge=0, lt=1), MeasuredIn("share")] = 0.2
+    """Share of the usual x below which clients are left out along the common descent of the server's own samples."""
     apart: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 4.0
     """Distance of two groups, in standard deviations of x within both, from which they are separate; a single group,
     cut in two, is 2.6 apart. Only clients of the upper of two groups can be the majority."""
     tail: Annotated[float, Field(ge=1), MeasuredIn("factor")] = 3.0
     """Factor by which honest clients may extend further down than up. With two classes per client the factor was up to
     4, noise included; 2.5 banned one of them."""
-    gap: Annotated[float, Field(ge=1), MeasuredIn("factor")] = 1.5
-    """Largest distance of honest clients below the upper of two separate groups, in widths of that group."""
     widest: Annotated[float, Field(gt=0), MeasuredIn("1")] = 1.0
-    """Largest distance of the highest x above 1; beyond it clients differ too much, and none is judged. One such client
-    suffices as long as it is not banned."""
+    """Largest distance of an x above the usual; if more than a tenth of the clients are beyond it, clients differ too
+    much, and no side is certified."""
 
-    def judge(self, history: GainHistory, banned: frozenset[int], guesses: int) -> SideResult:
+    def judge(
+        self,
+        history: GainHistory,
+        banned: frozenset[int],
+        guesses: int,
+        *,
+        rooted: bool = False,
+        crowded: Bools | None = None,
+    ) -> SideResult:
         """Return the result of the test along one direction. `history`: gains of all clients along it. `banned`:
         clients that are neither judged nor counted as seen. `guesses`: number of directions judged at a time, by which
-        the error rates are divided."""
+        the error rates are divided. `rooted`: whether the direction is the common descent of the server's own samples.
+        `crowded`: (clients,) whether each client is like a quarter of all others (`likeness`); None: unknown."""
         recent = history.last(self.window)
         gained, expected = recent.gained.sum(axis=1), recent.expected.sum(axis=1)
         known = expected > 0
@@ -198,29 +229,40 @@ class SideTest(Described):
         spread = estimate_variances(recent, share, known)
         deviation = np.sqrt(spread.noise(recent, spread.pooled).sum(axis=1))
         clear = np.divide(gained, deviation, out=np.where(gained > 0, np.inf, 0.0), where=deviation > 0)
-        either = known & (clear > self.clearness) & (recent.counts >= 2)
-        lower = np.zeros(len(known), dtype=bool)
-        lower[known] = separate_lower(share[known], self.apart)
-        along = either & ~lower
         needed = len(known) // 2 + 1 - len(banned)
         signal = float(np.sqrt(np.median(history.expected[known, -1]))) if known.any() else 0.0
         none = np.zeros(len(known), dtype=bool)
-        unclear = SideResult(False, share, none, none, int(along.sum()), needed, np.inf, signal, 0.0)
+        crowd = none if crowded is None else crowded & known
+        result = SideResult(False, False, share, none, none, 0, needed, np.inf, signal, 0.0)
+        sure = known & (clear > SURE)
+        shared = 2 * sure.sum() > known.sum() if rooted else 2 * crowd.sum() > known.sum() and sure.sum() >= needed
+        attackers = (len(known) - len(banned) - 1) // 2
+        if shared and sure.any():
+            # Attackers far along must not raise the bar above honest clients.
+            most_usual = 2 * np.median(share[known]) if rooted else _median_without(share[known], attackers)
+            usual = max(0.0, float(min(np.median(share[sure]), most_usual)))
+            doubt = np.divide(deviation, expected, out=np.full(len(gained), np.inf), where=known)
+            most = (self.least if rooted else self.direction) * usual
+            bar = np.maximum(0.0, np.minimum(most, usual - SURE * doubt))
+            result = replace(result, judges=True, share=share / np.median(share[sure]), out=known & (share < bar))
+        either = known & (clear > self.clearness) & (recent.counts >= 2)
+        far, lower = none, none.copy()
+        if either.any():
+            far = known & (share > (1 + self.widest) * np.median(share[either]))
+        near = known & ~far
+        lower[near] = separate_lower(share[near], self.apart)
+        along = either & ~lower
+        result = replace(result, along=int(along.sum()))
         if along.sum() < max(needed, 1):
             if either.sum() >= max(needed, 1):
-                return replace(unclear, obstacle=TWO_GROUPS)
-            return replace(unclear, missing=self._missing(clear, recent.counts, known, needed))
+                return replace(result, obstacle=TWO_GROUPS)
+            return replace(result, missing=self._missing(clear, recent.counts, known, needed))
+        if far.sum() > FEW * known.sum():
+            return replace(result, obstacle=TOO_WIDE.format(1 + self.widest))
         usual = float(np.median(share[along]))
         share = share / usual
-        if float(np.nanmax(share)) - 1 > self.widest:
-            return replace(unclear, share=share, obstacle=TOO_WIDE.format(1 + self.widest))
-        limit = self._honest_limit(share)
-        group_limit = limit
-        if lower.any():
-            upper = share[known & ~lower]
-            group_limit = max(limit, float(upper.min() - self.gap * (upper.max() - upper.min())))
-        flag_bar = np.minimum(np.where(lower, self.direction, 0.0), group_limit)
-        strike_bar = np.full(len(known), min(0.0, limit))
+        limits = [min(0.0, self._honest_limit(share[near], above)) for above in (0, attackers)]
+        strike_bar = np.where(crowd | rooted, *limits)
         spread = estimate_variances(history, share * usual, known)
         among = spread.own[along & spread.several]
         noise = spread.noise(history, float(np.quantile(among, 0.9)) if len(among) else spread.pooled)
@@ -238,14 +280,17 @@ class SideTest(Described):
             return short
 
         struck = below(history.gained, strike_bar, self.false_ban_rate)
-        out = struck | below(history.gained, flag_bar, self.false_flag_rate)
-        power = float(below(-length, flag_bar, self.false_flag_rate).sum() / (len(known) - len(banned)))
-        return replace(unclear, certified=True, share=share, out=out, struck=struck, missing=np.nan, power=power)
+        out = result.out | struck | below(history.gained, strike_bar, self.false_flag_rate)
+        power = float(below(-length, strike_bar, self.false_flag_rate).sum() / (len(known) - len(banned)))
+        return replace(
+            result, certified=True, judges=True, share=share, out=out, struck=struck, missing=np.nan, power=power
+        )
 
-    def _honest_limit(self, share: Floats) -> float:
-        """Return c - tail t, the lowest x of honest clients by assumption 2. `share`: (n,) x; NaN is ignored."""
-        middle = float(np.nanmedian(share))
-        return middle - self.tail * (float(np.nanmax(share)) - middle)
+    def _honest_limit(self, share: Floats, above: int) -> float:
+        """Return c - tail t, the lowest x of honest clients, c being the median of `share` (n,) without the highest
+        `above` of them."""
+        middle = _median_without(share, above)
+        return middle - self.tail * (float(share.max()) - middle)
 
     def _missing(self, clear: Floats, counts: Ints, known: Bools, needed: int) -> float:
         """Estimate `SideResult.missing`; 2 if fewer than `needed` clients have sent updates. `clear`: (clients,)

@@ -65,19 +65,22 @@ def _leading_eigenpairs(matrix: Floats, number: int, guess: Floats | None = None
 
 
 def looseness(embedding: Embedding, neighbours: float = 0.25) -> float:
-    """Return the typical squared distance to similar updates, relative to an update's squared length: 0 if most points
-    have near neighbours, about 1 if they have none. For every point take the squared distance to its k-th nearest
-    point, k being the share `neighbours` of all points, without the part due to noise, over the point's own squared
-    length. The result is the median over the points, so that scattered attackers below half do not raise it. IID data
-    give 0, Dirichlet 5 / 2 / 1 / 0.5 label skew about 0.4 / 0.6 / 0.9 / 1."""
+    """Return the median over the points of their `isolation` among the share `neighbours` of all points. Scattered
+    attackers below half do not raise it. IID data give 0, Dirichlet 5 / 2 / 1 / 0.5 label skew about 0.4 / 0.6 / 0.9 /
+    1."""
+    return float(np.median(isolation(embedding, max(1, int(neighbours * len(embedding.points))))))
+
+
+def isolation(embedding: Embedding, rank: int) -> Floats:
+    """Return the squared distance (n,) of each point to its `rank`-th nearest other point, 1..n-1, without the part due
+    to noise, over the point's own squared length: 0 if it has near neighbours, about 1 if it has none."""
     points = embedding.points
     squares = np.einsum("nr,nr->n", points, points)
     distances = squares[:, None] + squares - 2 * points @ points.T
-    rank = max(1, int(neighbours * len(points)))
     # Position 0 of the sorted row is the point itself.
     near = np.partition(distances, rank, axis=1)[:, rank]
     noise = 2 * float(embedding.noise @ embedding.noise)
-    return float(np.median((near - noise) / np.maximum(np.maximum(squares, noise), np.finfo(float).tiny)))
+    return np.asarray((near - noise) / np.maximum(np.maximum(squares, noise), np.finfo(float).tiny))
 
 
 def geometric_medians(points: Floats, weights: Floats, steps: int = 60) -> Floats:

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from asyncfl.defences import DefenceContext, Evidence
+from asyncfl.defences.evidence.evidence_detector import ASSUMPTION
 from asyncfl.testing import buffer
 
 D, CLIENTS, NOISE = 400, 10, 0.02
@@ -22,9 +22,9 @@ def sent(version, clients, signals, noise=NOISE):
     return buffer(rows, clients=clients, version=version, upload_std=noise)
 
 
-def judged(signals, buffers):
+def judged(signals, buffers, **changes):
     """Return verdicts and state after buffers with an update of each client."""
-    state, verdicts = begun(), []
+    state, verdicts = begun(**changes), []
     for version in range(buffers):
         verdict, state = Evidence().judge(state, sent(version, range(CLIENTS), signals), None)
         verdicts.append(verdict)
@@ -33,11 +33,15 @@ def judged(signals, buffers):
 
 def test_abstains_until_a_side_is_certified_and_then_strikes():
     verdicts, _ = judged([UP] * 6 + [-UP] * 4, 4)
-    assert [verdict.unjudged.all() for verdict in verdicts] == [True, True, False, False]
-    assert [int(verdict.flagged.sum()) for verdict in verdicts] == [0, 0, 4, 4]
+    assert [verdict.unjudged.all() for verdict in verdicts] == [True, False, False, False]
+    assert [int(verdict.flagged.sum()) for verdict in verdicts] == [0, 4, 4, 4]
+    assert not verdicts[1].strikes.any()
     assert verdicts[2].strikes.tolist() == [False] * 6 + [True] * 4
-    assert verdicts[0].remarks == ("the detector abstained: not enough signal: needs about 2 more updates per client",)
-    assert verdicts[2].remarks == ()
+    assert [verdict.notes["certified"] for verdict in verdicts] == [0, 0, 1, 1]
+    abstained = "the detector abstained: not enough signal: needs about 2 more updates per client"
+    assert verdicts[0].remarks == (ASSUMPTION, abstained)
+    assert verdicts[2].remarks == (ASSUMPTION,)
+    assert "fewer than half of the clients attack" in ASSUMPTION
     # Accepted updates stay in the model.
     assert not any(verdict.correction is not None for verdict in verdicts)
 
@@ -51,7 +55,7 @@ def test_no_update_is_left_out_without_attackers():
 def test_abstains_without_a_majority():
     verdicts, _ = judged([UP] * 5 + [-UP] * 5, 8)
     assert all(verdict.unjudged.all() for verdict in verdicts)
-    assert "no direction" in verdicts[-1].remarks[0] or "more updates" in verdicts[-1].remarks[0]
+    assert "no direction" in verdicts[-1].remarks[1] or "more updates" in verdicts[-1].remarks[1]
 
 
 def test_attackers_that_copy_noise_do_not_get_honest_clients_struck():
@@ -89,13 +93,24 @@ def test_root_set_distinguishes_other_labels_from_wrong_ones():
     assert verdict.strikes.tolist() == [False] * 7 + [True] * 3
 
 
-@pytest.mark.parametrize(("farthest", "says"), [(2.5, "more than 2 times as far"), (4, "in two groups well apart")])
-def test_remark_names_why_one_client_makes_it_abstain(farthest, says):
-    state = begun(gradient_clip=5.0)
+def test_no_guess_strikes_a_client_that_goes_along_the_root_set():
+    """The others do not go along it: with the samples of no class of theirs it decides nothing, but clears one."""
+    signals = [UP] * 6 + [-UP] * 4
+    descent = np.zeros((1, D), dtype=np.float32)
+    descent[0, 0] = 1.0  # the gradient: the last four descend
+    verdicts, _ = judged(signals, 6, root_gradients=lambda model: descent)
+    assert not any(verdict.strikes.any() for verdict in verdicts)
+
+
+def test_common_descent_is_computed_once_for_each_base_model():
+    asked = []
+
+    def gradients(model):
+        asked.append(model)
+        return -np.eye(1, D, dtype=np.float32)
+
+    detector, state = Evidence(), begun(root_gradients=gradients)
     for version in range(4):
-        verdict, state = Evidence().judge(
-            state, sent(version, range(CLIENTS), [UP] * 7 + [farthest * UP] + [-UP] * 2), None
-        )
-    assert verdict.unjudged.all()
-    assert len(verdict.remarks) == 1
-    assert says in verdict.remarks[0]
+        one = sent(version, range(CLIENTS), [UP] * CLIENTS)
+        _, state = detector.judge(state, replace(one, bases=(np.zeros(D, dtype=np.float32),)), None)
+    assert len(asked) == 1
