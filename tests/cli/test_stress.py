@@ -43,7 +43,7 @@ def test_json_holds_the_same_numbers() -> None:
 @pytest.fixture
 def banned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Return a function from options to the number of attackers that `evidence` bans in one federation a seed."""
-    grid = (Trial("IID", "IPM", 0.1, noise="none", turns=5),)
+    grid = (Trial("IID", "IPM", 0.1, noise="none", turns=8),)
     monkeypatch.setattr(sys.modules["asyncfl.testing.stress"], "stress_grid", lambda seeds, root: grid * seeds)
 
     def run(*arguments: str) -> int:
