@@ -97,7 +97,7 @@ class FlowerClient:
         runner = TaskRunner(setup, clock, say, lambda _: None, self.memory)
         if not isinstance(frame, bytes):
             await say(Hello(str(setup.number), "-", self._samples))
-            await say(Ready(True, runner.why_spent))
+            await say(Ready(True, runner.why_spent, bool(self.memory.turns)))
             return said
         given, models = setup.decoder.decode(frame)
         if not isinstance(given, Task | Judge):

@@ -49,7 +49,6 @@ log = logging.getLogger("asyncfl.live")
 
 POLL_S = 0.5
 
-FromServer: TypeAlias = wire.Decoder[wire.FromServer]
 Given: TypeAlias = wire.Task | wire.Judge
 Read: TypeAlias = Callable[["RecordDict"], list[bytes]]
 """Returns the client's frames in a reply."""
@@ -89,9 +88,9 @@ def _frames(content: RecordDict) -> list[bytes]:
 class Node:
     """A node of the grid: the client's end of one connection to the server after another (see `Connection`)."""
 
-    def __init__(self, number: int, begin: Callable[[Node, Given, Vector, bytes], None], decoder: FromServer) -> None:
-        """`number`: Flower's identifier. `begin`: called with a task or request, its models and its frame."""
-        self.number, self.peer, self._begin, self._decoder = number, f"node {number}", begin, decoder
+    def __init__(self, number: int, manager: NodeManager) -> None:
+        """`number`: Flower's identifier."""
+        self.number, self.peer, self._manager = number, f"node {number}", manager
         self.query: asyncio.Future[RecordDict] | None = None
         self.introduction: tuple[wire.Hello, wire.Ready] | None = None
         self.name = ""
@@ -124,7 +123,7 @@ class Node:
 
     async def send(self, frame: bytes) -> None:
         """Do what the server says."""
-        message, models = self._decoder.decode(frame)
+        message, models = self._manager.decoder.decode(frame)
         match message:
             case wire.Welcome():
                 self.is_open = True
@@ -132,7 +131,7 @@ class Node:
                     if task in message.gone:
                         reply.cancel()
             case wire.Task() | wire.Judge():
-                self._begin(self, message, models, frame)
+                self._manager.begin(self, message, models, frame)
             case wire.Ping():
                 self.say(wire.encode(wire.Pong()))
             case wire.Refused() | wire.Over():
@@ -158,7 +157,7 @@ class NodeManager:
         self._host, self._messages, self._tokens, self._dialect = host, messages, tokens, dialect
         federation = host.live.federation
         packing = federation.resolved.scenario.download_compression
-        self._decoder = wire.client_decoder(federation.learner.n_parameters, packing)
+        self.decoder = wire.client_decoder(federation.learner.n_parameters, packing)
         self._nodes: dict[int, Node] = {}
         self._there: set[int] = set()
         """Nodes on the grid, as far as is known."""
@@ -182,7 +181,7 @@ class NodeManager:
     def _tend_nodes(self) -> None:
         """Take the next step of each node: its introduction, then its connection, after an absence another one."""
         for number in self._there - set(self._nodes):
-            self._nodes[number] = Node(number, self._begin, self._decoder)
+            self._nodes[number] = Node(number, self)
         for number, node in sorted(self._nodes.items()):
             if number not in self._there and (node.is_out or not node.name):
                 del self._nodes[number]
@@ -234,7 +233,8 @@ class NodeManager:
         hello = replaced(hello, name=name, token=self._tokens.get(name, ""))
         node.session = asyncio.ensure_future(self._host.serve(node.connect(hello, *([] if is_known else [ready]))))
 
-    def _begin(self, node: Node, given: Given, models: Vector, frame: bytes) -> None:
+    def begin(self, node: Node, given: Given, models: Vector, frame: bytes) -> None:
+        """Send a task or request to a node. `frame`: that it came in, with its models."""
         content, read = self._dialect.translate(given, models, frame)
         task, kind = (given.task, records.TRAIN) if isinstance(given, wire.Task) else (-1, records.SCORES)
         reply = self._messages.ask(node.number, kind, content)

@@ -97,6 +97,7 @@ def test_the_server_clips_adds_noise_and_accounts_for_it(tmp_path: Any) -> None:
     protocol = {**FEDBUFF, "rounds": 3}
     outcome, _ = federated([approaches(TARGET, 1.0)] * 3, protocol, privacy=privacy)
     assert all(row["clip_norm"] == 0.5 for row in outcome.run.rounds[1:])
+    assert not outcome.run.fates["rejected"]
     assert all(row["sigma_d"] > 0 for row in outcome.run.rounds[1:])
     public = outcome.ledger[outcome.ledger["adversary"] == "public"]
     assert np.isfinite(public["exact_epsilon"]).all()

@@ -240,7 +240,7 @@ def test_a_budget_is_kept_between_messages_and_a_spent_node_or_a_repeated_task_t
     assert "of 4 spent" in spent.detail
     assert (type(gone), gone.fate) == (Gone, "dropped_out")
     [_, (ready, _)] = heard(asked[0](grid.messages(QUERY)[0]), scenario)
-    assert ready == Ready(True, spent.detail)
+    assert ready == Ready(True, spent.detail, remembers=True)
 
     run, grid, _ = over_flower({}, change)
     with pytest.raises(RepeatedError, match="the server gave task 2 again after task 2"):
