@@ -21,7 +21,7 @@ from asyncfl.live import wire
 from asyncfl.live.agreement import DisagreementError
 from asyncfl.live.client_memory import ClientMemory, ClientMemoryFile
 from asyncfl.live.clock import LiveClock
-from asyncfl.live.connections import Connect, Connection, EndedError
+from asyncfl.live.connections import Connect, Connection, EndedError, FrameTooLongError
 from asyncfl.live.task_runner import Activity, ClientSetup, TaskRunner
 from asyncfl.live.wire import Decoder, WireError, client_decoder, encode
 from asyncfl.trace import Kind
@@ -116,6 +116,8 @@ class LiveClient:
                 connection.allow(self._decoder.frame_bytes)
                 try:
                     await self._converse(connection)
+                except FrameTooLongError as error:
+                    self.over = str(error)
                 except EndedError as error:
                     if self._online.is_set() and self.over is None:
                         self._tell(str(error))

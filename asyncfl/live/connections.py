@@ -20,6 +20,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as websocket_connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+from websockets.frames import CloseCode
 
 from asyncfl.base.errors import AsyncflError, system_says
 from asyncfl.live.connection_limits import ConnectionLimits, LimitedSocket, bound_sockets
@@ -47,6 +48,10 @@ class EndedError(AsyncflError):
     """The other side is gone, or has ended the connection with this reason."""
 
 
+class FrameTooLongError(EndedError):
+    """The other side has sent a longer frame than it may."""
+
+
 class UntrustedError(AsyncflError):
     """The server has the wrong certificate; the client does not try again."""
 
@@ -62,7 +67,7 @@ class Connection(Protocol):
         ...
 
     async def receive(self) -> bytes:
-        """Return the next frame. Raises EndedError."""
+        """Return the next frame. Raises EndedError, FrameTooLongError among them."""
         ...
 
     async def close(self, reason: str = "") -> None:
@@ -184,6 +189,9 @@ class SocketConnection:
         try:
             frame = await self._socket.recv(decode=False)
         except ConnectionClosed as error:
+            own = None if error.rcvd_then_sent else error.sent
+            if own is not None and own.code == CloseCode.MESSAGE_TOO_BIG:
+                raise FrameTooLongError(f"the other side sends too much: {own.reason}") from None
             raise EndedError(f"the connection has ended: {error}") from None
         return bytes(frame)
 

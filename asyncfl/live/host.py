@@ -20,7 +20,7 @@ from asyncfl.base.messages import Action, Download, Vector
 from asyncfl.federation.action_executor import Work
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.connection_limits import PATIENCE_S
-from asyncfl.live.connections import Connection, EndedError
+from asyncfl.live.connections import Connection, EndedError, FrameTooLongError
 from asyncfl.live.evaluations import Evaluations
 from asyncfl.live.inputs import LiveInputs
 from asyncfl.live.journal import Journal
@@ -320,6 +320,8 @@ class Sessions:
                 await connection.send(encode(Refused(str(error)[:1000])))
         except TimeoutError:
             log.warning("%s: said nothing for %g s", connection.peer, PATIENCE_S)
+        except FrameTooLongError as error:
+            log.warning("%s: %s", connection.peer, error)
         except EndedError:
             pass
         finally:

@@ -9,7 +9,7 @@ import pytest
 
 from asyncfl.data.client_file import ClientFile
 from asyncfl.live.agreement import DisagreementError, ServerLimits
-from asyncfl.live.connections import Connection, EndedError, listening, to
+from asyncfl.live.connections import Connection, EndedError, FrameTooLongError, listening, to
 from asyncfl.live.joining import FILE_FIELDS, Agreement, load_agreed, read_scenario, terms_of
 from asyncfl.live.wire import HELLO_BYTES, WELCOME_BYTES, Judge, Leaving, Ready, Task, WireError, client_decoder, encode
 from asyncfl.scenario import Scenario
@@ -238,7 +238,7 @@ def test_a_frame_longer_than_allowed_at_that_moment_ends_the_connection(is_clien
             connection.allow(allowed)
             came.append(len(await connection.receive()))
             await connection.send(b"go on")
-        with pytest.raises(EndedError, match=r"sent 1009 \(message too big\)"):
+        with pytest.raises(FrameTooLongError, match=rf"^the other side sends too much: frame with {later + 1} bytes"):
             await connection.receive()
         await connection.close()
 
@@ -286,3 +286,24 @@ def test_a_client_reads_no_longer_frames_than_its_scenario_needs() -> None:
     server.connect = watched
     assert server.run() == "done"
     assert allowed == [WELCOME_BYTES, WELCOME_BYTES + 2 * 4 * 12_720, WELCOME_BYTES + 2 * 4 * 12_720]
+
+
+def test_a_client_does_not_come_back_to_a_server_that_sends_too_much() -> None:
+    async def scene(server: Server, connection: Connection) -> None:
+        pass
+
+    server = Server(craft_of(), scene)
+    connect = server.connect
+
+    async def connects() -> Connection:
+        connection = await connect()
+
+        async def receive() -> bytes:
+            raise FrameTooLongError("the other side sends too much: frame with 1073741824 bytes")
+
+        connection.receive = receive  # type: ignore[method-assign]
+        return connection
+
+    server.connect = connects  # type: ignore[method-assign]
+    assert server.run().startswith("the other side sends too much")
+    assert len(server.hellos) == 1
