@@ -22,10 +22,11 @@ import numpy as np
 
 from asyncfl.base.messages import Bools, Vector
 from asyncfl.client.batch import RunFacts
-from asyncfl.client.clip import norm_of
 from asyncfl.privacy import Contribution
 from asyncfl.privacy.release import Distribution
 
+ROUNDING_OF_SUMS, ROUNDING_OF_MODELS = 1e-4, 1e-6
+"""Shares by which sums in float32, and the difference of models in float32, may be off."""
 DEVIATIONS = 6.0
 """t, standard deviations of noise up to which a payload is taken for an honest one."""
 
@@ -85,6 +86,7 @@ def too_long(
         limit = payload_limit(facts, clip_norm, contribution)
         if limit < math.inf:
             with np.errstate(invalid="ignore", over="ignore"):
-                payload = model.astype(np.float64) - base if facts.clips_update else model
-                long[row] = not norm_of(payload, order) <= limit * (1 + 1e-5) + 1e-6 * norm_of(base, order)
+                norm = np.linalg.norm(model - base if facts.clips_update else model, order)
+                within = limit * (1 + ROUNDING_OF_SUMS)
+                long[row] = not norm <= within and not norm <= within + ROUNDING_OF_MODELS * np.linalg.norm(base, order)
     return long

@@ -31,8 +31,10 @@ def desk(
     tasks = TaskTable()
     for client in clients:
         tasks.begin(client, 0)
-    samples = federation.data.sizes
-    server: Any = SimpleNamespace(samples=samples, tasks=SimpleNamespace(model=lambda version: np.float32(10.0)))
+    samples, n = federation.data.sizes, federation.learner.n_parameters
+    server: Any = SimpleNamespace(
+        samples=samples, tasks=SimpleNamespace(model=lambda version: np.full(n, 10.0, np.float32))
+    )
     load = Workload.of(federation.resolved.scenario, samples)
     return ReceivedUpdates(federation, server, load, Terms(shape=shape)), federation, tasks
 
