@@ -68,7 +68,8 @@ class _Accepted(socket.socket):
 
 class _Stranger(NamedTuple):
     connection: _Accepted
-    address: str
+    peer: tuple[str, int]
+    """Address and port of the other end."""
     timer: asyncio.TimerHandle
 
 
@@ -79,8 +80,8 @@ class LimitedSocket(socket.socket):
         super().__init__(family, socket.SOCK_STREAM)
         self._limits, self._reserve = limits, os.open(os.devnull, os.O_RDONLY)
         self._connections = 0
-        self._strangers: dict[Any, _Stranger] = {}
-        """Address and port of the other end -> its connection, the oldest first."""
+        self._strangers: dict[int, _Stranger] = {}
+        """Descriptor -> its connection, the oldest first."""
         self._of_address: Counter[str] = Counter()
 
     def close(self) -> None:
@@ -114,33 +115,33 @@ class LimitedSocket(socket.socket):
             taken.close()
         raise BlockingIOError
 
-    def introduced(self, peer: Any) -> None:
-        """Record that the connection from this address and port has said who it is."""
-        if (stranger := self._strangers.pop(peer, None)) is not None:
+    def introduced(self, descriptor: int) -> None:
+        """Record that the connection with this descriptor has said who it is, or has ended."""
+        if (stranger := self._strangers.pop(descriptor, None)) is not None:
             stranger.timer.cancel()
-            self._of_address -= Counter([stranger.address])
+            self._of_address -= Counter([stranger.peer[0]])
 
     def _counted(self, taken: socket.socket, peer: Any) -> socket.socket:
         if len(self._strangers) >= self._limits.strangers:
             self._drop(next(iter(self._strangers)), "%s: has not said who it is, and many others wait: dropped")
-        connection = _Accepted(taken.family, taken.type, taken.proto, taken.detach())
+        connection, descriptor = _Accepted(taken.family, taken.type, taken.proto, taken.fileno()), taken.detach()
         late = "%s: has not said who it is in time: dropped"
-        timer = asyncio.get_running_loop().call_later(self._limits.patience_s, self._drop, peer, late)
-        self._strangers[peer] = _Stranger(connection, peer[0], timer)
+        timer = asyncio.get_running_loop().call_later(self._limits.patience_s, self._drop, descriptor, late)
+        self._strangers[descriptor] = _Stranger(connection, peer[:2], timer)
         self._of_address[peer[0]] += 1
         self._connections += 1
 
         def ended() -> None:
             self._connections -= 1
-            self.introduced(peer)
+            self.introduced(descriptor)
 
         connection.ended = ended
         return connection
 
-    def _drop(self, peer: Any, why: str) -> None:
-        stranger = self._strangers[peer]
-        self.introduced(peer)
-        log.warning(why, f"{peer[0]}:{peer[1]}")
+    def _drop(self, descriptor: int, why: str) -> None:
+        stranger = self._strangers[descriptor]
+        self.introduced(descriptor)
+        log.warning(why, ":".join(map(str, stranger.peer)))
         with suppress(OSError):
             # Its transport, which owns the descriptor, reads the end and closes it.
             stranger.connection.shutdown(socket.SHUT_RDWR)

@@ -233,7 +233,8 @@ async def listening(
 
 
 async def _take(handler: Handler, listener: LimitedSocket, socket: ServerConnection) -> None:
-    await handler(SocketConnection(socket, partial(listener.introduced, socket.remote_address)))
+    descriptor = socket.transport.get_extra_info("socket").fileno()
+    await handler(SocketConnection(socket, partial(listener.introduced, descriptor)))
 
 
 def to(url: str, frame_bytes: int, tls: ssl.SSLContext | None = None) -> Connect:

@@ -137,6 +137,20 @@ def test_each_stage_of_an_introduction_has_the_same_end(
     assert messages(caplog) == ["has not said who it is in time: dropped"]
 
 
+def test_a_client_that_has_said_who_it_is_stays(tmp_path: Path) -> None:
+    make_keys(tmp_path, ["127.0.0.1"], ["ann"], 1)
+    trusted = client_context(tmp_path / CERTIFICATE)
+
+    async def scene(port: int) -> None:
+        known = await is_served(port, await to(f"wss://127.0.0.1:{port}", 1000, trusted)())
+        # A stranger that comes later is dropped already.
+        await ends(await silent(port))
+        await is_served(port, known)
+        await known.close()
+
+    held(ConnectionLimits(patience_s=0.2), scene, server_context(tmp_path))
+
+
 def test_a_client_that_is_refused_before_tls_tries_again(tmp_path: Path) -> None:
     make_keys(tmp_path, ["127.0.0.1"], ["ann"], 1)
 

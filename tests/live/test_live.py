@@ -154,3 +154,12 @@ def test_every_message_on_a_tapped_real_link_counts_as_overheard(live: Any) -> N
     for client in set(uploads):
         assert rows[client, "eavesdropper"] == rows[client, "server"] > 0
     assert any("every message on a tapped link counts as overheard" in note for note in run.notes)
+
+
+@pytest.mark.parametrize("shape", [True, False])
+def test_only_a_shaped_run_in_one_process_shares_its_noise_with_the_simulation_and_says_so(
+    live: Any, shape: bool
+) -> None:
+    privacy = {"kind": "dp_fedavg", "noise_multiplier": 0.5, "clip_norm": 2.0}
+    run = live(Scenario.read({**SMALL, "privacy": privacy}), shape=shape)
+    assert any(note.startswith("noise follows from seed and noise_seed") for note in run.notes) == shape
