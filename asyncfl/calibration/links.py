@@ -86,7 +86,8 @@ def fit_links(
     if known is not None and len(rows):
         shown = np.isnan(s_per_byte) & ~np.isnan(known) & ~np.isnan(latency_s)
         s_per_byte[shown] = known[shown]
-        latency_s[shown] -= known[shown] * _mean_size(client, size, clients)[shown]
+        sending_s = known[shown] * _mean_size(client, size, clients)[shown]
+        latency_s[shown] = np.maximum(latency_s[shown] - sending_s, 0.0)
     seen, apart = ~np.isnan(latency_s), ~np.isnan(s_per_byte)
     jitter = fit_distribution(np.zeros(1))
     if seen.any():

@@ -25,7 +25,13 @@ from asyncfl.trace.events import Kind
 
 MOST = 800  # messages of a run that the search uses: its first ones
 PHIS = (0.0, 0.3, 0.6, 0.95)  # shares of a lone message's time that are tried as transmission
-TRIED, NARROWING = 10, (5, 5, 5)  # bandwidths that are tried before the best one is refined
+BUSY = np.linspace(
+    0.0, 0.2, 11
+)  # logarithms of bandwidths that are tried, relative to that of a link busy all the time
+TRIED, PEAKS = 10, 3  # further bandwidths that are tried, and peaks among all that are refined
+AROUND = np.linspace(-0.3, 0.3, 7)  # the same for other phis, relative to the best of the first
+NARROWING = (5, 5, 5)  # bandwidths of each step of the refinement
+REFINED = 12  # steps of its refinement
 ROUNDS = 3  # times that clients' own seconds are estimated from the others' load, and the load from them
 LEAST = 0.05  # median time of a message, relative to that of a task, up to which sharing would hardly matter
 FINEST = 1e-3  # spread of delays, relative to their median, that counts as exact
@@ -156,11 +162,10 @@ def fit_shared_link(clients: int, runs: Sequence[ObservedRun], way: str) -> Shar
     alone = densities(math.inf, 0.0)
     if busiest < 2:
         return unshared
-    bits = max(
-        8 * float(one.size.sum()) / max(float(one.ended_s[np.isfinite(one.ended_s)].max()), 1e-9) for one in some
-    )
+    # What has arrived has been sent within the run.
+    bits = max(8 * float(_size(one).sum()) / max(float(one.ended_s[one.arrived].max()), 1e-9) for one in some)
     most = max(busiest * 8 * float(one.size.max()) / max(float(_took(one).min(initial=math.inf)), 1e-9) for one in some)
-    lowest, highest = math.log(0.9 * bits), math.log(max(most, 1.1 * bits))
+    lowest, highest = math.log(bits), math.log(max(most, 2 * bits))
     cost = math.log(max(int(np.count_nonzero(several)), 2)) / 2
     worth, server_bps, phi = -math.inf, math.inf, 0.0
     for tried in PHIS:
@@ -168,16 +173,29 @@ def fit_shared_link(clients: int, runs: Sequence[ObservedRun], way: str) -> Shar
         def likelihood(log_bps: float, phi: float = tried) -> float:
             return float(densities(math.exp(log_bps), phi).sum())
 
-        # Where delays hardly spread the likelihood has narrow peaks: the grid narrows before the search.
-        at, step = (lowest + highest) / 2, (highest - lowest) / 2
-        for points in (TRIED, *NARROWING):
-            grid = np.linspace(max(at - step, lowest), min(at + step, highest), points).tolist()
-            at, step = grid[int(np.argmax([likelihood(one) for one in grid]))], 2 * step / (points - 1)
-        search = optimize.minimize_scalar(lambda c: -likelihood(c), bounds=(at - step, at + step), method="bounded")
+        # Where delays hardly spread the likelihood has narrow peaks, near the rate of a link that is always busy most.
+        grid = [*(lowest + BUSY), *np.linspace(lowest + BUSY[-1], highest, TRIED)[1:]]
+        if tried:
+            grid = [*(math.log(server_bps) + AROUND)]
+        values = np.array([-math.inf, *(likelihood(one) for one in grid), -math.inf])
+        tops = np.flatnonzero((values[1:-1] >= values[:-2]) & (values[1:-1] >= values[2:]))
+        peaks = []
+        for place in tops[np.argsort(values[1:-1][tops])][-PEAKS:].tolist():
+            low, high = grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)]
+            for points in NARROWING:
+                inner = np.linspace(low, high, points).tolist()
+                at, step = inner[int(np.argmax([likelihood(one) for one in inner]))], (high - low) / (points - 1)
+                low, high = at - step, at + step
+            search = optimize.minimize_scalar(
+                lambda c: -likelihood(c), bounds=(low, high), method="bounded", options={"maxiter": REFINED}
+            )
+            peaks.append((-float(search.fun), float(search.x)))
+        highest_peak, at = max(peaks)
         # Transmission at the clients' own links is a second parameter.
-        found = -float(search.fun) - cost * (1 + (tried > 0))
-        if found > worth:
-            worth, server_bps, phi = found, math.exp(float(search.x)), tried
+        found = highest_peak - cost * (1 + (tried > 0))
+        if found <= worth:
+            break
+        worth, server_bps, phi = found, math.exp(at), tried
         if worth <= float(alone.sum()):
             return unshared
     gains = densities(server_bps, phi) - alone

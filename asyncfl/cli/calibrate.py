@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
+from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.cli.options import Force, Json, argument, option
 from asyncfl.cli.output import console, print_json, print_table, print_text
 
@@ -20,35 +22,54 @@ def calibrate(
         bool,
         option("Draw clients from the distribution of the observed clients, instead of copying each.", "--population"),
     ] = False,
+    checks: Annotated[
+        int, option("Simulations behind each prediction and its interval; 0: no predictions.", min=0)
+    ] = 9,
+    predict: Annotated[
+        Path | None, option("Scenario of the same clients to predict too, e.g. another protocol.")
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Fit a world to the events of runs: speeds, links, availability.
+    """Fit a world to the events of runs: speeds, links, availability, dropouts.
 
-    A simulation in the fitted world predicts the federation.
+    A simulation in the fitted world predicts the federation. The first run is predicted with intervals, and what does
+    not fit is named.
 
     Example: asyncfl calibrate results/live/today --out world.yaml; asyncfl timeline scenario.yaml --world world.yaml
     """
     from asyncfl.base.files.atomic import check_free
     from asyncfl.calibration import calibrate as fit
     from asyncfl.calibration import observe_run
+    from asyncfl.calibration.predictions import misfits, predictions_of, table_of
     from asyncfl.calibration.report import fit_table
+    from asyncfl.cli.run import read_scenario
     from asyncfl.federation.storage import Run
     from asyncfl.world.world_file import write_world
 
     check_free([out], force)
+    if checks == 1:
+        raise ScenarioError([Fault("--checks", "must be 0 or at least 2, got 1: one simulation has no spread")])
+    other = None if predict is None else read_scenario(predict, [])
     seeds: list[int | None] = [*seed] if seed else [None]
     loaded = [(folder, Run.load(folder, own_code=False)) for folder in runs]
-    fitted = fit([observe_run(run, str(folder), one) for folder, run in loaded for one in seeds])
+    observed = [observe_run(run, str(folder), one) for folder, run in loaded for one in seeds]
+    fitted = fit(observed)
     world = fitted.world(population)
     names = ", ".join(str(folder) for folder in runs)
     write_world(world, out, names)
     columns, rows = fit_table(fitted)
+    checked = predictions_of(fitted, observed[0], checks) if checks else []
+    predicted = predictions_of(fitted, observed[0], checks, other) if checks and other is not None else []
     if json:
         described = [dict(zip(columns, row, strict=True)) for row in rows]
-        print_json({"world": world.model_dump(mode="json"), "fitted": described})
+        found = {"check": [*map(asdict, checked)], "predicted": [*map(asdict, predicted)]}
+        print_json({"world": world.model_dump(mode="json"), "fitted": described, **found})
         return
     print_table(columns, rows)
     print_text("gap: Kolmogorov-Smirnov distance between the observed values and the fitted distribution")
-    print_text(*(f"note: {note}" for note in fitted.notes()))
+    for table in (checked, predicted):
+        if table:
+            print_table(*table_of(table))
+    print_text(*(f"note: {note}" for note in [*fitted.notes(), *misfits(checked)]))
     console.print(f"{out} written")

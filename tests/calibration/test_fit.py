@@ -9,9 +9,11 @@ import pytest
 
 from asyncfl.base.errors import RunError
 from asyncfl.calibration import calibrate
+from asyncfl.calibration.dropouts import fit_dropout
 from asyncfl.calibration.fit import Calibration
 from asyncfl.calibration.observations import ObservedRun
 from asyncfl.calibration.report import fit_table
+from asyncfl.calibration.shared_link import fit_shared_link
 from asyncfl.experiments.timeline import summary, timeline_of
 from asyncfl.federation import clients_table, rounds_table
 from asyncfl.federation.prepare import streams_of
@@ -20,6 +22,8 @@ from asyncfl.simulation import simulate_clock
 from asyncfl.world.availability import AlternatingAvailability
 from asyncfl.world.distributions import Exponential, Fixed, Lognormal
 from tests.calibration.conftest import fitted_to, seen
+
+FIXED = {"device": {"kind": "fixed", "s_per_sample": 0.01}}
 
 
 def test_speeds_and_task_jitter_are_recovered(found: Calibration, known: Scenario) -> None:
@@ -140,24 +144,24 @@ def test_trainings_stopped_at_a_deadline_count_as_longer(known: Scenario) -> Non
 
 
 def test_the_servers_bandwidth_is_recovered_from_messages_that_share_it(known: Scenario) -> None:
-    truth = known.override({"world.uplink.server_bandwidth_bps": 1e6, "protocol.rounds": 60})
-    found = fitted_to(truth.override({"world.uplink.loss": {"kind": "none"}}))
-    assert found.world().uplink.server_bandwidth_bps == pytest.approx(1e6, rel=0.03)
-    assert found.world().downlink.server_bandwidth_bps == math.inf
-
-
-def test_both_kinds_of_dropout_are_recovered_and_told_apart(known: Scenario) -> None:
-    for probability, per_s in ((0.25, 0.0), (0.0, 0.15), (0.2, 0.1)):
-        world = {"device": {"kind": "lognormal", "median_s_per_sample": 0.01, "sigma": 0.5}}
-        world |= {"uplink": {"latency_s": 2.0}, "dropout": probability, "dropout_per_s": per_s}
-        found = fitted_to(known.override({"world": world})).dropout
-        assert found.probability == pytest.approx(probability, abs=0.03)
-        assert found.per_s == pytest.approx(per_s, abs=0.02)
+    uplink = {"latency_s": 0.05, "server_bandwidth_bps": 2e6, "jitter_s": {"kind": "exponential", "mean": 0.05}}
+    run = seen(known.override({"world": {**FIXED, "uplink": uplink}, "protocol.rounds": 40}))
+    assert fit_shared_link(20, [run], "up").server_bps == pytest.approx(2e6, rel=0.02)
+    assert fit_shared_link(20, [run], "down").server_bps == math.inf
 
 
 def test_a_link_that_is_never_crowded_is_not_shared(known: Scenario) -> None:
-    found = fitted_to(known.override({"protocol.dispatch.in_flight": 1, "protocol.buffer": 1}))
-    assert found.uplink.server_bps == found.downlink.server_bps == math.inf
+    one = {"protocol.dispatch.in_flight": 1, "protocol.buffer": 1, "protocol.rounds": 40}
+    run = seen(known.override({"world": {**FIXED, "uplink": {"bandwidth_bps": 1e6}}, **one}))
+    assert fit_shared_link(20, [run], "up").server_bps == math.inf
+
+
+@pytest.mark.parametrize(("probability", "per_s"), [(0.25, 0.0), (0.0, 0.15), (0.2, 0.1)])
+def test_both_kinds_of_dropout_are_recovered_and_told_apart(known: Scenario, probability: float, per_s: float) -> None:
+    world = {**FIXED, "uplink": {"latency_s": 2.0}, "dropout": probability, "dropout_per_s": per_s}
+    found = fit_dropout([seen(known.override({"world": world}))], np.full(20, 0.01))
+    assert found.probability == pytest.approx(probability, abs=0.03)
+    assert found.per_s == pytest.approx(per_s, abs=0.02)
 
 
 def test_too_few_trainings_are_refused(known: Scenario) -> None:

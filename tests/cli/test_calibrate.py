@@ -44,8 +44,11 @@ def run_program(program: Any) -> Any:
 
 
 def test_a_world_with_its_table_is_written(run: Path, tmp_path: Path, run_program: Any) -> None:
-    status, printed = run_program("calibrate", run, "--out", tmp_path / "world.yaml")
+    again = ("--checks", "3", "--predict", run / "scenario.yaml")
+    status, printed = run_program("calibrate", run, *again, "--out", tmp_path / "world.yaml")
     assert status == 0, printed
+    assert printed.count("95 % interval") == 2
+    assert printed.count("time between versions") >= 2
     assert "task jitter" in printed
     assert "exponential, mean 1, least 0.8" in printed
     assert "60 trainings" in printed
@@ -54,7 +57,7 @@ def test_a_world_with_its_table_is_written(run: Path, tmp_path: Path, run_progra
 
 
 def test_timeline_and_run_use_the_world(run: Path, tmp_path: Path, run_program: Any) -> None:
-    run_program("calibrate", run, "--out", tmp_path / "world.yaml")
+    run_program("calibrate", run, "--checks", "0", "--out", tmp_path / "world.yaml")
     scenario = run / "scenario.yaml"
     status, printed = run_program("timeline", scenario, "--world", tmp_path / "world.yaml", "--json")
     assert status == 0, printed
@@ -70,15 +73,19 @@ def test_timeline_and_run_use_the_world(run: Path, tmp_path: Path, run_program: 
 
 
 def test_json_holds_the_fitted_parts(run: Path, tmp_path: Path, run_program: Any) -> None:
-    status, printed = run_program("calibrate", run, "--population", "--json", "--out", tmp_path / "world.yaml")
+    status, printed = run_program(
+        "calibrate", run, "--population", "--json", "--checks", "2", "--out", tmp_path / "world.yaml"
+    )
     assert status == 0, printed
     found = json.loads(printed)
     # five speeds are too few for a shape
     assert found["world"]["device"]["kind"] == "fixed"
     assert [one["part"] for one in found["fitted"]][:2] == ["s per sample", "task jitter"]
+    assert [one["name"] for one in found["check"]][:2] == ["time between versions", "staleness"]
 
 
 def test_wrong_input_is_one_message(run: Path, tmp_path: Path, refused: Any) -> None:
+    assert "must be 0 or at least 2, got 1" in refused("calibrate", run, "--checks", 1, "--out", tmp_path / "w.yaml")
     assert "holds no run" in refused("calibrate", tmp_path / "nowhere", "--out", tmp_path / "w.yaml")
     assert f"{run} has no seed 7; its seeds are 0" in refused(
         "calibrate", run, "--seed", 7, "--out", tmp_path / "w.yaml"
