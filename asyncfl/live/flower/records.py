@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -86,33 +87,30 @@ class GridMessages:
 
     async def nodes(self) -> set[int]:
         """Return the nodes on the grid. Raises GridError."""
-        return await self._call(lambda: set(self._grid.get_node_ids()))
+        return set(await self._call(self._grid.get_node_ids))
 
     async def exchange(self, nodes: Collection[int]) -> None:
         """Send the new messages, and fetch the replies of `nodes`. Raises GridError."""
         new, self._new = self._new, []
-        if new:
-            names = await self._call(lambda: list(self._grid.push_messages([message for message, _, _ in new])))
-            # One message that is too large makes Flower refuse all.
-            for (_, node, reply), name in zip(new, names or [None] * len(new), strict=True):
-                if name:
-                    self._waiting[name] = node, reply
-                elif not reply.done():
-                    reply.set_exception(LostError("Flower did not take the message"))
+        for message, node, reply in new:
+            # One by one, since Flower refuses all messages that come with one that is too large.
+            name = next(iter(await self._call(partial(self._grid.push_messages, [message]))), None)
+            if name is not None:
+                self._waiting[name] = node, reply
+            elif not reply.done():
+                reply.set_exception(LostError("Flower did not take the message"))
         self._waiting = {name: (node, reply) for name, (node, reply) in self._waiting.items() if not reply.done()}
         asked = [name for name, (node, _) in self._waiting.items() if node in nodes]
-        for message in await self._call(lambda: list(self._grid.pull_messages(asked))) if asked else ():
+        for message in await self._call(partial(self._grid.pull_messages, asked)) if asked else ():
             error = message.error if message.has_error() else None
-            if error is not None and error.code == AWAY:
-                continue
-            _, reply = self._waiting.pop(message.metadata.reply_to_message_id)
-            if reply.done():
+            _, reply = self._waiting[message.metadata.reply_to_message_id]
+            if reply.done() or (error is not None and error.code == AWAY):
                 continue
             if error is None:
                 reply.set_result(message.content)
             else:
-                lost = error.code in (EXPIRED, LATE)
-                reply.set_exception((LostError if lost else FlowerError)(error.reason or "without a reason"))
+                kind = LostError if error.code in (EXPIRED, LATE) else FlowerError
+                reply.set_exception(kind(error.reason or "without a reason"))
 
     async def _call(self, do: Callable[[], T]) -> T:
         try:

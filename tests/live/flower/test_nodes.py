@@ -14,7 +14,7 @@ import pytest
 from asyncfl.live.connections import Connection, EndedError
 from asyncfl.live.flower.nodes import Dialect, NodeManager
 from asyncfl.live.flower.own import EXAMPLES, ArrayDialect
-from asyncfl.live.flower.records import EXPIRED, LATE, QUERY, SCORES, TRAIN, FlowerError, GridMessages, Shapes
+from asyncfl.live.flower.records import EXPIRED, LATE, QUERY, TRAIN, FlowerError, GridMessages, Shapes
 from asyncfl.live.wire import (
     FromClient,
     Gone,
@@ -59,7 +59,7 @@ class Grid(FakeGrid):
 
     def push_messages(self, messages: Any) -> list[str | None]:
         if any(message.metadata.message_type in self.untaken for message in messages):
-            return []
+            return []  # all that come with it
         return super().push_messages(messages)
 
 
@@ -155,14 +155,15 @@ def test_later_an_app_that_does_not_introduce_itself_is_left_out(
     assert "node 8: cannot take part: no such module" in caplog.text
 
 
-def test_a_message_refused_by_the_grid_counts_as_lost() -> None:
-    grid = Grid(lambda message: introduced())
-    grid.untaken = (TRAIN, SCORES)
+def test_a_message_refused_by_the_grid_counts_as_lost_and_no_other() -> None:
+    scores = frames(encode(Scores(6, (0.5, 0.5), ())))
+    grid = Grid(lambda message: introduced() if message.metadata.message_type == QUERY else scores)
+    grid.untaken = (TRAIN,)
     heard = carried(grid, 2.9, WORK)
     assert heard[:2] == [HELLO, Ready(True, "spent")]
-    gone, scores = heard[2:]
+    gone, answer = heard[2:]
     assert isinstance(gone, Gone)
-    assert (gone.task, gone.fate, gone.report[0].kind, scores) == (5, "lost_up", Kind.LOST, Scores(6, None, ()))
+    assert (gone.task, gone.fate, gone.report[0].kind, answer) == (5, "lost_up", Kind.LOST, Scores(6, (0.5, 0.5), ()))
 
 
 @pytest.mark.parametrize("content", [Error(2, "no reason"), RecordDict(), frames(b""), RecordDict(config="text")])

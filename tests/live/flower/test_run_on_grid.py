@@ -14,7 +14,7 @@ from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.storage import Run
 from asyncfl.live.flower.client_app import FlowerClient, clients_scenario
 from asyncfl.live.flower.nodes import run_on_grid
-from asyncfl.live.flower.records import AWAY, EXPIRED, LATE, QUERY, SCORES, TRAIN, FlowerError
+from asyncfl.live.flower.records import AWAY, EXPIRED, QUERY, SCORES, TRAIN, FlowerError
 from asyncfl.live.task_runner import RepeatedError
 from asyncfl.live.wire import (
     Begin,
@@ -113,9 +113,7 @@ def test_a_federation_over_a_grid_learns_is_saved_and_replays(tmp_path: Any) -> 
     assert run.notes[-1] == "live: over Flower, where a client is started for each message"
 
 
-@pytest.mark.parametrize(
-    ("code", "fate"), [(EXPIRED, "lost_up"), (LATE, "lost_up"), (2, "dropped_out"), (8, "dropped_out")]
-)
+@pytest.mark.parametrize(("code", "fate"), [(EXPIRED, "lost_up"), (2, "dropped_out")])
 def test_an_error_ends_the_task_and_its_client_gets_another(code: int, fate: str) -> None:
     def change(grid: FakeGrid) -> None:
         grid.apps[100] = first(grid.apps[100], Error(code, "no reason"))
