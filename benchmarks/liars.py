@@ -1,6 +1,7 @@
 """Do clients that send random lies harm a live federation: its accuracy, its memory, its tables?
 
-    python benchmarks/liars.py --liars 5 --seconds 3600 --out soak.tsv    # compare with --liars 0
+    python benchmarks/liars.py --clients 50 --liars 5 --seconds 3600 --out soak.tsv
+    python benchmarks/liars.py --clients 50 --liars 5 --seconds 3600 --silent    # the same without what they say
 
 Honest clients train on images in one process, liars say anything to anybody in another, all over the loopback.
 """
@@ -166,8 +167,11 @@ def memory_mb() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
 
 
-async def soak(scenario: Scenario, liars: int, every_s: float, say: Callable[[str], None]) -> Any:
-    """Run to the end; `say` is called with a line each `every_s` seconds. Returns the results of the seed."""
+async def soak(scenario: Scenario, liars: int, silent: bool, every_s: float, say: Callable[[str], None]) -> Any:
+    """Run to the end, `silent` without the liars; `say` is called with a line each `every_s` seconds.
+
+    Returns the results of the seed.
+    """
     clients = scenario.data.clients
     honest = clients - liars
     rows: list[Any] = []
@@ -175,7 +179,7 @@ async def soak(scenario: Scenario, liars: int, every_s: float, say: Callable[[st
     async def everybody(host: Host) -> None:
         spawn = multiprocessing.get_context("spawn")
         async with listening(host.serve, "127.0.0.1", 0, FRAME_BYTES) as port:
-            names = [str(one) for one in range(honest, clients)]
+            names = [] if silent else [str(one) for one in range(honest, clients)]
             n_parameters = scenario.n_parameters
             made = [
                 spawn.Process(target=be_honest, args=(scenario, port, honest), daemon=True),
@@ -214,6 +218,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--liars", type=int, default=5)
+    parser.add_argument("--silent", action="store_true", help="the liars stay away")
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--buffer", type=int, default=10)
     parser.add_argument("--every", type=float, default=60.0, help="seconds between two lines")
@@ -227,12 +232,13 @@ def main() -> None:
             with chosen.out.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
 
-    run = asyncio.run(soak(scenario, chosen.liars, chosen.every, say))
+    run = asyncio.run(soak(scenario, chosen.liars, chosen.silent, chosen.every, say))
     with TemporaryDirectory() as folder:
         gather(scenario, [run_of(scenario, run)]).save(Path(folder) / "run", holds=LIVE)
         whole = sorted(path.name for path in (Path(folder) / "run").iterdir())
-    last = [row["test_accuracy"] for row in run.rounds if row["test_accuracy"] == row["test_accuracy"]][-10:]
-    say(f"ended because {run.stopped}; accuracy of the last {len(last)} versions judged {np.mean(last):.4f}")
+    judged = [row["test_accuracy"] for row in run.rounds if row["test_accuracy"] == row["test_accuracy"]]
+    last = judged[len(judged) // 2 :]
+    say(f"ended because {run.stopped}; mean accuracy of the last {len(last)} versions judged {np.mean(last):.4f}")
     say(f"fates { ({name: number for name, number in run.fates.items() if number}) }")
     for note in run.notes:
         if "banned" in note:

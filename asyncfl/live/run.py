@@ -104,10 +104,9 @@ async def run_live(
     if strangers:
         plan = replace(plan, protocol=with_share(scenario.protocol))
         samples_at_most = samples_at_most or MOST_SAMPLES * int(plan.samples.max())
-        log.info(
-            "a client may bring %d samples (--samples-at-most), and enter %s updates of a buffer (protocol.per_client)",
-            *(samples_at_most, plan.protocol.per_client or "all"),
-        )
+        log.info("a client may have at most %d samples (--samples-at-most)", samples_at_most)
+        if (share := plan.protocol.per_client) is not None:
+            log.info("a buffer takes at most %d updates of one client (protocol.per_client)", share)
     server: Server = Server(plan)
     if scenario.evaluation.record != "none":
         server = RecordedServer(plan, Recording.of(plan, scenario.evaluation.record, resolved.seed))

@@ -25,10 +25,11 @@ def test_liars_are_counted_while_honest_clients_train(tmp_path: Path) -> None:
     lines = tmp_path / "soak.tsv"
     command = [sys.executable, LIARS, "--clients", "4", "--liars", "1", "--buffer", "2", "--seconds", "12"]
     subprocess.run([*command, "--every", "4", "--out", lines], capture_output=True, check=True)
-    *looks, ended, _, tables = lines.read_text().splitlines()
-    assert int(looks[-1].split("\t")[1].split()[1]) > 0
-    assert ended.startswith("ended because time limit reached")
-    assert "rounds.parquet" in tables
+    written = lines.read_text().splitlines()
+    looks = [line.split("\t") for line in written if "\t" in line]
+    assert int(looks[-1][1].split()[1]) > 0
+    assert any(line.startswith("ended because time limit reached") for line in written)
+    assert "rounds.parquet" in written[-1]
 
 
 def test_simulators_take_turns_on_a_workload_and_lose_alike(tmp_path: Path) -> None:
