@@ -142,10 +142,10 @@ def test_messages_are_what_flowers_apps_expect(monkeypatch: pytest.MonkeyPatch) 
     sent, replies = list[Message](), list[Message]()
 
     def push(messages: Any) -> list[str]:
-        sent.extend(messages)
-        for name, message in zip("mn", messages, strict=True):
-            message.metadata.__dict__["_message_id"] = name
-        return ["m", "n"]
+        [message] = messages
+        sent.append(message)
+        message.metadata.__dict__["_message_id"] = str(len(sent))
+        return [str(len(sent))]
 
     grid: Any = SimpleNamespace(push_messages=push, pull_messages=lambda _: [replies.pop()] if replies else [])
 
