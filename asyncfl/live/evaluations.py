@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeAlias
 
 from asyncfl.base.messages import Judged, Publish
@@ -65,15 +64,19 @@ class Evaluations:
             self._changed.clear()
             await self._changed.wait()
         async with self.paused:
-            row, publish, in_flight, personal = self.waiting[0]
-            evaluate = partial(self.rounds.evaluate, row, publish, personal)
-            evaluated = asyncio.get_running_loop().run_in_executor(executor, evaluate)
-            # A version is evaluated once, also if the run ends meanwhile.
-            await asyncio.shield(evaluated)
-            self.waiting.pop(0)
-        reason = evaluated.result()
+            row, _, in_flight, _ = self.waiting[0]
+            evaluated = asyncio.get_running_loop().run_in_executor(executor, self._evaluate_first)
+            # The thread goes on, also if the run ends meanwhile.
+            reason = await asyncio.shield(evaluated)
         self._changed.set()
         if self.progress is not None:
             self.progress(row, in_flight)
         if reason is not None:
             self.diverged(reason)
+
+    def _evaluate_first(self) -> str | None:
+        row, publish, _, personal = self.waiting[0]
+        reason = self.rounds.evaluate(row, publish, personal)
+        # Here, so that no version is evaluated twice.
+        self.waiting.pop(0)
+        return reason

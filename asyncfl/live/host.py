@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from asyncfl.base.errors import AsyncflError, MessageError
+from asyncfl.base.errors import AsyncflError, MessageError, RunError
 from asyncfl.base.messages import Action, Download, Vector
 from asyncfl.federation.action_executor import Work
 from asyncfl.live.clock import LiveClock
@@ -116,25 +116,34 @@ class Host:
         # Begin is on its way to all clients before the first task is.
         await asyncio.sleep(0)
         await self._finish(self.inputs.start(self.clock.now))
-        self._has_started = True
-        if self._ending is not None:
-            self.inputs.end(self._ending)
         return await self._run()
 
     async def go_on(self, at_s: float, work: Work | None) -> str:
         """Run to the end from where an earlier process was; `work`: that it had begun. Returns why it ended."""
         self.clock.begin(at_s)
-        self.inputs.restart(at_s + GRACE_S * self.clock.speedup)
+        lost = self.inputs.restart(at_s + GRACE_S * self.clock.speedup)
+        log.warning("a run is taken up again: its %d clients have %g s to be back", len(lost), GRACE_S)
+        # Otherwise the next tasks would go to nobody.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_S):
+                while self._ending is None and any(client.link is None for client in lost):
+                    self._something.clear()
+                    await self._something.wait()
         if self.live.clock.has_begun:
             await self._finish(work)
         else:
             await self._finish(self.inputs.begin(self.clock.now))
         if not self.live.server.validator.is_started:
             await self._finish(self.inputs.start(self.clock.now))
-        self._has_started = True
+        version, away_s = self.live.server.version, self.live.away_s
+        log.warning("the run goes on after version %d; %.1f s passed without a server", version, away_s)
         return await self._run()
 
     async def _run(self) -> str:
+        """Run to the end."""
+        self._has_started = True
+        if self._ending is not None:
+            self.inputs.end(self._ending)
         try:
             while self.live.stopped is None:
                 await self._save()
@@ -245,7 +254,13 @@ class Host:
             return
         async with self.evaluations.paused:
             # Nothing else happens meanwhile: what comes later belongs to the next journal.
-            journal.checkpoint(saved_live(self.inputs, self.evaluations))
+            try:
+                content = saved_live(self.inputs, self.evaluations)
+            except RunError as error:
+                journal.give_up()
+                log.error("%s: the run goes on in memory, and would be lost with this process", error)
+            else:
+                journal.checkpoint(content)
 
 
 def _without_stop_iteration(work: Work) -> list[Action]:

@@ -153,12 +153,14 @@ class LiveInputs:
         self.journal = journal
         return work
 
-    def restart(self, back_s: float) -> None:
-        """All connections have ended with the process before; clients have until `back_s` to be back."""
-        for client in self.live.clients.by_number.values():
-            if client.link is not None:
-                client.disconnect(client.link, back_s)
+    def restart(self, back_s: float) -> list[RemoteClient]:
+        """All connections have ended with the process before. Returns their clients, which have until `back_s` to be
+        back."""
+        lost = [client for client in self.live.clients.by_number.values() if client.link is not None]
+        for client in lost:
+            client.disconnect(client.link, back_s)
         self.links.clear()
+        return lost
 
     def _replay_event(self, what: AnyInput) -> None:
         match what:

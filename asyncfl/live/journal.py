@@ -11,6 +11,7 @@ secret of the server's noise, a journal what clients sent.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import struct
 import time
@@ -172,7 +173,9 @@ class Journal:
             try:
                 place.mkdir(parents=True, exist_ok=True, mode=0o700)
                 path = _journal(place, number)
-                file = open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb", buffering=0)  # noqa: SIM115
+                # Nobody else's link is followed, should the folder be one that others can write to.
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+                file = open(os.open(path, flags, 0o600), "wb", buffering=0)  # noqa: SIM115
             except OSError as error:
                 log.error("%s cannot be written: %s", place, system_says(error))
                 continue
@@ -181,28 +184,32 @@ class Journal:
             except OutputError as error:
                 log.error("%s", error)
                 file.close()
-                path.unlink(missing_ok=True)
+                _remove(path)
                 continue
             self._file, self._number, self.place = file, number, place
             self._written, self._last_bytes = 0, len(content)
             self._remove_older()
-            if before not in (None, place):
+            if place != (before or self._places[0]):
                 log.warning("the run is written to %s from now on", place)
             return
-        # What is on disk lacks the latest inputs: a run from there would draw the same noise for other models.
-        if before is not None:
-            checkpoint_path(before).unlink(missing_ok=True)
-        self._retry_s = time.monotonic() + RETRY_S
+        self.give_up(time.monotonic() + RETRY_S)
         log.error("the run cannot be written anywhere; it goes on in memory, and would be lost with this process")
+
+    def give_up(self, until_s: float = math.inf) -> None:
+        """Write nothing until that time of the monotonic clock."""
+        self._close()
+        self._retry_s = until_s
+        # What is on disk lacks the latest inputs: a run from there would draw the same noise for other models.
+        if self.place is not None:
+            _remove(checkpoint_path(self.place))
 
     def _remove_older(self) -> None:
         for place in self._places:
-            with suppress(OSError):
-                if place != self.place:
-                    checkpoint_path(place).unlink(missing_ok=True)
-                for path in place.glob("journal-*"):
-                    if path != _journal(self.place or place, self._number):
-                        path.unlink()
+            if place != self.place:
+                _remove(checkpoint_path(place))
+            for path in place.glob("journal-*"):
+                if path != _journal(self.place or place, self._number):
+                    _remove(path)
 
     def _close(self) -> None:
         if self._file is not None:
@@ -213,7 +220,7 @@ class Journal:
     def close(self) -> None:
         """End the journal; its files stay."""
         self._close()
-        self._retry_s = float("inf")
+        self._retry_s = math.inf
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -222,18 +229,20 @@ class Journal:
 
         Raises RunError for one of another run, of other code or of another account.
         """
+        latest: bytes | None = None
         for place in self._places:
+            # An older one stays where its folder can no longer be written.
             found = read_checkpoint(checkpoint_path(place), self._about)
-            if found is not None:
-                header, content = found
-                self.place, self._number = place, int(header["journal"])
-                paths = [checkpoint_path(place)]
-                while _journal(place, self._number + len(paths) - 1).exists():
-                    paths.append(_journal(place, self._number + len(paths) - 1))
-                self._number += max(0, len(paths) - 2)
-                passed_s = time.time() - max(path.stat().st_mtime for path in paths)
-                return Found(content, _inputs(paths[1:]), max(0.0, passed_s))
-        return None
+            if found is not None and int(found[0]["journal"]) > self._number:
+                self.place, self._number, latest = place, int(found[0]["journal"]), found[1]
+        if self.place is None or latest is None:
+            return None
+        paths = [checkpoint_path(self.place)]
+        while _journal(self.place, self._number + len(paths) - 1).exists():
+            paths.append(_journal(self.place, self._number + len(paths) - 1))
+        self._number += max(0, len(paths) - 2)
+        passed_s = time.time() - max(path.stat().st_mtime for path in paths)
+        return Found(latest, _inputs(paths[1:]), max(0.0, passed_s))
 
 
 def checkpoint_path(place: Path) -> Path:
@@ -243,6 +252,11 @@ def checkpoint_path(place: Path) -> Path:
 
 def _journal(place: Path, number: int) -> Path:
     return place / f"journal-{number}"
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()
 
 
 def _inputs(paths: Sequence[Path]) -> Iterator[tuple[AnyInput, bytes]]:

@@ -152,7 +152,7 @@ class RemoteClient:
                 run.handle_later(self._left)
         self.instance, self.state = hello.instance, ClientState.JOINING
 
-    def disconnect(self, link: ClientLink, back_s: float | None = None) -> None:
+    def disconnect(self, link: ClientLink | None, back_s: float | None = None) -> None:
         """Record that a connection has ended. No effect if the client has another one now.
 
         `back_s`: time until which the client may be back as if nothing had happened; None: it may not.

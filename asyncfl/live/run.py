@@ -183,11 +183,6 @@ async def _go_on(host: Host, found: Found) -> Coroutine[Any, Any, str]:
     live.times_killed += 1
     live.away_s += found.passed_s
     at_s = live.clock.now + found.passed_s * host.clock.speedup
-    log.warning(
-        "the run goes on after version %d, %g s after its last input; clients have to come back",
-        live.server.version,
-        round(found.passed_s, 1),
-    )
     return host.go_on(at_s, work)
 
 

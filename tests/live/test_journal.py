@@ -23,7 +23,7 @@ from asyncfl.live.run import local_clients, run_live
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 from tests.live import virtual_loop
-from tests.live.conftest import SMALL, tokens_of
+from tests.live.conftest import SMALL, hold_seed, tokens_of
 from tests.live.test_live import whole
 
 SHAPED = Terms(shape=True)
@@ -66,12 +66,16 @@ def state(host: Host) -> dict[str, Any]:
 
 
 def held(
-    folder: Path, scenario: Scenario, kills: list[float], between: Callable[[Path], None] = lambda folder: None
+    folder: Path,
+    scenario: Scenario,
+    kills: list[float],
+    between: Callable[[Path], None] = lambda folder: None,
+    at_last: Callable[[Host], None] = lambda host: None,
 ) -> tuple[SeedRun, list[tuple[dict[str, Any], dict[str, Any]]]]:
     """Hold a run whose server is killed at these virtual times after its last beginning, and started again.
 
     Returns the run, and for each kill the state of the server then and of the one that went on. `between`: called with
-    the folder of the journal after each kill.
+    the folder of the journal after each kill. `at_last`: called with the last host before it goes on.
     """
     tokens, around = tokens_of(scenario), list[Memory]()
     states: list[tuple[dict[str, Any], dict[str, Any]]] = []
@@ -99,6 +103,8 @@ def held(
                 nonlocal running
                 if dead is not None:
                     states[-1] = dead, state(host)
+                if len(states) == len(kills):
+                    at_last(host)
                 hosts.append(host)
                 around.append(Memory(host.serve))
                 if running is None:
@@ -120,7 +126,8 @@ def held(
                 return run.result()
             journal.close()
             [host] = hosts
-            states.append((state(host), {}))
+            # Killed while it waits for its clients, it leaves what it found.
+            states.append((state(host) if host._has_started or not states else states[-1][1], {}))
             memory = around.pop()
             for one in [run, *memory._served]:
                 one.cancel()
@@ -142,8 +149,9 @@ def test_a_server_that_was_killed_goes_on_where_it_was(protocol: dict[str, Any],
         assert after == before
     assert run.stopped == "all versions published"
     assert len(run.rounds) == protocol["rounds"] + 1
+    assert {row["participants"] for row in run.rounds[1:]} == {protocol.get("participants", 3)}, "no client was missed"
     whole(run)
-    assert any(note.startswith(f"live: the server was started again {len(states)} times") for note in run.notes)
+    assert any(note.startswith("live: the server was started again") for note in run.notes)
 
 
 def test_a_checkpoint_may_be_followed_by_more_than_one_journal_and_a_torn_one(
@@ -249,3 +257,93 @@ def test_where_a_disk_is_full_the_run_is_written_elsewhere_and_else_kept_in_memo
     found = Journal([first, second], {"seed": 0}).load()
     assert found is not None
     assert (found.content, list(found.inputs)) == (b"four", [(journals.Rang(5), b"")])
+
+
+def test_a_folder_that_became_read_only_costs_neither_the_run_nor_the_newer_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = FullDisk(monkeypatch)
+    first, second = tmp_path / "first", tmp_path / "second"
+    journal = Journal([first, second], {"seed": 0})
+    journal.checkpoint(b"one")
+    journal.append(journals.Rang(1))
+    disk.full = [first]
+    remove = Path.unlink
+
+    def unlink(path: Path, missing_ok: bool = False) -> None:
+        if path.is_relative_to(first):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        remove(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    journal.append(journals.Rang(2))
+    journal.checkpoint(b"two")
+    journal.append(journals.Rang(3))
+    journal.close()
+    found = Journal([first, second], {"seed": 0}).load()
+    assert found is not None
+    assert (found.content, list(found.inputs)) == (b"two", [(journals.Rang(3), b"")])
+    disk.full = [tmp_path]
+    journal.checkpoint(b"three")
+    assert "goes on in memory" in caplog.records[-1].getMessage()
+
+
+def test_the_log_says_where_a_run_is_written_that_could_never_be_written_to_its_folder(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.touch()
+    journal = Journal([first, second], {"seed": 0})
+    journal.checkpoint(b"one")
+    journal.close()
+    assert caplog.records[-1].getMessage() == f"the run is written to {second} from now on"
+
+
+def test_a_journal_follows_no_link(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.write_text("precious")
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "journal-1").symlink_to(theirs)
+    journal = Journal([place], {"seed": 0})
+    journal.checkpoint(b"one")
+    journal.close()
+    assert theirs.read_text() == "precious"
+
+
+def test_a_run_whose_state_cannot_be_pickled_goes_on_in_memory(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    scenario = scenario_of(protocol=SYNC)
+
+    async def scene(federation: Any, host: Host, connect: Any, executor: Any) -> None:
+        host.live.server.own = lambda: 0  # type: ignore[attr-defined]
+        made = local_clients(federation, SHAPED, tokens_of(scenario), connect, executor, federation.resolved.streams)
+        await asyncio.gather(*[client.run() for client in made])
+
+    run = hold_seed(scenario, scene, tokens_of(scenario), journal=Journal([tmp_path], {"seed": 0}))
+    assert run.stopped == "all versions published"
+    [said] = [one.getMessage() for one in caplog.records if "pickled" in one.getMessage()]
+    assert said.endswith("the run goes on in memory, and would be lost with this process")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_end_that_is_asked_for_while_the_server_takes_up_its_work_again_is_not_forgotten(tmp_path: Path) -> None:
+    """Ctrl-C, or a version that diverged, before the first step of the process that goes on."""
+    scenario = scenario_of(protocol=BUFFERED)
+    ended: list[bool] = []
+
+    def end(host: Host) -> None:
+        finish = host._finish
+
+        async def first(work: Any) -> None:
+            host.end("enough")
+            ended.append(True)
+            host._finish = finish  # type: ignore[method-assign]
+            await finish(work)
+
+        host._finish = first  # type: ignore[method-assign]
+
+    run, _ = held(tmp_path, scenario, [0.7], at_last=end)
+    assert ended
+    assert run.stopped == "enough"
