@@ -126,7 +126,7 @@ def join(
         look_for_modules_in(scenario.parent)
     own, agreed = ClientFile(data), Agreement(None if scenario is None else load_agreed(scenario), shape)
     print_text(f"{name}: {len(own)} samples in {data}, which stay on this machine")
-    kept = ClientMemoryFile(memory or token.with_suffix(".memory"))
+    kept = ClientMemoryFile(memory or token.with_suffix(".memory"), name)
     tell = None if quiet else print_text
     options: dict[str, Any] = {"samples": len(own), "patience_s": give_up_after, "tell": tell, "memory_file": kept}
     options |= {"instance": secrets.token_hex(8)}

@@ -29,6 +29,8 @@ from asyncfl.world import WorldState
 
 LEFT = "left"
 """Why it is over for a client that takes part no longer."""
+MOST_UNHEARD = 16
+"""Messages that the server has not heard, after which a client takes no more work of it."""
 RETRY_S = (0.1, 5.0)
 """Real seconds between two attempts to connect: at first, and at most."""
 
@@ -277,10 +279,13 @@ class LiveClient:
     def _start(self, given: wire.Task | wire.Judge, models: Vector) -> None:
         """Begin a task or a request, which replaces another request.
 
-        Raises WireError for one that cannot be, and DisagreementError for one that the server may not give.
+        Raises WireError for one that cannot be, and DisagreementError for one that the server may not give, or whose
+        answers it does not hear.
         """
         if self._runner is None or self._setup is None:
             raise WireError("it gives work to a client that it has not let in")
+        if len(self._unheard) >= MOST_UNHEARD:
+            raise DisagreementError(f"the server gives work and has not heard {MOST_UNHEARD} messages")
         number = given.task if isinstance(given, wire.Task) else -1
         activity = Activity(number, self._clock.now, self._setup.observer)
         work = self._runner.begin(given, models, activity)

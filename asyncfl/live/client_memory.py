@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ from asyncfl.base.files.reading import check_ordinary
 from asyncfl.base.messages import Vector
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
-Charge: TypeAlias = tuple[str, int, int | None]
+Charge: TypeAlias = tuple[Literal["upload", "scores"], Count, Count | None]
 """Charge to a client's budget: (`upload`, turn, epochs or None for all) or (`scores`, number of models, None)."""
 
 
@@ -30,6 +30,8 @@ class ClientMemoryError(AsyncflError):
 class ClientMemory(Struct):
     """Memory of a client between two of its uploads."""
 
+    client: str = ""
+    """Name of the client."""
     run: str = ""
     """Name of the run."""
     charges: list[Charge] = field(default_factory=list)
@@ -47,7 +49,7 @@ class ClientMemory(Struct):
 
     def of_run(self, run: str) -> ClientMemory:
         """Return the memory for a run: this one, or a new one for another run than this."""
-        return self if self.run == run else ClientMemory(run, earlier=self.earlier + self.uploads)
+        return self if self.run == run else ClientMemory(self.client, run, earlier=self.earlier + self.uploads)
 
     @property
     def rows(self) -> tuple[Vector | None, Vector | None]:
@@ -66,16 +68,17 @@ def _row(content: bytes | None) -> Vector | None:
 class ClientMemoryFile:
     """File with the memory of one client."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, client: str) -> None:
+        """`client`: its name."""
+        self.path, self.client = path, client
 
     def load(self) -> ClientMemory:
         """Read the memory; an empty one without a file. Raises ClientMemoryError."""
         try:
             check_ordinary(self.path)
-            return msgspec.msgpack.decode(self.path.read_bytes(), type=ClientMemory)
+            memory = msgspec.msgpack.decode(self.path.read_bytes(), type=ClientMemory)
         except FileNotFoundError:
-            return ClientMemory()
+            return ClientMemory(self.client)
         except OSError as error:
             raise ClientMemoryError(f"cannot read {self.path}: {system_says(error)}") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -83,6 +86,12 @@ class ClientMemoryFile:
                 f"{self.path} is not the memory of a client ({shortened(error, 100)}); it held the budget that was "
                 "spent: remove it only if that may begin anew"
             ) from None
+        if memory.client != self.client:
+            raise ClientMemoryError(
+                f"{self.path} is the memory of client {shortened(memory.client)}, not of {self.client}; name another "
+                "file (--memory)"
+            )
+        return memory
 
     def save(self, memory: ClientMemory) -> None:
         """Write the memory, completely or not at all. Raises ClientMemoryError."""

@@ -15,7 +15,7 @@ from msgspec.structs import replace as replaced
 
 from asyncfl.base.messages import Fate
 from asyncfl.federation.phases import LinkMessage, Phase
-from asyncfl.live.client import LiveClient
+from asyncfl.live.client import MOST_UNHEARD, LiveClient
 from asyncfl.live.client_memory import ClientMemory, ClientMemoryError, ClientMemoryFile
 from asyncfl.live.connections import Connection, EndedError, Memory
 from asyncfl.live.wire import (
@@ -24,6 +24,7 @@ from asyncfl.live.wire import (
     Heard,
     Hello,
     Judge,
+    Leaving,
     Numbered,
     Over,
     Ping,
@@ -218,9 +219,9 @@ def test_an_answer_is_kept_until_it_was_heard_and_what_nobody_waits_for_is_only_
 
 
 def test_memory_comes_back_from_its_file_and_earlier_runs_are_counted(tmp_path: Path) -> None:
-    file = ClientMemoryFile(tmp_path / "ann.memory")
-    assert file.load() == ClientMemory()
-    memory = ClientMemory("one", [("upload", 0, None), ("scores", 3, None)], {"task": 4}, uploads=2, earlier=5)
+    file = ClientMemoryFile(tmp_path / "ann.memory", "ann")
+    assert file.load() == ClientMemory("ann")
+    memory = ClientMemory("ann", "one", [("upload", 0, None), ("scores", 3, None)], {"task": 4}, uploads=2, earlier=5)
     memory.keep_rows(np.arange(3, dtype=np.float32), None)
     file.save(memory)
     assert file.path.stat().st_mode & 0o777 == 0o600
@@ -230,12 +231,33 @@ def test_memory_comes_back_from_its_file_and_earlier_runs_are_counted(tmp_path: 
     personal, left_over = again.rows
     assert personal is not None
     assert (personal.tolist(), left_over) == ([0.0, 1.0, 2.0], None)
-    assert again.of_run("two") == ClientMemory("two", earlier=7)
+    assert again.of_run("two") == ClientMemory("ann", "two", earlier=7)
+    with pytest.raises(ClientMemoryError, match=r"ann.memory is the memory of client ann, not of bob"):
+        ClientMemoryFile(file.path, "bob").load()
     file.path.write_bytes(b"\x93\x01")
     with pytest.raises(ClientMemoryError, match=r"ann.memory is not the memory of a client .*remove it only if"):
         file.load()
     with pytest.raises(ClientMemoryError, match=r"there is no folder .*no update leaves before its cost is on record"):
-        ClientMemoryFile(tmp_path / "none" / "ann.memory").save(memory)
+        ClientMemoryFile(tmp_path / "none" / "ann.memory", "ann").save(memory)
+
+
+def test_a_server_that_hears_no_answer_gets_no_more_of_them() -> None:
+    """Each is kept until it was heard."""
+    lost = Phase(Kind.DOWNLOAD_STARTED, Kind.LOST, 0.0, fails=Fate.LOST_DOWN)
+    given: list[int] = []
+
+    async def scene(server: Server, connection: Connection) -> None:
+        await connection.send(encode(welcome()))
+        assert await server.hears(connection) == Ready(True, None)
+        for number in range(100):
+            await connection.send(encode(Task(number, number, 0), MODEL))
+            given.append(number)
+            if isinstance(await server.hears(connection), Leaving):
+                return
+
+    reason = Server(craft_of(phases=lambda said: [(lost, False)]), scene).run()
+    assert reason == f"the server gives work and has not heard {MOST_UNHEARD} messages"
+    assert len(given) == MOST_UNHEARD
 
 
 @pytest.mark.parametrize("given", [Task(998, 7, 0), Judge(998, 7)], ids=["task", "request"])
