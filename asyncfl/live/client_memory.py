@@ -19,7 +19,8 @@ from asyncfl.base.files.reading import check_ordinary
 from asyncfl.base.messages import Vector
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
-Charge: TypeAlias = tuple[Literal["upload", "scores"], Count, Count | None]
+Charged: TypeAlias = Literal["upload", "scores"]
+Charge: TypeAlias = tuple[Charged, Count, Count | None]
 """Charge to a client's budget: (`upload`, turn, epochs or None for all) or (`scores`, number of models, None)."""
 
 

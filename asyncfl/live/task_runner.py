@@ -25,7 +25,7 @@ from asyncfl.federation.phases import (
 )
 from asyncfl.learning.job import NoEpochError
 from asyncfl.live.agreement import DisagreementError, ServerLimits
-from asyncfl.live.client_memory import ClientMemory
+from asyncfl.live.client_memory import Charged, ClientMemory
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.local_training import LocalTraining, TrainedUpdate
 from asyncfl.live.wire import (
@@ -312,7 +312,7 @@ class TaskRunner:
         await clock.until(end_s if end_s <= until_s else math.inf)
         activity.sending = None
 
-    def _charge(self, what: str, number: int, epochs: int | None = None) -> bool:
+    def _charge(self, what: Charged, number: int, epochs: int | None = None) -> bool:
         """Charge an upload, or scores, and record it. Returns False where the budget forbids the scores."""
         is_allowed = self._pay(what, number, epochs)
         if is_allowed and (self._setup.budgets is not None or self._setup.limits is not None):
@@ -326,7 +326,7 @@ class TaskRunner:
             self.memory.keep_rows(training.own_layers(client), training.left_over(client))
             self._save_memory(self.memory)
 
-    def _pay(self, what: str, number: int, epochs: int | None) -> bool:
+    def _pay(self, what: Charged, number: int, epochs: int | None) -> bool:
         """See `_charge`, and `Charge`."""
         budgets, client = self._setup.budgets, self._setup.number
         if budgets is not None and what == "upload":
