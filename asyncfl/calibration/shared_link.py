@@ -11,7 +11,7 @@ maximum likelihood, where delays are Laplace about the client's median. Sharing 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -163,7 +163,9 @@ def fit_shared_link(clients: int, runs: Sequence[ObservedRun], way: str) -> Shar
     if busiest < 2:
         return unshared
     # What has arrived has been sent within the run.
-    bits = max(8 * float(_size(one).sum()) / max(float(one.ended_s[one.arrived].max()), 1e-9) for one in some)
+    bits = max(
+        8 * float(_size(one).sum()) / max(float(one.ended_s[one.arrived].max(initial=0.0)), 1e-9) for one in some
+    )
     most = max(busiest * 8 * float(one.size.max()) / max(float(_took(one).min(initial=math.inf)), 1e-9) for one in some)
     lowest, highest = math.log(bits), math.log(max(most, 2 * bits))
     cost = math.log(max(int(np.count_nonzero(several)), 2)) / 2
@@ -177,20 +179,7 @@ def fit_shared_link(clients: int, runs: Sequence[ObservedRun], way: str) -> Shar
         grid = [*(lowest + BUSY), *np.linspace(lowest + BUSY[-1], highest, TRIED)[1:]]
         if tried:
             grid = [*(math.log(server_bps) + AROUND)]
-        values = np.array([-math.inf, *(likelihood(one) for one in grid), -math.inf])
-        tops = np.flatnonzero((values[1:-1] >= values[:-2]) & (values[1:-1] >= values[2:]))
-        peaks = []
-        for place in tops[np.argsort(values[1:-1][tops])][-PEAKS:].tolist():
-            low, high = grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)]
-            for points in NARROWING:
-                inner = np.linspace(low, high, points).tolist()
-                at, step = inner[int(np.argmax([likelihood(one) for one in inner]))], (high - low) / (points - 1)
-                low, high = at - step, at + step
-            search = optimize.minimize_scalar(
-                lambda c: -likelihood(c), bounds=(low, high), method="bounded", options={"maxiter": REFINED}
-            )
-            peaks.append((-float(search.fun), float(search.x)))
-        highest_peak, at = max(peaks)
+        highest_peak, at = _highest_peak(likelihood, grid)
         # Transmission at the clients' own links is a second parameter.
         found = highest_peak - cost * (1 + (tried > 0))
         if found <= worth:
@@ -208,6 +197,24 @@ def fit_shared_link(clients: int, runs: Sequence[ObservedRun], way: str) -> Shar
     known = np.where(np.bincount(client, minlength=groups) > 0, s_per_byte, np.nan).reshape(-1, clients)
     own = [float(np.median(one[~np.isnan(one)])) if (~np.isnan(one)).any() else math.nan for one in known.T]
     return SharedLink(server_bps, np.array(own), sent)
+
+
+def _highest_peak(function: Callable[[float], float], grid: Sequence[float]) -> tuple[float, float]:
+    """Return the largest value of a function with narrow peaks, and where it is. `grid`: ascending, where to begin."""
+    values = np.array([-math.inf, *(function(one) for one in grid), -math.inf])
+    tops = np.flatnonzero((values[1:-1] >= values[:-2]) & (values[1:-1] >= values[2:]))
+    peaks = []
+    for place in tops[np.argsort(values[1:-1][tops])][-PEAKS:].tolist():
+        low, high = grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)]
+        for points in NARROWING:
+            inner = np.linspace(low, high, points).tolist()
+            at, step = inner[int(np.argmax([function(one) for one in inner]))], (high - low) / (points - 1)
+            low, high = at - step, at + step
+        search = optimize.minimize_scalar(
+            lambda at: -function(at), bounds=(low, high), method="bounded", options={"maxiter": REFINED}
+        )
+        peaks.append((-float(search.fun), float(search.x)))
+    return max(peaks)
 
 
 def _took(messages: Messages) -> Floats:
