@@ -33,6 +33,7 @@ from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.certificates import UNCHECKED_REMARK, check_certificates
 from asyncfl.defences.client_means import ClientMeans, empty_means
 from asyncfl.defences.detector import Detector, Verdict
+from asyncfl.defences.distances import inner_products
 from asyncfl.defences.evidence.directions import GUESSES, add_buffer, common_descent, guess_directions, leave_one_out
 from asyncfl.defences.evidence.gains import GainHistory, empty_history
 from asyncfl.defences.evidence.likeness import crowded_clients
@@ -132,16 +133,15 @@ class Evidence(Detector):
         """Return the histories with the gains of the buffer's rows `sound` (k,), along directions that were guessed
         before these rows arrived. `against`: (n, clients) inner products of all rows with the clients' means.
         `descents`: those of the buffer's base models, if the server has its own samples."""
-        histories = list(state.histories)
+        histories, senders = list(state.histories), buffer.clients[sound]
         if descents:
-            for row in sound.tolist():
-                descent = descents[buffer.base_of[row]]
-                if (signal := descent.signal) > 0:
-                    along = float(np.einsum("i,i->", buffer.deltas[row], descent.direction, dtype=np.float64))
-                    variance = (float(buffer.upload_std[row]) * signal) ** 2
-                    histories[0] = histories[0].add(int(buffer.clients[row]), along * signal, signal**2, variance)
+            base_of = buffer.base_of[sound]
+            along = inner_products(buffer.deltas, [one.direction for one in descents])[sound, base_of]
+            signal = np.array([one.signal for one in descents])[base_of]
+            seen, variance = signal > 0, (buffer.upload_std[sound] * signal) ** 2
+            histories[0] = histories[0].add(senders[seen], (along * signal)[seen], signal[seen] ** 2, variance[seen])
         directions = guess_directions(state.means)
-        senders, products = buffer.clients[sound], against[sound]
+        products = against[sound]
         for guess, direction in enumerate(directions, start=int(bool(descents))):
             weights, length, signal = leave_one_out(direction, senders, state.means, state.context.n_parameters)
             along = np.einsum("ij,ij->i", products, weights) * signal / np.where(signal > 0, length, np.inf)
