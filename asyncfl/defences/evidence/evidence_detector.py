@@ -154,14 +154,17 @@ class Evidence(Detector):
         certification. The common descent, which accounts for honest clients with other labels, decides alone if it
         judges, and no guess strikes a client that goes along it; a guess may strike others."""
         number, rooted = len(histories), state.context.root_gradients is not None
+        root = self.sides.judge(histories[0], state.banned, number, rooted=True) if rooted else None
+        if root is not None and root.judges:
+            # The samples clear honest clients, so a guess may count on the median of all for the others.
+            everyone = np.ones(state.context.clients, dtype=bool)
+            guesses = [self.sides.judge(one, state.banned, number, crowded=everyone) for one in histories[1:]]
+            against = np.any([one.struck for one in guesses], axis=0) & (root.share < 0)
+            return replace(root, struck=root.struck | against, out=root.out | against)
         crowded = crowded_clients(state.means, state.context.n_parameters)
         guesses = [self.sides.judge(one, state.banned, number, crowded=crowded) for one in histories[rooted:]]
-        root = self.sides.judge(histories[0], state.banned, number, rooted=True) if rooted else None
         if root is not None:
             guesses = [replace(one, struck=one.struck & ~(root.share > 0)) for one in guesses]
-            if root.judges:
-                struck = np.any([root.struck, *(one.struck for one in guesses)], axis=0)
-                return replace(root, struck=struck, out=root.out | struck)
         if judging := [one for one in guesses if one.judges]:
             return combine_sides(judging)
         return max(guesses, key=lambda one: (bool(one.obstacle), one.along))

@@ -19,8 +19,8 @@ attackers. But this says no more than that *one* of these clients is honest: att
 clients whose data are rare, against most of the others. So attackers must not be able to raise the bar that others
 have to reach. Let t be the distance of the highest x above c. Honest x are at least c - tail t, where
 
-- c is the median x of all clients for a client that is like a quarter of them (assumption 3), and along the common
-  descent of the server's own samples, where an honest x is never below 0;
+- c is the median x of all clients for a client that is like a quarter of them (assumption 3), along the common descent
+  of the server's own samples, where an honest x is never below 0, and for a client that is below 0 there;
 - for all others c is the lowest that the median of the honest can be, that of all clients without the highest ones,
   which are as many as may attack. This bar is below 0 for certain if a quarter of the clients or more oppose the rest.
 
@@ -220,7 +220,8 @@ class SideTest(Described):
         """Return the result of the test along one direction. `history`: gains of all clients along it. `banned`:
         clients that are neither judged nor counted as seen. `guesses`: number of directions judged at a time, by which
         the error rates are divided. `rooted`: whether the direction is the common descent of the server's own samples.
-        `crowded`: (clients,) whether each client is like a quarter of all others (`likeness`); None: unknown."""
+        `crowded`: (clients,) whether each client is like a quarter of all others (`likeness`), or is judged only if the
+        common descent is against it too; None: none is."""
         recent = history.last(self.window)
         gained, expected = recent.gained.sum(axis=1), recent.expected.sum(axis=1)
         known = expected > 0
