@@ -31,6 +31,7 @@ AFTERWARDS = """\
 ## What does no table say?
 
 - Every defence here needs fewer attackers than half of the clients, and detectors need senders that cannot be forged.
+- Who bans nobody here may ban elsewhere, as `spectral` does: see [findings](findings.md#does-a-detector-do-harm).
 - Attackers that know the defence do more: `tailored` is a lower bound, and only one of the attacks.
 - An average over attacks is not yours: look up those that you fear, and the worst one where anybody may join.
 - Differences of less than a point are within chance where one seed was run.
