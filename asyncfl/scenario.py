@@ -372,7 +372,11 @@ def _stop_faults(parts: Mapping[str, Any], exposures: int | MeasuredExposures) -
     else:
         context = _context(parts, exposures if isinstance(exposures, int) else 1)
         whole = compression is None or compression.off
-        yield from _under("privacy", stop_faults(parts["privacy"], context, isinstance(exposures, int), counted, whole))
+        # The noise of a Poisson batch hides more, the more samples there are to draw from.
+        data = parts["data"]
+        counts_vary = data.samples_per_client is None or data.partition.sizes_from_data
+        known = isinstance(exposures, int) and not (context.poisson_sizes and counts_vary)
+        yield from _under("privacy", stop_faults(parts["privacy"], context, known, counted, whole))
 
 
 def _context(parts: Mapping[str, Any], exposures: int) -> PrivacyContext:
@@ -394,6 +398,7 @@ def _context(parts: Mapping[str, Any], exposures: int) -> PrivacyContext:
         smallest_samples=data.samples_per_client or 1,
         exposures=exposures,
         batch_size=training.samples_per_step,
+        poisson_sizes=(data.samples_per_client or 1,) if training.batches == "poisson" else (),
         epochs=training.epochs,
         lr=training.lr,
         clips_samples=training.local_steps == "printed",

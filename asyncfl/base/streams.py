@@ -30,7 +30,7 @@ _GROUPS = {
     "clock": "device link task_clock availability cohorts selection calibration",
     "training": "initial_model batches poison attack lies compression downloads decoys detection aggregation fallback "
     "shuffle canaries membership reconstruction twins",
-    "noise": "score_noise client_noise epoch_noise server_noise example_noise clip_quantile",
+    "noise": "score_noise client_noise epoch_noise server_noise example_noise clip_quantile poisson_batches",
 }
 PURPOSES = {purpose: group for group, purposes in _GROUPS.items() for purpose in purposes.split()}
 """Purpose of a stream -> group that it is seeded with."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from asyncfl.client.batch import Assignment, Batch, Stage
 from asyncfl.learning import Job
+from asyncfl.learning.job import poisson_batches
 
 
 class Poison(Stage):
@@ -24,8 +27,13 @@ class Poison(Stage):
         images, labels = facts.data.client(client)
         if attacked and facts.attackers is not None:
             images, labels = facts.attackers.poisoned(client, images, labels)
-        random = facts.streams.generator("batches", client, turn)
-        epochs = np.tile(np.arange(len(labels)), (facts.training.epochs, 1))
-        noise = facts.streams.bits("example_noise", client, turn) if facts.training.example_noise else None
-        order = random.permuted(epochs, axis=1)[: assignment.epochs]
-        return Job(assignment.base, images, labels, order, noise, assignment.deadline)
+        training = facts.training
+        noise = facts.streams.bits("example_noise", client, turn) if training.example_noise else None
+        if training.batches == "poisson":
+            # The accountant's credit needs batches that are as secret as the noise.
+            random = facts.streams.generator("poisson_batches", client, turn)
+            order: Any = poisson_batches(len(labels), training.batch_of(len(labels)), training.epochs, random)
+        else:
+            random = facts.streams.generator("batches", client, turn)
+            order = random.permuted(np.tile(np.arange(len(labels)), (training.epochs, 1)), axis=1)
+        return Job(assignment.base, images, labels, order[: assignment.epochs], noise, assignment.deadline)

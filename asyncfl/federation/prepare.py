@@ -284,6 +284,7 @@ def privacy_context(resolved: ResolvedSeed, sizes: NDArray[np.int64]) -> Privacy
         training.samples_per_step,
         training.epochs,
         training.lr,
+        poisson_sizes=tuple(np.unique(sizes).tolist()) if training.batches == "poisson" else (),
         n_parameters=scenario.n_parameters,
         rate=scenario.protocol.rate,
         plain_sgd=not (training.momentum or training.proximal_mu),

@@ -42,6 +42,7 @@ UPLOADS = pa.schema(
         "release.sensitivity": pa.float64(),
         "release.count": pa.int64(),
         "release.epsilon": pa.float64(),
+        "release.rate": pa.float64(),
         "clip_norm": pa.float64(),
         "loss": pa.float64(),
         "attacked": pa.bool_(),
@@ -102,7 +103,7 @@ class UploadRecords(Sequence[Upload]):
     def __iter__(self) -> Iterator[Upload]:
         for batch in self.table.to_batches():
             for task, base, *further in zip(*map(_values, batch.columns), strict=True):
-                contribution, release, own = further[:6], further[6:11], further[11:]
+                contribution, release, own = further[:6], further[6:12], further[12:]
                 yield Upload(task, base, Contribution(*contribution), Release(*release), *own)
 
     @overload

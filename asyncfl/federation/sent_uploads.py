@@ -111,6 +111,7 @@ class SentUploads:
             sensitivity=self._bounded(sensitivity),
             model_sensitivity=self._bounded(model_sensitivity),
             count=count,
+            rate=uploads.column("release.rate"),
             epsilon=uploads.column("release.epsilon"),
             additive=~laplace & (count == 1) & (uploads.column("added_std") == std) & self._uncompressed,
             copy_of=copy_of,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,25 +28,26 @@ if TYPE_CHECKING:
 
 def schedule(
     jobs: Sequence[Job], training: Training
-) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32]]:
-    """Return the samples of each step and their weights, both (steps, jobs, batch), and the number of samples of each
-    step of a client's last epoch (steps, jobs), 0 elsewhere.
+) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+    """Return the samples of each step and their weights, both (steps, jobs, batch); (steps, jobs) 1/n, where n is what
+    the step divides sums by, 0 once the client has finished; and (steps, jobs) that n in a client's last epoch, 0
+    elsewhere.
 
-    The weights of a step sum to 1 over a client's batch, or to 0 once the client has finished.
+    The weights of a step are 1/n for a client's batch, and 0 elsewhere.
     """
     steps = max(training.steps(job.samples, len(job.order)) for job in jobs)
-    batch = max(training.batch_of(job.samples) for job in jobs)
+    cuts_of = [list(chain.from_iterable(job.batches(training.batch_of(job.samples)))) for job in jobs]
+    batch = max(1, *(len(cut) for cuts in cuts_of for cut in cuts))
     indices = np.zeros((steps, len(jobs), batch), np.int64)
     weights = np.zeros((steps, len(jobs), batch), np.float32)
-    last = np.zeros((steps, len(jobs)), np.float32)
-    for number, job in enumerate(jobs):
-        n = training.batch_of(job.samples)
-        cuts = [epoch[start : start + n] for epoch in job.order for start in range(0, job.samples, n)]
+    shares, last = np.zeros((2, steps, len(jobs)), np.float32)
+    for number, (job, cuts) in enumerate(zip(jobs, cuts_of, strict=True)):
         for step, cut in enumerate(cuts):
+            n = training.batch_of(job.samples) if training.batches == "poisson" else len(cut)
             indices[step, number, : len(cut)] = cut
-            weights[step, number, : len(cut)] = 1 / len(cut)
-            last[step, number] = len(cut) * (step >= len(cuts) - len(cuts) // len(job.order))
-    return indices, weights, last
+            weights[step, number, : len(cut)] = shares[step, number] = 1 / n
+            last[step, number] = n * (step >= len(cuts) - len(cuts) // len(job.order))
+    return indices, weights, shares, last
 
 
 class BatchedLearner(Learner):
@@ -87,9 +89,9 @@ class BatchedLearner(Learner):
         base = torch.from_numpy(np.stack([job.base for job in jobs])).to(device)
         arrays = [[tensor_of(job.images) for job in jobs], [tensor_of(job.labels) for job in jobs]]
         images, labels = (torch.nn.utils.rnn.pad_sequence(one, batch_first=True).to(device) for one in arrays)
-        indices, weights, last = (torch.from_numpy(a).to(device) for a in schedule(jobs, t))
+        indices, weights, shares, last = (torch.from_numpy(a).to(device) for a in schedule(jobs, t))
         clients = torch.arange(len(jobs), device=device)[:, None]
-        active = (weights.sum(2) > 0).to(base.dtype)[..., None]  # (steps, jobs, 1)
+        active = (shares > 0)[..., None]  # (steps, jobs, 1)
         gradient = torch.func.vmap(self._gradient, (0, 0, 0, 0))
         noises = [self._step_noise(job) for job in jobs]
         w, velocity = base.clone(), torch.zeros_like(base)
@@ -100,7 +102,7 @@ class BatchedLearner(Learner):
             # A NaN outside the last epoch does not count.
             total += torch.where(last[step] > 0, loss * last[step], 0).double()
             if t.example_noise:
-                share = t.example_noise * (t.example_clip or 0) * weights[step].amax(1)  # weights are 1/n
+                share = t.example_noise * (t.example_clip or 0) * shares[step]
                 drawn = np.zeros(tuple(g.shape), np.float32)  # 0 for clients that have finished
                 for row, noise, trains in zip(drawn, noises, active[step].flatten().tolist(), strict=True):
                     if noise is not None and trains:
@@ -112,9 +114,10 @@ class BatchedLearner(Learner):
                 g = g + t.proximal_mu * (w - base)
             if t.momentum:
                 g = velocity.mul_(t.momentum).add_(g)
-            w = torch.where(active[step] > 0, w - t.lr * g, w)
+            w = torch.where(active[step], w - t.lr * g, w)
         rows[...] = w.cpu().numpy()
-        losses[...] = (total / torch.tensor([job.samples for job in jobs], device=device)).cpu().numpy()
+        drawn_last = [sum(map(len, list(job.batches(t.batch_of(job.samples)))[-1])) for job in jobs]
+        losses[...] = (total / torch.tensor(drawn_last, device=device)).cpu().numpy()  # NaN without any sample
 
     def _gradient(
         self, flat: torch.Tensor, x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor

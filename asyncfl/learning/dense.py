@@ -121,6 +121,8 @@ class Stack:
         self._owed = 0.0
         self.gradient_clip, self.example_clip = training.gradient_clip, training.example_clip or 0.0
         self.noise_std = training.example_noise * self.example_clip
+        self.expected: int | None = None
+        """Number that the sums of a Poisson batch are divided by; None: the samples of the batch."""
         self.weights = Weights(widths)
         self.velocity = Weights(widths)
         self._squared = False
@@ -186,7 +188,7 @@ class Stack:
 
         A gradient whose norm is not finite counts as zero.
         """
-        share, inputs = 1 / batch.n, (x, *batch.inputs[1:])
+        share, inputs = 1 / (self.expected or batch.n), (x, *batch.inputs[1:])
         if self.gradient_clip is not None:
             squared = 0.0
             for square, one, entered in zip(batch.square, batch.errors, inputs, strict=True):

@@ -41,11 +41,13 @@ class ExampleGradients:
     def clipped_sum(self, x: torch.Tensor, y: torch.Tensor, clip: float) -> tuple[list[torch.Tensor], float]:
         """Return the sum of the clipped gradients, in the shapes of the module's parameters, and the summed loss.
 
-        x: (n, C, H, W) images; y: (n,) or (n, outputs) labels; clip: largest L2 norm of an example's gradient over all
-        parameters. A gradient whose norm is not finite counts as zero.
+        x: (n, C, H, W) images, n >= 0; y: (n,) or (n, outputs) labels; clip: largest L2 norm of an example's gradient
+        over all parameters. A gradient whose norm is not finite counts as zero.
         """
         import torch
 
+        if not len(y):
+            return [torch.zeros_like(weight) for weight in self._weights], 0.0
         total: list[torch.Tensor] = []
         loss = 0.0
         size, way = (CHUNK, self._layerwise_sum) if self.layerwise else (1, self._one_by_one)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,9 +45,10 @@ class Job:
     """(samples, C, H, W): training images, poisoned or not; or features of any other shape."""
     labels: NDArray[Any]
     """(samples,) int64 classes; or, for a regression, (samples, outputs) float32 numbers to predict."""
-    order: NDArray[np.integer[Any]]
-    """(epochs, samples): a permutation of the samples for each epoch, from which batches are cut in turn. At least one
-    epoch; fewer than `Training.epochs` if the client stops early."""
+    order: NDArray[np.integer[Any]] | Sequence[Sequence[NDArray[np.int64]]]
+    """(epochs, samples): a permutation of the samples for each epoch, from which batches are cut in turn; or, with
+    Poisson batches, the samples of each step of each epoch. At least one epoch; fewer than `Training.epochs` if the
+    client stops early."""
     noise: np.random.BitGenerator | None = None
     """Random bits for the noise of the steps, advanced by training; None only if `example_noise` is 0."""
     deadline: Deadline | None = None
@@ -57,3 +58,27 @@ class Job:
     @property
     def samples(self) -> int:
         return len(self.labels)
+
+    def batches(self, size: int) -> Iterator[Sequence[NDArray[np.integer[Any]]]]:
+        """Yield the samples of each step of an epoch, epoch by epoch. `size`: samples that are cut from `order` for a
+        full step."""
+        for epoch in self.order:
+            if isinstance(epoch, np.ndarray):
+                yield [epoch[start : start + size] for start in range(0, self.samples, size)]
+            else:
+                yield epoch
+
+
+def poisson_batches(
+    samples: int, size: int, epochs: int, random: np.random.Generator
+) -> tuple[tuple[NDArray[np.int64], ...], ...]:
+    """Draw the Poisson batches of a task: each of `samples` samples enters each step with probability size / samples.
+
+    An epoch has ceil(samples / size) steps. Given its size, which is binomial, a batch is a uniform subset.
+    """
+    steps = -(-samples // size)
+    sizes = random.binomial(samples, size / samples, (epochs, steps)).tolist()
+    return tuple(
+        tuple(random.choice(samples, drawn, replace=False, shuffle=False).astype(np.int64) for drawn in epoch)
+        for epoch in sizes
+    )

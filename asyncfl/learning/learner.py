@@ -229,6 +229,11 @@ class Learner(ABC):
                 "labels": (m, self.n_outputs) if is_regression(job.labels) else (m,),
                 "order": (epochs, m),
             }
+            if self.training.batches == "poisson":
+                steps = self.training.steps(m, epochs) // epochs
+                if [len(epoch) for epoch in job.order] != [steps] * epochs:
+                    raise ValueError(f"order of job {number} must have {epochs} epochs of {steps} Poisson batches")
+                del wanted["order"]
             for name, shape in wanted.items():
                 array = getattr(job, name)
                 if array.shape != shape:

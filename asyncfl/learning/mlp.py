@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from asyncfl.learning.gemm import products
 from asyncfl.learning.gram import GramTrainer, cost
 from asyncfl.learning.job import Deadline, Job
 from asyncfl.learning.layout import Vector
-from asyncfl.learning.learner import Learner, tensors_of
+from asyncfl.learning.learner import Learner, tensor_of, tensors_of
 from asyncfl.learning.loss import is_regression
 from asyncfl.learning.models.mlp import Layered
 from asyncfl.learning.noise import StandardNormal
@@ -32,23 +33,22 @@ _Step = tuple[BatchBuffers, "torch.Tensor", "torch.Tensor", "torch.Tensor"]
 
 
 class _Plan:
-    """Buffers for clients with `samples` samples, and their slices for each batch."""
+    """Buffers for an epoch on batches of these `sizes`, and their slices for each batch."""
 
-    def __init__(self, stack: Stack, samples: int, training: Training) -> None:
+    def __init__(self, stack: Stack, sizes: Sequence[int], blocks: Sequence[Block] = ()) -> None:
         import torch
 
         inputs, outputs = stack.widths[0], stack.widths[-1]
+        samples = sum(sizes)
         self.images = torch.zeros(samples, padded(inputs))
         self.images[:, inputs] = 1
         self.targets = torch.empty(samples, outputs)
         self.logits = torch.empty(samples, outputs)
-        n = training.batch_of(samples)
-        cuts = [slice(start, min(start + n, samples)) for start in range(0, samples, n)]
+        cuts = [slice(stop - size, stop) for size, stop in zip(sizes, accumulate(sizes), strict=True)]
         steps = [(stack.batch(c.stop - c.start), self.images[c], self.logits[c], self.targets[c]) for c in cuts]
-        blocks: list[Block | None] = [*blocks_of(training, stack.widths, samples)]
-        self.normals = max((block.normals(stack) for block in blocks if block is not None), default=0)
+        self.normals = max((block.normals(stack) for block in blocks), default=0)
         self.blocks: list[tuple[Block | None, torch.Tensor, list[_Step]]] = []
-        for block in blocks or [None]:
+        for block in blocks or (None,):
             taken = len(steps) if block is None else len(block.batches)
             later = self.images[cuts[0].stop : cuts[taken - 1].stop]
             self.blocks.append((block, later, steps[:taken]))
@@ -64,7 +64,14 @@ class DirectTrainer:
     def __init__(self, widths: tuple[int, ...], training: Training, gemm: str) -> None:
         self._stack = Stack(widths, training, own_input=False, gemm=gemm)
         # Usually all clients have one size; under quantity skew there are many sizes, and plans take memory.
-        self._plan = lru_cache(PLANS)(lambda samples: _Plan(self._stack, samples, training))
+        self._plan = lru_cache(PLANS)(self._shuffled)
+        self._training = training
+
+    def _shuffled(self, samples: int) -> _Plan:
+        """Return the plan of shuffled batches of `samples` samples."""
+        n = self._training.batch_of(samples)
+        sizes = [min(n, samples - start) for start in range(0, samples, n)]
+        return _Plan(self._stack, sizes, blocks_of(self._training, self._stack.widths, samples))
 
     def train(
         self,
@@ -72,7 +79,7 @@ class DirectTrainer:
         base: torch.Tensor,
         images: torch.Tensor,
         wanted: torch.Tensor,
-        order: torch.Tensor,
+        order: torch.Tensor | Sequence[Sequence[NDArray[np.int64]]],
         bits: np.random.BitGenerator | None = None,
         squared: bool = False,
         deadline: Deadline | None = None,
@@ -80,17 +87,22 @@ class DirectTrainer:
         """Train one client, write the model into `row` and return the mean loss of the last epoch.
 
         row, base: (n_parameters,); images (m, inputs); wanted (m, outputs): one-hot labels, or numbers to predict if
-        the loss is `squared`; order (epochs, m) int64; bits: generator of the noise of DP-SGD; `deadline`: see `Job`.
+        the loss is `squared`; order: (epochs, m) int64, or the Poisson batches of each epoch; bits: generator of the
+        noise of DP-SGD; `deadline`: see `Job`.
         """
         import torch
 
-        stack, plan = self._stack, self._plan(len(images))
-        inner = plan.images[:, : stack.widths[0]]
+        stack, poisson = self._stack, not isinstance(order, torch.Tensor)
+        stack.expected = self._training.batch_of(len(images)) if poisson else None
+        plan = _Plan(stack, (0,)) if poisson else self._plan(len(images))
         each = None if bits is None else StandardNormal(bits, len(base))
         together = None if bits is None or not plan.normals else StandardNormal(bits, plan.normals)
         stack.start(base, squared)
         loss = math.nan
         for epoch, indices in enumerate(order, 1):
+            if not isinstance(indices, torch.Tensor):
+                plan, indices = _Plan(stack, [len(one) for one in indices]), torch.from_numpy(np.concatenate(indices))
+            inner = plan.images[:, : stack.widths[0]]
             torch.index_select(images, 0, indices, out=inner)
             torch.index_select(wanted, 0, indices, out=plan.targets)
             for block, later, steps in plan.blocks:
@@ -128,7 +140,8 @@ class MlpLearner(Learner):
 
         super().__init__(model, training, shape, outputs, "cpu")
         self._widths = model.widths(shape, outputs)
-        self._way = "direct" if len(self._widths) < 3 or training.example_noise else way
+        stepwise = training.example_noise or training.batches == "poisson"
+        self._way = "direct" if len(self._widths) < 3 or stepwise else way
         self._direct = DirectTrainer(self._widths, self.training, self.gemm)
         self._gram = GramTrainer(self._widths, self.training, self.gemm) if self._way != "direct" else None
         self.trainer = lru_cache(PLANS)(self._trainer_for)
@@ -151,11 +164,12 @@ class MlpLearner(Learner):
         with torch.inference_mode(), products(self.gemm, small=True):
             for number, job in enumerate(jobs):
                 squared, samples = is_regression(job.labels), len(job.labels)
-                order = np.ascontiguousarray(job.order, np.int64)
-                given = job.base, job.images.reshape(samples, -1), job.labels, order
-                base, images, wanted, indices = tensors_of(*given)
+                base, images, wanted = tensors_of(job.base, job.images.reshape(samples, -1), job.labels)
                 wanted = wanted if squared else self._one_hot(wanted)
-                arrays = torch.from_numpy(rows[number]), base, images, wanted, indices
+                order: Any = job.order
+                if self.training.batches != "poisson":
+                    order = tensor_of(np.ascontiguousarray(job.order, np.int64))
+                arrays = torch.from_numpy(rows[number]), base, images, wanted, order
                 # Only the direct implementation has a complete model at the end of each epoch, and only there does a
                 # sample whose products overflow leave the others alone.
                 alone = job.deadline is not None or (self._clips and not math.isfinite(np.vdot(job.images, job.images)))

@@ -61,14 +61,16 @@ class ModuleLearner(Learner):
                 torch._foreach_copy_(pull, weights)
                 torch._foreach_mul_(pull, t.proximal_mu)
         images, labels = tensor_of(job.images).to(self.device), tensor_of(job.labels).to(self.device)
-        batch = t.batch_of(job.samples)
+        batch, poisson = t.batch_of(job.samples), t.batches == "poisson"
         mean, deadline = math.nan, job.deadline
-        for epoch, order in enumerate(tensor_of(np.asarray(job.order, np.int64)).to(self.device), 1):
+        for epoch, batches in enumerate(job.batches(batch), 1):
+            order = tensor_of(np.concatenate(batches).astype(np.int64, copy=False)).to(self.device)
+            sizes = [len(one) for one in batches]
             total = 0.0
             x, y = images.index_select(0, order), labels.index_select(0, order)
             x = x.contiguous(memory_format=self._format)
-            for bx, by in zip(torch.split(x, batch), torch.split(y, batch), strict=True):
-                gradient, loss = self._gradient(bx, by, noise)
+            for bx, by in zip(torch.split(x, sizes), torch.split(y, sizes), strict=True):
+                gradient, loss = self._gradient(bx, by, noise, batch if poisson else len(by))
                 with torch.no_grad():
                     if t.proximal_mu:
                         torch._foreach_add_(gradient, weights, alpha=t.proximal_mu)
@@ -78,22 +80,23 @@ class ModuleLearner(Learner):
                         torch._foreach_add_(velocity, gradient)
                         gradient = velocity
                     torch._foreach_add_(weights, gradient, alpha=-t.lr)
-                total += loss * len(by)
+                total += loss * (batch if poisson else len(by))
                 if deadline is not None and deadline.passed():
                     return mean
             if deadline is not None:
                 deadline.epochs_done += 1
             if deadline is not None or epoch == len(job.order):
-                mean = total / job.samples
+                mean = total / len(order) if len(order) else math.nan
                 with torch.no_grad():
                     for part, weight in zip(split(row, self._weights), self._weights, strict=True):
                         part.copy_(weight)
         return mean
 
     def _gradient(
-        self, x: torch.Tensor, y: torch.Tensor, noise: StandardNormal | None
+        self, x: torch.Tensor, y: torch.Tensor, noise: StandardNormal | None, n: int
     ) -> tuple[list[torch.Tensor], float]:
-        """Return the clipped gradient of a batch, with noise for DP-SGD, and the batch's mean loss."""
+        """Return the clipped gradient of a batch, with noise for DP-SGD, and the batch's mean loss. `n`: number that
+        sums over the batch are divided by."""
         import torch
 
         t = self.training
@@ -102,8 +105,8 @@ class ModuleLearner(Learner):
             if noise is not None:
                 parts = split(torch.from_numpy(noise.draw()).to(self.device), self._weights)
                 torch._foreach_add_(gradient, parts, alpha=t.example_noise * t.example_clip)
-            torch._foreach_mul_(gradient, 1 / len(y))
-            return gradient, summed / len(y)
+            torch._foreach_mul_(gradient, 1 / n)
+            return gradient, summed / n
         loss = loss_of(self._module(x), y)
         gradient = list(torch.autograd.grad(loss, self._weights))
         if t.gradient_clip is not None:

@@ -12,6 +12,11 @@ The L2 sensitivity of the sum is C if neighbouring data sets differ in one examp
 and 2 C if one example is replaced. n follows from the client's number of samples, which counts as public. Each example
 takes part in one step of each epoch, a Gaussian mechanism with noise multiplier z; all else is post-processing.
 
+With `batches: poisson` each of a client's m samples enters each batch with probability q = batch_size / m, on its own,
+and an epoch has as many steps as with shuffled batches. The sum of the clipped gradients is divided by the expected
+number of examples, n = q m, as Opacus does (`expected_batch_size`): the number that was drawn is not public. A step on
+an empty batch applies the noise alone.
+
 With `local_steps: printed`, SAFL's algorithm 2 as it is printed, there is one step an epoch on the mean of the clipped
 gradients of all n samples; one replaced sample moves the first step by at most 2 lr gradient_clip / n. It is computed
 as a single batch with clipped examples (`Training.as_batches`).
@@ -36,6 +41,11 @@ class Training(Described):
     """Share of the previous step that is added to the next, 0 <= momentum < 1."""
     batch_size: Annotated[int, Field(ge=1), MeasuredIn("samples")] | Literal["full"] = 32
     """Samples per step (the last batch of an epoch may be shorter), or `full`: all samples of the client."""
+    batches: Literal["shuffled", "poisson"] = "shuffled"
+    """Batches of an epoch. `shuffled`: the samples in random order, cut into batches. `poisson`: each sample enters
+    each batch with probability batch_size / samples, so that batches vary in size (`batch_size` on average) and
+    `privacy.kind: dp_sgd` gets credit for the sampling; needs `example_clip`. Source: Abadi et al. 2016, algorithm
+    1."""
     epochs: Annotated[int, Field(ge=1, le=1_000_000), MeasuredIn("epochs")] = 1
     """Passes over the client's samples per task."""
     local_steps: Literal["per_batch", "printed"] = "per_batch"
@@ -76,6 +86,9 @@ class Training(Described):
             raise ValueError(
                 f"local_steps: printed clips single samples: set batch_size: 1 and gradient_clip, got {got}"
             )
+        if self.batches == "poisson" and (self.example_clip is None or self.batch_size == "full"):
+            got = f"example_clip {self.example_clip} and batch_size {self.batch_size}"
+            raise ValueError(f"batches: poisson is for DP-SGD: set example_clip and a number as batch_size, got {got}")
         if self.example_noise and self.example_clip is None:
             raise ValueError(f"example_noise is in units of example_clip, which must be set for {self.example_noise:g}")
         return self
@@ -93,7 +106,8 @@ class Training(Described):
         return 0 if self.local_steps == "printed" or self.batch_size == "full" else self.batch_size
 
     def batch_of(self, samples: int) -> int:
-        """Return the number of samples in a full step of a client that holds `samples` samples."""
+        """Return the number of samples in a full step of a client that holds `samples` samples; with Poisson batches
+        the expected number in any step."""
         return min(self.samples_per_step or samples, samples)
 
     def steps(self, samples: int, epochs: int | None = None) -> int:

@@ -49,6 +49,8 @@ class PrivacyContext:
     """Whether every version is a uniform mean of updates from different clients, so that the clients' noise hides all
     of them equally well."""
     personal: bool = False  # whether clients keep layers of their own, which carry their data from task to task
+    poisson_sizes: tuple[int, ...] = ()
+    """Different numbers of samples of the clients whose batches are Poisson samples; empty: batches are shuffled."""
 
     def epochs_of(self, contribution: Contribution) -> int:
         """Return the local epochs behind an upload: fewer than `epochs` if the client was stopped early."""
@@ -90,6 +92,8 @@ class Release:
     the noise was calibrated to a wrong sensitivity (`status` invalid), the true one."""
     count: int  # number of mechanisms with this noise: 1, or the epochs of a task that adds noise in each
     epsilon: float  # epsilon claimed for this release alone; infinite if nothing is claimed
+    rate: float = 1.0
+    """Probability with which a sample enters each mechanism, in secret and on its own (Poisson batches); 1: always."""
 
     @property
     def multiplier(self) -> float:

@@ -62,6 +62,7 @@ class Noise:
     """Epsilon claimed for this upload alone; None: the upload's own budget, or an equal share of the scheme's claim."""
     in_training: bool = False
     """Whether the noise was drawn during training, so that nothing is added to the upload."""
+    rate: float = 1.0  # probability with which a sample enters each mechanism, see `Release.rate`
 
     @property
     def upload_std(self) -> float:

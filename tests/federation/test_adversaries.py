@@ -378,7 +378,7 @@ def test_views_of_all_adversaries_on_a_small_trace_by_hand() -> None:
     n, ones = 2, np.ones(2)
     sent = UploadTable(
         np.arange(n), np.array([4, 3]), np.zeros(n, int), np.array([1, 0]), ones, ones < 0, ones, ones, ones,
-        np.ones(n, int), ones, ones > 0, np.full(n, -1),
+        np.ones(n, int), ones, ones, ones > 0, np.full(n, -1),
     )  # fmt: skip
     published = {version: 10.0 * version for version in (0, 1, 2)}
     moments = [0.0, 10.0, 20.0, 26.0]

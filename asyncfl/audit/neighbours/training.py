@@ -212,9 +212,8 @@ def step_distances(
         parts, _ = gradients.clipped_sum(torch.from_numpy(images), torch.from_numpy(labels), clip)
         return torch.cat([part.reshape(-1) for part in parts])
 
-    for order in np.asarray(job.order, np.int64):
-        for start in range(0, job.samples, size):
-            batch = order[start : start + size]
+    for epoch in job.batches(size):
+        for batch in epoch:
             vector_to_parameters(model, module.parameters())
             own = total(job.images[batch], job.labels[batch])
             for number, twin in enumerate(twins):
@@ -225,7 +224,7 @@ def step_distances(
                     distances[number].append(float((own - there).double().norm()))
             if noise is not None:
                 own = own + training.example_noise * clip * torch.from_numpy(noise.draw())
-            step = own / len(batch) + training.proximal_mu * (model - base)
+            step = own / (size if training.batches == "poisson" else len(batch)) + training.proximal_mu * (model - base)
             velocity = training.momentum * velocity + step
             model = model - training.lr * velocity
     return [one or [0.0] for one in distances], model.numpy()

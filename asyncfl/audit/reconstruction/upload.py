@@ -101,6 +101,10 @@ def upload_at_epsilon(held: HeldUpload, epsilon: float | None) -> NoisedUpload:
     path = held.federation.path
     if epsilon is None:
         return NoisedUpload(None, held.sent, _std(path.scheme, path.training, held.upload.added_std, held))
+    if path.training.batches == "poisson" and path.scheme.accounts_for_training and math.isfinite(epsilon):
+        raise RunError(
+            f"epsilon {epsilon:g} has no noise with training.batches: poisson; audit the upload as it was sent"
+        )
     length = float(np.linalg.norm(held.sent.astype(np.float64) - held.assignment.base))
     try:
         scheme, change = path.scheme.with_epsilon(epsilon, held.assignment.epochs or path.training.epochs, length)

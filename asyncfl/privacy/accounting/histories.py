@@ -1,7 +1,7 @@
 """Epsilon of many holders after each of their releases, by all accountants at once.
 
 Gaussian releases are computed for all holders together in closed form. Others are composed release by release, once for
-all holders that have made the same.
+all holders that have made the same; on Poisson samples the exact epsilon of all releases together bounds earlier ones.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from asyncfl.privacy.accounting.accountants import (
     Epsilons,
+    basic_and_advanced,
     composed_budgets,
     epsilon_of_curves,
     epsilon_of_multiples,
     gaussian_curve,
     laplace_curve,
+    renyi_epsilon,
     smallest_epsilon,
 )
 from asyncfl.privacy.accounting.events import MechanismEvent, MechanismName
@@ -28,17 +30,28 @@ Ints = NDArray[np.int64]
 
 _FEW_KINDS = 4  # kinds of Gaussian noise of one holder up to which every single budget is solved for by itself
 _NODES = 80
+_MOST_SAMPLED = 20  # histories with sampled releases that are composed exactly, at up to a second each
 
 
 class _Group:
     """Releases of one holder that reveal something, in order, up to the first that hides nothing."""
 
-    def __init__(self, places: Ints, laplace: NDArray[np.bool_], multiplier: Floats, count: Ints, delta: float) -> None:
+    def __init__(
+        self,
+        places: Ints,
+        laplace: NDArray[np.bool_],
+        multiplier: Floats,
+        rate: Floats,
+        count: Ints,
+        delta: float,
+    ) -> None:
         self.places = places
         self.others: list[Ints] = []
         """Places of the same releases of each other holder, for which nothing is computed."""
-        kinds, which = np.unique(np.column_stack([laplace, multiplier]), axis=0, return_inverse=True)
-        self.laplace, self.multiplier = kinds[:, 0].astype(bool), kinds[:, 1]  # (kinds,) of each distinct noise
+        kinds, which = np.unique(np.column_stack([laplace, multiplier, rate]), axis=0, return_inverse=True)
+        # (kinds,) of each distinct noise
+        self.laplace, self.multiplier, self.rate = kinds[:, 0].astype(bool), kinds[:, 1], kinds[:, 2]
+        self.sampled = bool((self.rate < 1).any())
         each = np.zeros((len(places), len(kinds)), dtype=np.int64)
         each[np.arange(len(places)), which.ravel()] = count
         self.totals: Ints = np.cumsum(each, axis=0)  # (releases, kinds) cumulative count of each kind
@@ -65,39 +78,45 @@ def histories(
     count: ArrayLike,
     delta: float,
     compose_mixed: bool = True,
+    rate: ArrayLike = 1.0,
 ) -> Epsilons:
     """Compute the epsilon of each holder after each release at the same total `delta` (0..1; 0: pure epsilon).
 
     All (n,), with each holder's releases in their order: `holder` an integer, `laplace` whether the noise is Laplace
     (else Gaussian), `multiplier` >= 0 (infinite: reveals nothing), `count` >= 0 such releases made at once.
     `compose_mixed` false: for varying Laplace noise of a holder, use the Renyi epsilon instead of the exact one, which
-    takes a tenth of a second per release. The result is read-only.
+    takes a tenth of a second per release. `rate` (n,) or a number: probability with which a record enters each release,
+    see `MechanismEvent.rate`; below 1 for Gaussian noise only. The result is read-only.
     """
     columns = (
         np.asarray(holder, dtype=np.int64),
         np.asarray(laplace, dtype=bool),
         _rounded(multiplier),
         np.asarray(count, dtype=np.int64),
+        np.broadcast_to(np.asarray(rate, dtype=np.float64), np.shape(holder)),
     )
     return _histories(*(column.tobytes() for column in columns), delta, compose_mixed)
 
 
 @lru_cache(maxsize=8)  # some adversaries hold the same releases, and a ledger asks for them one after another
 def _histories(
-    holder: bytes, laplace: bytes, multiplier: bytes, count: bytes, delta: float, compose_mixed: bool
+    holder: bytes, laplace: bytes, multiplier: bytes, count: bytes, rate: bytes, delta: float, compose_mixed: bool
 ) -> Epsilons:
     holders, numbers = np.frombuffer(holder, np.int64), np.frombuffer(count, np.int64)
     table = np.zeros((4, len(holders)))
     result = Epsilons(*table)
-    groups = list(_groups(holders, np.frombuffer(laplace, bool), np.frombuffer(multiplier), numbers, delta, table))
+    noise = np.frombuffer(laplace, bool), np.frombuffer(multiplier), np.frombuffer(rate)
+    groups = list(_groups(holders, *noise, numbers, delta, table))
     if delta <= 0:
         # Only pure epsilons count, and they add up by every accountant.
         for group in groups:
             each = np.where(group.laplace, 1 / group.multiplier, np.inf)
             table[:, group.places] = np.where(group.totals > 0, group.totals * each, 0.0).sum(axis=1)
     else:
-        _single_budgets(groups, delta, result)
-        _renyi_and_exact(groups, delta, compose_mixed, result)
+        whole, sampled = ([one for one in groups if one.sampled == which] for which in (False, True))
+        _single_budgets(whole, delta, result)
+        _renyi_and_exact(whole, delta, compose_mixed, result)
+        _of_samples(sampled, delta, result)
     for group in groups:
         for places in group.others:
             table[:, places] = table[:, group.places]
@@ -116,7 +135,13 @@ def _rounded(multiplier: ArrayLike) -> Floats:
 
 
 def _groups(
-    holders: Ints, laplace: NDArray[np.bool_], multiplier: Floats, count: Ints, delta: float, table: Floats
+    holders: Ints,
+    laplace: NDArray[np.bool_],
+    multiplier: Floats,
+    rate: Floats,
+    count: Ints,
+    delta: float,
+    table: Floats,
 ) -> Iterator[_Group]:
     """Yield the distinct histories; in `table` epsilons become infinite from a release without noise on."""
     made: dict[bytes, _Group] = {}
@@ -131,11 +156,11 @@ def _groups(
         if len(informative):
             # A release that reveals nothing changes no epsilon, so any noise may represent it.
             like = np.where(numbers == 0, places[informative[0]], places)
-            history = np.column_stack([laplace[like], multiplier[like], numbers]).tobytes()
+            history = np.column_stack([laplace[like], multiplier[like], rate[like], numbers]).tobytes()
             if history in made:
                 made[history].others.append(places)
             else:
-                made[history] = _Group(places, laplace[like], multiplier[like], numbers, delta)
+                made[history] = _Group(places, laplace[like], multiplier[like], rate[like], numbers, delta)
     yield from made.values()
 
 
@@ -164,6 +189,21 @@ def _renyi_and_exact(groups: list[_Group], delta: float, compose_mixed: bool, re
                 exact[row] = smallest_epsilon(events, delta)
         places = np.concatenate([group.places for group in same])
         result.rdp[places], result.exact[places] = rdp[which.ravel()], exact[which.ravel()]
+
+
+def _of_samples(groups: list[_Group], delta: float, result: Epsilons) -> None:
+    """Store the epsilons of holders with releases on Poisson samples in `result`."""
+    for group in groups:
+        names: list[MechanismName] = ["laplace" if laplace else "gaussian" for laplace in group.laplace.tolist()]
+        noise, rates = group.multiplier.tolist(), group.rate.tolist()
+        for place, totals in zip(group.places, group.totals.tolist(), strict=True):
+            events = [*map(MechanismEvent, names, noise, totals, rates)]
+            result.basic[place], result.advanced[place] = basic_and_advanced(events, delta)
+            result.rdp[place] = renyi_epsilon(events, delta)
+        spent = np.minimum(result.rdp[group.places], result.basic[group.places])
+        if len(groups) <= _MOST_SAMPLED:
+            spent = np.minimum(spent, smallest_epsilon(events, delta))  # of all, which is never below that of some
+        result.exact[group.places] = spent
 
 
 def _single_budgets(groups: list[_Group], delta: float, result: Epsilons) -> None:

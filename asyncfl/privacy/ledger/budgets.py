@@ -30,12 +30,12 @@ class _Spending:
     uploads: int = 0
     answers: int = 0  # number of times that the client returned scores
     claimed: float = 0.0  # sum of the claimed epsilons of its releases
-    kinds: Counter[tuple[MechanismName, float]] = field(default_factory=Counter)
-    """(distribution, multiplier) -> number of such releases, > 0."""
+    kinds: Counter[tuple[MechanismName, float, float]] = field(default_factory=Counter)
+    """(distribution, multiplier, sampling rate) -> number of such releases, > 0."""
 
     def plus(self, release: Release) -> _Spending:
         # Rounded, so that equal multipliers stay equal despite rounding errors of noise and sensitivity.
-        kind = release.distribution, float(f"{release.multiplier:.12g}")
+        kind = release.distribution, float(f"{release.multiplier:.12g}"), release.rate
         kinds = self.kinds + Counter({kind: release.count})
         return replace(self, claimed=self.claimed + release.epsilon, kinds=kinds)
 
@@ -134,11 +134,13 @@ class BudgetTracker:
 
 
 @lru_cache(maxsize=4096)  # most clients make the same releases
-def _composed(accountant: Accountant, kinds: frozenset[tuple[tuple[MechanismName, float], int]], delta: float) -> float:
+def _composed(
+    accountant: Accountant, kinds: frozenset[tuple[tuple[MechanismName, float, float], int]], delta: float
+) -> float:
     if delta == 0:
         # Only pure epsilons count, and they add up by every accountant.
-        return math.fsum(count / z if kind == "laplace" and z else math.inf for (kind, z), count in kinds)
-    parts = [MechanismEvent(kind, z, count) for (kind, z), count in sorted(kinds)]
+        return math.fsum(count / z if kind == "laplace" and z else math.inf for (kind, z, _), count in kinds)
+    parts = [MechanismEvent(kind, z, count, rate) for (kind, z, rate), count in sorted(kinds)]
     found = epsilon_by(accountant, parts, delta)
     return math.inf if found is None else found
 

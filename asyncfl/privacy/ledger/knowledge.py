@@ -47,7 +47,7 @@ def known_releases(
     facts = _Facts.of(sent, versions, view, s)
     at = np.flatnonzero(facts.direct & ~of_members)
     ones = np.ones_like(sent.count)
-    every = Releases(sent.client, facts.moment, sent.laplace, sent.std, s, sent.count, sent.epsilon, ones)
+    every = Releases(sent.client, facts.moment, sent.laplace, sent.std, s, sent.count, sent.epsilon, ones, sent.rate)
     parts = [every.select(at), _residuals(sent, versions, view, facts, s), _copies(sent, versions, view, facts, s)]
     if sent.bits is not None:
         parts = _with_bits(Releases.concatenate(parts), _known_bits(sent, versions, view, sent.bits))
@@ -73,6 +73,7 @@ def _known_bits(sent: UploadTable, versions: VersionTable, view: AdversaryView, 
         std=np.where(sent.std > 0, 0.0 if bits.by_server else bits.std, 0.0),
         sensitivity=np.full(n, bits.sensitivity),
         count=np.ones(n, dtype=np.int64),
+        rate=np.ones(n),
         epsilon=np.zeros(n),
         additive=np.ones(n, dtype=bool),
         copy_of=np.full(n, -1),
@@ -189,7 +190,7 @@ def _residuals(sent: UploadTable, versions: VersionTable, view: AdversaryView, f
         sums = np.bincount(of, own[at], minlength=len(keys)).astype(np.float64)
     claims = np.minimum(np.bincount(of, sent.epsilon[at], minlength=len(keys)), versions.epsilon)
     ones = np.ones(len(keys), dtype=np.int64)
-    return Releases(client, facts.granted[version], laplace, std, sums, ones, claims, ones)
+    return Releases(client, facts.granted[version], laplace, std, sums, ones, claims, ones, np.ones(len(ones)))
 
 
 def _influence(sent: UploadTable, s: Floats) -> Floats:
@@ -204,7 +205,7 @@ def _version_of(sent: UploadTable, victim: int, copies: Ints) -> int:
 
 def _copies(sent: UploadTable, versions: VersionTable, view: AdversaryView, facts: _Facts, s: Floats) -> Releases:
     """Return the releases of clients whose upload is not known directly although copies of it are."""
-    rows: list[tuple[int, int, bool, float, float, int, float, int]] = []
+    rows: list[tuple[int, int, bool, float, float, int, float, int, float]] = []
     variance = _variances(sent, versions, facts)
     for victim, copies in facts.copies.items():
         held, left = copies[facts.direct[copies]], copies[facts.in_sum[copies]]
@@ -216,7 +217,7 @@ def _copies(sent: UploadTable, versions: VersionTable, view: AdversaryView, fact
             # Together the held copies are one observation, with this variance in addition to the copied update's noise.
             unknown = _combined(sent.std[held])
             std = float(np.hypot(sent.std[victim], np.sqrt(unknown)))
-            rows.append((client, int(facts.moment[held].max()), False, std, float(s[victim]), 1, claim, 1))
+            rows.append((client, int(facts.moment[held].max()), False, std, float(s[victim]), 1, claim, 1, 1.0))
             gain = unknown / std**2 if std > 0 else 1.0
         if not (len(left) or facts.in_sum[victim]):
             continue
@@ -233,5 +234,5 @@ def _copies(sent: UploadTable, versions: VersionTable, view: AdversaryView, fact
             # Only what the held copies leave unknown of the update is new: a Kalman filter's innovation.
             std = float(np.sqrt(variance[version]))
             shift = gain * weight * float(s[victim]) + float(_influence(sent, s)[others].sum())
-        rows.append((client, moment, laplace, std, shift, 1, claim, 1))
+        rows.append((client, moment, laplace, std, shift, 1, claim, 1, 1.0))
     return Releases.of(rows)

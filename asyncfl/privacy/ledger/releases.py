@@ -47,6 +47,8 @@ class Releases:
     counted: Ints
     """1 for an upload or a version that reveals more than the uploads; 0 for scores and for releases grouped with a
     model."""
+    rate: Floats
+    """Probability with which a sample enters each mechanism, in secret; 1: always."""
 
     @property
     def releases(self) -> Releases:
@@ -54,10 +56,10 @@ class Releases:
         return self
 
     @classmethod
-    def of(cls, rows: Iterable[tuple[int, int, bool, float, float, int, float, int]]) -> Releases:
+    def of(cls, rows: Iterable[tuple[int, int, bool, float, float, int, float, int, float]]) -> Releases:
         """Create from rows with these columns, in the order of their moments."""
-        columns = list(zip(*rows, strict=True)) or [()] * 8
-        types = (np.int64, np.int64, bool, np.float64, np.float64, np.int64, np.float64, np.int64)
+        columns = list(zip(*rows, strict=True)) or [()] * 9
+        types = (np.int64, np.int64, bool, np.float64, np.float64, np.int64, np.float64, np.int64, np.float64)
         return cls(*(np.array(column, dtype=kind) for column, kind in zip(columns, types, strict=True)))
 
     @classmethod
@@ -86,7 +88,8 @@ class Releases:
 
     @property
     def squared_mu(self) -> Floats:
-        """(n,) count/multiplier^2 of Gaussian releases, 0 of others; the sum describes their composition."""
+        """(n,) count/multiplier^2 of Gaussian releases, 0 of others; the sum describes their composition, and
+        bounds it where samples are drawn."""
         return np.where(self.laplace, 0.0, 2 * self.rho)
 
     @property
@@ -102,7 +105,7 @@ class Releases:
         None: if it takes only seconds."""
         if compose_mixed is None:
             compose_mixed = bool(np.count_nonzero(self.laplace) <= MOST_COMPOSED)
-        return histories(self.holder, self.laplace, self.multiplier, self.count, delta, compose_mixed)
+        return histories(self.holder, self.laplace, self.multiplier, self.count, delta, compose_mixed, self.rate)
 
     @property
     def claimed(self) -> Floats:
@@ -175,7 +178,7 @@ def models_at_moments(rows: Releases, moments: Ints) -> PublishedModels:
     moment = np.concatenate([[0], moments])
     marks = np.arange(len(moment))
     nothing, none = np.zeros(len(marks)), np.zeros(len(marks), dtype=np.int64)
-    marked = Releases(none - 1, moment, none > 0, nothing, nothing, none, nothing, np.minimum(marks, 1))
+    marked = Releases(none - 1, moment, none > 0, nothing, nothing, none, nothing, np.minimum(marks, 1), nothing + 1)
     of = np.minimum(np.searchsorted(moments, rows.moment) + 1, len(moments))
     order = np.argsort(np.concatenate([marks, of]), kind="stable")
     whole = Releases.chain([marked, replace(rows, counted=np.zeros_like(rows.counted))])
@@ -185,7 +188,7 @@ def models_at_moments(rows: Releases, moments: Ints) -> PublishedModels:
 def releases_of(releases: Iterable[tuple[int, int, Release]]) -> Releases:
     """Return releases as columns from (holder, moment, release) each."""
     return Releases.of(
-        (holder, moment, one.distribution == "laplace", one.std, one.sensitivity, one.count, one.epsilon, 1)
+        (holder, moment, one.distribution == "laplace", one.std, one.sensitivity, one.count, one.epsilon, 1, one.rate)
         for holder, moment, one in sorted(releases, key=lambda row: row[1])
     )
 
@@ -201,7 +204,7 @@ def upload_release(
     if claim is None:
         claim = share_of(scheme.upload_guarantee(context, client))
     moved = 0.0 if bit is None else noise.std * bit.sensitivity / bit.std
-    return Release(noise.distribution, noise.std, math.hypot(noise.sensitivity, moved), noise.count, claim)
+    return Release(noise.distribution, noise.std, math.hypot(noise.sensitivity, moved), noise.count, claim, noise.rate)
 
 
 def share_of(stated: Guarantee | None) -> float:

@@ -38,6 +38,7 @@ class UploadTable:
     """Largest change between neighbouring data sets, in the norm of the noise; infinite if nothing bounds it."""
     model_sensitivity: Floats  # the same for the neighbours and the norm of published models, at weight 1
     count: Ints  # number of mechanisms with this noise in the upload
+    rate: Floats  # probability with which a sample enters each of them, see `Release.rate`
     epsilon: Floats  # epsilon claimed for the upload alone
     additive: Bools
     """Whether the noise is one Gaussian draw on the upload itself, which adds up with the noise of other uploads in a

@@ -6,6 +6,11 @@ exactly one batch of an epoch, so one replaced sample changes one sum per epoch,
 one Gaussian release with multiplier z/2, and a task of E epochs is E releases. Everything after that (the step,
 momentum, the other noised batches) is post-processing. The guarantee is proven without assumptions about training and
 without amplification by subsampling: shuffled batches are not a Poisson sample.
+
+With `training.batches: poisson` each sample enters each of a task's steps with probability q = batch_size / samples, on
+its own and in secret. A task is then one Poisson-sampled Gaussian release for each step, with multiplier z and rate q,
+for neighbours of which one sample counts as zero (`zero_out`; the epsilon is that of an added or removed sample). The
+claim is by Renyi accounting (Mironov, Talwar, Zhang 2019), as in Opacus and TensorFlow Privacy.
 """
 
 from __future__ import annotations
@@ -19,6 +24,8 @@ from pydantic import Field, model_validator
 from asyncfl.base.errors import Fault
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.learning.training import Training
+from asyncfl.privacy.accounting.accountants import renyi_epsilon
+from asyncfl.privacy.accounting.events import MechanismEvent
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, exact_epsilon, squared_mu_of
 from asyncfl.privacy.ranges import Delta, Factor
 from asyncfl.privacy.release import Contribution, PrivacyContext
@@ -68,6 +75,10 @@ class DpSgd(Scheme):
         if training.example_clip != self.clip_norm:
             message = f"must equal training.example_clip ({training.example_clip}), got {self.clip_norm:g}"
             yield Fault("clip_norm", f"{message}; the noise is proportional to this norm")
+        if training.batches == "poisson" and self.epsilon is not None:
+            message = f"must be null with training.batches: poisson, got {self.epsilon:g}; give noise_multiplier"
+            yield Fault("epsilon", f"{message} (`asyncfl privacy noise --sampling-rate` finds it)")
+            return
         z = self.multiplier(training.epochs, rounds)
         if not math.isclose(training.example_noise, z, rel_tol=TOLERANCE):
             field = "epsilon" if self.noise_multiplier is None else "noise_multiplier"
@@ -75,16 +86,36 @@ class DpSgd(Scheme):
             yield Fault(field, f"{message}; the noise is drawn during training")
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
-        """Return one release per epoch, each with noise z C for the sensitivity 2 C of a batch's sum of gradients."""
+        """Return one release per epoch, each with noise z C for the sensitivity 2 C of a batch's sum of gradients; with
+        Poisson batches one per step, for the sensitivity C."""
         z, epochs = self.multiplier(context.epochs, context.rounds), context.epochs_of(contribution)
+        if context.poisson_sizes:
+            event = self._sampled(context, contribution.samples, epochs)
+            claim = renyi_epsilon([event], self.delta)
+            std = z * self.clip_norm
+            return Noise(std, self.clip_norm, event.count, epsilon=claim, in_training=True, rate=event.rate)
         epsilon = float(exact_epsilon(squared_mu_of(z / 2, epochs), self.delta))
         return Noise(z * self.clip_norm, 2 * self.clip_norm, epochs, epsilon=epsilon, in_training=True)
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee:
-        """Return (epsilon, delta) for one upload in each version and one replaced sample."""
+        """Return (epsilon, delta) for one upload in each version and one replaced sample; with Poisson batches for one
+        sample that counts as zero, of the client for which it is largest."""
+        if context.poisson_sizes:
+            # Of the clients with as many steps, the one with the fewest samples draws each of them most often.
+            fewest = {-(-size // context.batch_size): size for size in sorted(context.poisson_sizes, reverse=True)}
+            epochs = context.rounds * context.epochs
+            events = (self._sampled(context, size, epochs) for size in fewest.values())
+            largest = max(renyi_epsilon([event], self.delta) or 0.0 for event in events)
+            return Guarantee("sample", "zero_out", "proven", largest, self.delta, context.rounds)
         z = self.multiplier(context.epochs, context.rounds)
         epsilon = float(exact_epsilon(squared_mu_of(z / 2, context.rounds * context.epochs), self.delta))
         return Guarantee("sample", "replace", "proven", epsilon, self.delta, context.rounds)
+
+    def _sampled(self, context: PrivacyContext, samples: int, epochs: int) -> MechanismEvent:
+        """Return the steps of so many epochs on Poisson batches as releases."""
+        batch = min(context.batch_size, samples)
+        z = self.multiplier(context.epochs, context.rounds)
+        return MechanismEvent("gaussian", z, epochs * -(-samples // batch), batch / samples)
 
     def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:
         """Return the scheme with the z that is exact for one upload of `epochs` epochs, and set the same z in the
@@ -95,6 +126,11 @@ class DpSgd(Scheme):
         return self.model_copy(update={"noise_multiplier": z, "epsilon": None}), {"example_noise": z}
 
     def notes(self, context: PrivacyContext) -> list[str]:
+        if context.poisson_sizes:
+            return [
+                "each step on a Poisson batch counts as one sampled Gaussian release, for neighbours of which one "
+                "sample counts as zero; the credit needs batches that no adversary knows"
+            ]
         return [
             f"each upload counts as {context.epochs} Gaussian release(s) of the sum of one batch; random batches "
             "get no amplification credit"

@@ -26,6 +26,7 @@ def sent(*rows: tuple[int, int, float, float, float], **of: Any) -> UploadTable:
         sensitivity=sensitivity * 1.0,
         model_sensitivity=sensitivity * 10.0,
         count=np.full(n, 2),
+        rate=np.ones(n),
         epsilon=np.arange(n) + 0.5,
         additive=np.ones(n, bool),
         copy_of=np.full(n, -1),

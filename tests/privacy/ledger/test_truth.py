@@ -116,6 +116,7 @@ class Federation:
             sensitivity=sensitivity,
             model_sensitivity=sensitivity,
             count=np.ones(n, dtype=np.int64),
+            rate=np.ones(n),
             epsilon=np.ones(n),
             additive=np.ones(n, dtype=bool),
             copy_of=np.array(copies),
