@@ -20,6 +20,7 @@ LOST = {"kind": "independent", "probability": 1.0}
 ALL_LOST = {"kind": "gilbert_elliott", "good_to_bad": 0.3, "bad_to_good": 0.1, "loss_in_good": 1}
 GRADIENT = {"kind": "adaptive", "budgets": [20.0] * 5, "adjustment": "none", "upload": "gradient"}
 DP_SGD = {"privacy": {"kind": "dp_sgd", "noise_multiplier": 1.0}, "training.example_clip": 1.0}
+POISSON = {**DP_SGD, "training.batches": "poisson", "training.example_noise": 1.0}
 DEADLINE = {"training.epochs": 4, "training.deadline_s": 4.0}
 
 
@@ -58,6 +59,9 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     (tapped("downlink", until(SERVER, **MODELS) | {"compression": {"kind": "top_k", "share": 0.5}}),
      "privacy.stop_at.of", "leave out compression"),
     # Schemes and what they need.
+    ({**POISSON, "privacy": {"kind": "dp_sgd", "epsilon": 3.0}}, "privacy.epsilon", "give noise_multiplier"),
+    ({**POISSON, "evaluation.audit": {"clients": 1, "twins": 2}}, "training.batches",
+     "twins repeat the batches, whose secrecy the credit needs"),
     (DP_SGD, "privacy.noise_multiplier", "needs training.example_noise: 1, got 0"),
     (DP_SGD | {"training.example_noise": 1.0, "training.example_clip": 2.0}, "privacy.clip_norm",
      "must equal training.example_clip (2.0), got 1; the noise is proportional to this norm"),

@@ -61,7 +61,7 @@ def test_each_sample_enters_each_batch_on_its_own_with_the_same_probability() ->
 def by_hand(learner: Learner, job: Job) -> np.ndarray:
     """Return the model after training one example after another."""
     t, module = learner.training, module_with_parameters(learner.model, SHAPE, CLASSES, job.base)
-    noise = learner._step_noise(job)
+    noise, clip = learner._step_noise(job), t.example_clip or 0.0
     weights = list(module.parameters())
     start = [w.detach().clone() for w in weights]
     velocity = [torch.zeros_like(w) for w in weights]
@@ -71,9 +71,9 @@ def by_hand(learner: Learner, job: Job) -> np.ndarray:
             x, y = torch.from_numpy(job.images[one : one + 1]), torch.from_numpy(job.labels[one : one + 1])
             gradient = torch.autograd.grad(torch.nn.functional.cross_entropy(module(x), y), weights)
             flat = torch.cat([part.reshape(-1) for part in gradient])
-            total += flat * min(1.0, t.example_clip / float(flat.norm()))
+            total += flat * min(1.0, clip / float(flat.norm()))
         if noise is not None:
-            total += t.example_noise * t.example_clip * torch.from_numpy(noise.draw())
+            total += t.example_noise * clip * torch.from_numpy(noise.draw())
         parts = torch.split(total / t.batch_of(job.samples), [w.numel() for w in weights])
         with torch.no_grad():
             for w, v, part, first in zip(weights, velocity, parts, start, strict=True):

@@ -122,6 +122,16 @@ def test_clients_that_spend_their_budgets(live: Live) -> None:
     assert "budget_spent" in told.events["kind"].to_pylist()
 
 
+def test_poisson_batches(live: Live) -> None:
+    dp = {"batches": "poisson", "example_clip": 1.0, "example_noise": 1.0, "epochs": 3, "deadline_s": 0.3}
+    privacy = {"kind": "dp_sgd", "noise_multiplier": 1.0}
+    description = {"protocol": BUFFERED, "world": WORLD, "privacy": privacy, "training": {**SMALL["training"], **dp}}
+    told, simulated = same(live, description), simulate_seed(Scenario.read({**SMALL, **description}), 0)
+    assert [one.release for one in told.uploads] == [one.release for one in simulated.uploads]
+    assert {one.release.rate < 1 for one in told.uploads} == {True}
+    assert len({one.release.count for one in told.uploads}) > 1  # some were stopped early
+
+
 @pytest.mark.parametrize("world", [WORLD, {**WORLD, **LEAVING, "dropout_per_s": 0.1}], ids=["links", "leaving"])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_clients_that_stop_at_a_deadline(live: Live, protocol: str, world: dict[str, Any]) -> None:

@@ -37,6 +37,12 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "personal layers in flight, recorded": {**PERSONAL, "protocol": BUFFERED, "evaluation.record": "digests"},
     "attackers of each round": {"threats": {"attack": {"kind": "alie"}, "attackers": 0.3, "selection": "per_round"}},
+    "Poisson batches": {
+        "privacy": {"kind": "dp_sgd", "noise_multiplier": 1.0},
+        "training.batches": "poisson",
+        "training.example_clip": 1.0,
+        "training.example_noise": 1.0,
+    },
     "kept models": {"evaluation.keep": "best", "evaluation.test_every": 2},
 }
 

@@ -42,6 +42,12 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "clients stop at a deadline": {"training.deadline_s": 0.16, "training.epochs": 4},
     "evaluations of some versions": {"evaluation": {"train_every": 2, "test_every": 3, "clients_every": 4}},
+    "Poisson batches": {
+        "privacy": {"kind": "dp_sgd", "noise_multiplier": 1.0},
+        "training.batches": "poisson",
+        "training.example_clip": 1.0,
+        "training.example_noise": 1.0,
+    },
     "diverges": {"training.lr": 1e6},
 }
 
