@@ -27,8 +27,8 @@ from asyncfl.world.availability import DAY_S
 
 BINS = 24  # parts of the day, or of a shorter run, in which arrivals are counted
 CHANCE = 0.95  # of an interval
-HAIR = 1e-3  # difference, relative to the value, that is too small to matter
-HAIR_OF_ARRIVALS = 0.01  # share of arrivals in other parts of the day that is too small to matter
+HAIR = 0.02  # distance to the interval, relative to the prediction, that is too small to matter
+HAIR_OF_ARRIVALS = 0.02  # further share of arrivals at other times that is too small to matter
 _SEEDS = 1_000_000  # first seed of the bootstrap
 
 
@@ -64,8 +64,9 @@ class Prediction:
 
     @property
     def fits(self) -> bool:
-        """Whether the run's own value lies in the interval."""
-        return self.observed is None or not (self.observed < self.low or self.observed > self.high)
+        """Whether the run's own value lies in the interval, or hardly outside."""
+        hair = HAIR * abs(self.predicted)
+        return self.observed is None or not (self.observed < self.low - hair or self.observed > self.high + hair)
 
 
 def predictions_of(
@@ -134,7 +135,7 @@ def _predicted(name: str, unit: str, values: Sequence[float], observed: float | 
     """Return mean and interval of predictions. `least`: smallest half-width of the interval."""
     mean, n = float(np.mean(values)), len(values)
     t = float(stats.t.ppf((1 + CHANCE) / 2, n - 1))
-    wide = max(t * float(np.std(values, ddof=1)) * math.sqrt(1 + 1 / n), HAIR * abs(mean), least)
+    wide = max(t * float(np.std(values, ddof=1)) * math.sqrt(1 + 1 / n), least)
     return Prediction(name, unit, mean, max(0.0, mean - wide), mean + wide, observed)
 
 
