@@ -10,25 +10,32 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace as replaced
 
 from asyncfl.base.errors import OutputError, RunError
-from asyncfl.federation.prepare import resolve
+from asyncfl.base.streams import Streams
+from asyncfl.federation.prepare import Federation, resolve
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live import journal as journals
 from asyncfl.live.clock import Terms
+from asyncfl.live.conduct import REFUSALS
 from asyncfl.live.connections import Connection, EndedError, Memory
 from asyncfl.live.host import Host
 from asyncfl.live.journal import Journal
 from asyncfl.live.run import local_clients, run_live
+from asyncfl.live.wire import Update
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 from tests.live import virtual_loop
 from tests.live.conftest import SMALL, hold_seed, tokens_of
+from tests.live.test_identity import LOSSY, WORLD
 from tests.live.test_live import whole
 
 SHAPED = Terms(shape=True)
 SYNC = {"kind": "sync", "rounds": 12, "participants": 4}
 BUFFERED = {"kind": "buffered", "rounds": 25, "buffer": 3, "dispatch": {"kind": "constant", "in_flight": 5}}
+
+LOST = {**WORLD["uplink"], **LOSSY}
 
 
 def scenario_of(**description: Any) -> Scenario:
@@ -59,7 +66,9 @@ def state(host: Host) -> dict[str, Any]:
         "trained": live.trained,
         "alarms": {number: time_s for number, (time_s, _) in live.alarms.items()},
         "clients": {client.number: (client.name, client.state, client.samples) for client in live.clients.prepared},
-        "uploads": len(live.federation.releases.uploads),
+        "uploads": repr(live.federation.releases.uploads),
+        "conduct": [repr((client.heard, client.conduct)) for client in live.clients.by_number.values()],
+        "later": len(live.later),
         "waiting": sorted(live.updates._waiting),
         "models": {task.base_version: tasks.model(task.base_version).tobytes() for task in tasks.open.values()},
     }
@@ -71,11 +80,13 @@ def held(
     kills: list[float],
     between: Callable[[Path], None] = lambda folder: None,
     at_last: Callable[[Host], None] = lambda host: None,
+    liars: int = 0,
 ) -> tuple[SeedRun, list[tuple[dict[str, Any], dict[str, Any]]]]:
     """Hold a run whose server is killed at these virtual times after its last beginning, and started again.
 
     Returns the run, and for each kill the state of the server then and of the one that went on. `between`: called with
-    the folder of the journal after each kill. `at_last`: called with the last host before it goes on.
+    the folder of the journal after each kill. `at_last`: called with the last host before it goes on. `liars`: clients
+    whose updates cannot be true, and that come back each time, once with another number of samples.
     """
     tokens, around = tokens_of(scenario), list[Memory]()
     states: list[tuple[dict[str, Any], dict[str, Any]]] = []
@@ -89,7 +100,24 @@ def held(
         with ThreadPoolExecutor(1) as executor:
             streams = host.live.federation.resolved.streams
             made = local_clients(host.live.federation, SHAPED, tokens, connect, executor, streams)
-            await asyncio.gather(*[client.run() for client in made])
+            await asyncio.gather(
+                *[client.run() for client in made[liars:]], *[lie(host.live.federation, one) for one in range(liars)]
+            )
+
+    async def lie(federation: Federation, number: int) -> None:
+        with ThreadPoolExecutor(1) as executor:
+            for time in range(REFUSALS + 5):
+                streams = Streams(time)
+                client = local_clients(federation, SHAPED, tokens, connect, executor, streams)[number]
+                store = client._store
+
+                def false(message: Any, models: Any = None, store: Any = store) -> None:
+                    store(replaced(message, epsilon=3.0) if isinstance(message, Update) else message, models)
+
+                client._store = false  # type: ignore[method-assign]
+                client.samples += time == 3
+                await client.run()
+                await asyncio.sleep(0.05)
 
     async def main() -> SeedRun:
         resolved = resolve(scenario, 0, SimulatedRuns())
@@ -120,9 +148,9 @@ def held(
                 return outcome
             done, _ = await asyncio.wait([run], timeout=kill_s)
             if done:
-                await around[-1].close()
                 assert running is not None
                 await running
+                await around[-1].close()
                 return run.result()
             journal.close()
             [host] = hosts
@@ -152,6 +180,24 @@ def test_a_server_that_was_killed_goes_on_where_it_was(protocol: dict[str, Any],
     assert {row["participants"] for row in run.rounds[1:]} == {protocol.get("participants", 3)}, "no client was missed"
     whole(run)
     assert any(note.startswith("live: the server was started again") for note in run.notes)
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        {"protocol": {**BUFFERED, "selection": {"kind": "oort"}}},
+        {"compression": {"kind": "top_k", "share": 0.1}, "world": {**WORLD, "dropout": 0.3, "uplink": LOST}},
+    ],
+    ids=["losses", "compressed"],
+)
+def test_a_server_with_liars_that_was_killed_goes_on_where_it_was(description: dict[str, Any], tmp_path: Path) -> None:
+    random = np.random.default_rng(5)
+    run, states = held(tmp_path, scenario_of(**description), random.uniform(0.01, 1.5, 5).tolist(), liars=2)
+    for before, after in states:
+        assert after == before
+    assert any("refusals=0" not in conduct for conduct in states[-1][0]["conduct"])
+    assert run.stopped == "all versions published"
+    whole(run)
 
 
 def test_a_checkpoint_may_be_followed_by_more_than_one_journal_and_a_torn_one(
