@@ -85,7 +85,7 @@ class RemoteClient:
         self.state = ClientState.JOINING
         self.instance: str | None = None
         """Name of its process; None: it has not been connected."""
-        self.processes = 0
+        self.processes = self._connections = 0
         self.heard = 0
         """Number of the last message of its process that was heard."""
         self.has_forgotten = False
@@ -133,6 +133,7 @@ class RemoteClient:
         if self.link is not None:
             self.link.end("the client is back")
         self.link = link
+        self._connections += 1
         waiting = run.tasks.unanswered_of(self.number)
         gone = tuple(task for task in hello.tasks if task not in waiting)
         now_s = now_s if run.clock.has_begun else -1.0
@@ -141,7 +142,7 @@ class RemoteClient:
         self.say(replaced(welcome, client=self.number, now_s=now_s, gone=gone, heard=self.heard))
         if self.instance == hello.instance and self.is_prepared:
             self.state = ClientState.READY
-            run.handle_later(self._returned, hello.tasks)
+            run.handle_later(self._returned, hello.tasks, self._connections)
             return
         if self.instance != hello.instance:
             self.processes += 1
@@ -198,9 +199,10 @@ class RemoteClient:
         if not scores_first:
             yield self._unanswered()
 
-    def _returned(self, tasks: tuple[int, ...]) -> Handling:
-        """Handle that the client is connected again, and at these tasks."""
-        if not self._run.server.validator.is_started:
+    def _returned(self, tasks: tuple[int, ...], connection: int) -> Handling:
+        """Handle that the client is connected again, and at these tasks. `connection`: its number."""
+        if not self._run.server.validator.is_started or connection != self._connections:
+            # What it was at on an older connection says nothing about the tasks that it was given since.
             return
         self._lease_s = None
         if self.task is not None and self.task.number in tasks:
