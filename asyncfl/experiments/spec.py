@@ -33,7 +33,7 @@ class Source(Described):
     """Origin of an experiment."""
 
     paper: str
-    """Short name of the paper: nbafl, safl, adaptive, mechanisms, dp_fedavg."""
+    """Short name of the paper: nbafl, safl, adaptive, mechanisms, dp_fedavg; outside: results of other libraries."""
     figure: int | str | None = None
     """Number of the figure or name of the table there."""
 

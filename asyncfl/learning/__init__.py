@@ -12,11 +12,13 @@ from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.job import Job
 from asyncfl.learning.layout import Layer, Layout
 from asyncfl.learning.learner import Learner
-from asyncfl.learning.models import CharLstm, DigitsNet, LeNet, Linear, McMahanCnn, Mlp, ResNet, SmallCnn
+from asyncfl.learning.models import CharLstm, DigitsNet, DpCnn, LeNet, Linear, McMahanCnn, Mlp, ResNet, SmallCnn
 from asyncfl.learning.models.mlp import Layered
 from asyncfl.learning.training import Training
 
-AnyArchitecture: Any = choice(Architecture, Mlp, Linear, LeNet, McMahanCnn, SmallCnn, DigitsNet, ResNet, CharLstm)
+AnyArchitecture: Any = choice(
+    Architecture, Mlp, Linear, LeNet, McMahanCnn, SmallCnn, DpCnn, DigitsNet, ResNet, CharLstm
+)
 """Type of a scenario's field that holds a network, chosen by `kind`."""
 
 __all__ = [

@@ -188,6 +188,21 @@ def test_counts_have_an_exact_limit():
     assert answer({**claim, "tolerated": 0.05}, counts([0, 2, 1])) == "does not hold"
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0.9705], "holds"),  # one seed has no interval of its own
+        ([0.9680], "does not hold"),
+        ([0.9680, 0.9690, 0.9685], "holds"),  # 2.4 thousandths from it: theirs is 1.7, ours 1.2
+        ([0.9680, 0.9681, 0.9682], "does not hold"),
+        ([0.9680, 0.9681, np.inf], "does not hold"),
+    ],
+)
+def test_a_mean_agrees_within_both_intervals(values, expected):
+    claim = {"check": "agrees", "value": "final test_accuracy", "target": 0.9709, "spread": 0.0017}
+    assert answer(claim, table("test_accuracy", {1: values})) == expected
+
+
 def test_accounting_without_randomness_is_deterministic():
     claim = {"check": "near", "value": "final epsilon_exact_max", "target": 4, "tolerance": 0.1}
     for values, expected in (([4.05, 4.05], "holds"), ([4.2, 4.2], "does not hold"), ([4.05], "not decided")):

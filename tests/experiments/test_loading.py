@@ -1,5 +1,7 @@
 """Fields of experiments, and faults of their files: typos are found before anything is run."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +25,13 @@ def test_a_sound_file(write, described):
     experiment = load(write(described), "nbafl/fig2")
     assert experiment.name == "nbafl/fig2"
     assert str(experiment.source) == "NbAFL, fig. 2"
+
+
+@pytest.mark.parametrize("name", ["dp_sgd", "niid_bench", "clock"])
+def test_comparisons_with_other_libraries_cite_a_commit_or_a_thread(name):
+    file = Path(__file__).parents[2] / "workflow" / "experiments" / "outside" / f"{name}.yaml"
+    assert load(file, f"outside/{name}").claims
+    assert re.search(r"[0-9a-f]{40}|pull request \d+", file.read_text(encoding="utf-8"))
 
 
 def test_all_faults_of_a_file_at_once(write, described):

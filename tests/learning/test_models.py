@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from torch.nn import functional
 
 from asyncfl.learning.architecture import Architecture, Shape
-from asyncfl.learning.models import CharLstm, DigitsNet, LeNet, Linear, McMahanCnn, Mlp, ResNet, SmallCnn
+from asyncfl.learning.models import CharLstm, DigitsNet, DpCnn, LeNet, Linear, McMahanCnn, Mlp, ResNet, SmallCnn
 
 MNIST, COLOUR, COLOUR_32, TEXT = (1, 28, 28), (3, 28, 28), (3, 32, 32), (80,)
 
@@ -37,6 +37,8 @@ def resnet_parameters(stages: tuple[int, ...], blocks: int) -> int:
         (Mlp(hidden=()), MNIST, 10, 785 * 10),
         (Mlp(hidden=(64,)), COLOUR, 10, 2353 * 64 + 65 * 10),
         (LeNet(), MNIST, 10, 26 * 16 + 401 * 32 + 1569 * 128 + 129 * 10),
+        (LeNet(channels=(6, 16), hidden=(120, 84), padded=False), MNIST, 10, 44_426),  # LeNet-5 as commonly written
+        (DpCnn(), MNIST, 10, 26_010),  # in the literature on DP-SGD
         (McMahanCnn(), MNIST, 10, 26 * 32 + 801 * 64 + 3137 * 512 + 513 * 10),  # 1,663,370 in the paper
         (SmallCnn(groups=0), COLOUR, 10, 28 * 8 + 73 * 16 + 145 * 16 + 145 * 10),
         (SmallCnn(), COLOUR, 10, 28 * 8 + 73 * 16 + 145 * 16 + 145 * 10 + 2 * (8 + 16 + 16)),

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from asyncfl.experiments.claims.checks import (
+    Agrees,
     Alike,
     AtLeast,
     BestAt,
@@ -19,5 +20,6 @@ from asyncfl.experiments.claims.checks import (
 )
 
 Claim = Annotated[
-    Order | BestAt | InteriorBest | Crossover | AtLeast | Near | NoWorse | Alike | Times, Field(discriminator="check")
+    Order | BestAt | InteriorBest | Crossover | AtLeast | Agrees | Near | NoWorse | Alike | Times,
+    Field(discriminator="check"),
 ]

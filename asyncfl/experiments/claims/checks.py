@@ -12,9 +12,9 @@ from pydantic import Field
 
 from asyncfl.experiments.claims.base import Cells, ClaimBase
 from asyncfl.experiments.columns import unit_of
-from asyncfl.experiments.evidence.decision import AllOf, AnyOf, ClaimEvidence, Comparison, Kind
+from asyncfl.experiments.evidence.decision import ALPHA, AllOf, AnyOf, ClaimEvidence, Comparison, Kind
 from asyncfl.experiments.evidence.p_values import Sample
-from asyncfl.experiments.grid import AxisName, Grid, NotRunError, Reference, Where
+from asyncfl.experiments.grid import AxisName, Grid, MissingError, NotRunError, Reference, Where
 from asyncfl.experiments.labels import axis_label, value_label
 
 LISTED = 8
@@ -279,6 +279,36 @@ class AtLeast(ClaimBase):
         about = f"wanted {side} {self.amount(self.threshold)}, got"
         evidence = self.above(grid, x, threshold, about, at, sign, tolerated=self.tolerated)
         return evidence, f"{self.value} {self.mean_in_words(self.mean(x))}"
+
+
+class Agrees(ClaimBase):
+    """The mean lies in the interval that the source states, widened by the 95 % interval of our own mean."""
+
+    check: Literal["agrees"] = "agrees"
+    target: float
+    """The source's number."""
+    spread: float = Field(ge=0)
+    """Half-width of the source's interval, as the source states it, in units of the value."""
+
+    def point(self, grid: Grid, at: Where) -> tuple[ClaimEvidence, str]:
+        x = self.read(grid, at)
+        mean, n = self.mean(x), int((~np.isnan(x.values)).sum())
+        if n == 0:
+            raise MissingError(f"no seed has a value of {self.column}")
+        own = 0.0
+        if n > 1 and np.isfinite(mean):
+            from scipy.special import stdtrit  # scipy is slow to import, and reading an experiment needs none of it
+
+            own = float(stdtrit(n - 1, 1 - ALPHA) * np.nanstd(x.values, ddof=1) / np.sqrt(n))
+        allowed = self.spread + own
+        told = f"{self.amount(self.target)} ± {self.spread:g}" + (f" ± {own:.2g} (ours)" if own else "")
+        # One number for all seeds: the seeds' variance is in our interval already.
+        excess = np.full(len(x), allowed - abs(mean - self.target))
+        about = f"wanted {told}; the distance is"
+        found = Comparison(
+            x.seeds, excess, about, strict=False, kind="deterministic", threshold=allowed, sign=-1.0, cells=(at,)
+        )
+        return found, f"{self.value} {self.mean_in_words(mean)}"
 
 
 class Near(ClaimBase):

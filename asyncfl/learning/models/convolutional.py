@@ -14,24 +14,34 @@ if TYPE_CHECKING:
 
 
 def convolutional(
-    shape: Shape, outputs: int, channels: Sequence[int], hidden: Sequence[int], kernel: int = 5, groups: int = 0
+    shape: Shape,
+    outputs: int,
+    channels: Sequence[int],
+    hidden: Sequence[int],
+    kernel: int = 5,
+    groups: int = 0,
+    padded: bool = True,
 ) -> torch.nn.Sequential:
-    """Build convolutions that keep the image size, each followed by 2x2 max-pooling, then linear layers.
+    """Build convolutions, each followed by 2x2 max-pooling, then linear layers.
 
-    kernel: side of the convolutions, odd. groups: of the GroupNorm after each pooling, 0 for none. ReLU comes after the
-    pooling: both orders give the same values and gradients, and this one computes a quarter as many numbers. GroupNorm
-    also comes after the pooling, where its values differ from those before it; a step takes two thirds of the time.
+    kernel: side of the convolutions, odd. padded: whether convolutions keep the image size. groups: of the GroupNorm
+    after each pooling, 0 for none. ReLU comes after the pooling: both orders give the same values and gradients, and
+    this one computes a quarter as many numbers. GroupNorm also comes after the pooling, where its values differ from
+    those before it; a step takes two thirds of the time.
     """
     from torch import nn
 
     inputs, height, width = shape
     parts: list[nn.Module] = []
+    margin = 0 if padded else kernel - 1
     for filters in channels:
         norm = [nn.GroupNorm(groups, filters)] if groups else []
-        parts += [nn.Conv2d(inputs, filters, kernel, padding=kernel // 2), nn.MaxPool2d(2), *norm, nn.ReLU()]
-        inputs, height, width = filters, height // 2, width // 2
+        parts += [nn.Conv2d(inputs, filters, kernel, padding=kernel // 2 if padded else 0)]
+        parts += [nn.MaxPool2d(2), *norm, nn.ReLU()]
+        inputs, height, width = filters, (height - margin) // 2, (width - margin) // 2
     if height < 1 or width < 1:
-        message = f"images must be at least {2 ** len(channels)} wide and high, got {shape[1]}x{shape[2]}"
+        least = 2 ** len(channels) + margin * (2 ** len(channels) - 1)
+        message = f"images must be at least {least} wide and high, got {shape[1]}x{shape[2]}"
         raise ScenarioError([Fault("model.channels", f"{message}; give fewer channels (each pools once)")])
     parts.append(nn.Flatten())
     for before, after in pairwise((inputs * height * width, *hidden, outputs)):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.learning.architecture import Widths
-from asyncfl.learning.models.convolutional import TwoConvolutions
+from asyncfl.learning.architecture import Shape, Widths
+from asyncfl.learning.models.convolutional import TwoConvolutions, convolutional
+
+if TYPE_CHECKING:
+    import torch
 
 
 class LeNet(TwoConvolutions):
@@ -21,3 +24,8 @@ class LeNet(TwoConvolutions):
     """Channels of each convolution."""
     hidden: Annotated[Widths, MeasuredIn("units")] = (128,)
     """Units of each hidden linear layer."""
+    padded: bool = True
+    """Whether the convolutions pad images so that they keep their size; false as LeCun et al. 1998."""
+
+    def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
+        return convolutional(shape, outputs, self.channels, self.hidden, padded=self.padded)
