@@ -44,6 +44,7 @@ def calibrate(
     from asyncfl.calibration.predictions import misfits, predictions_of, table_of
     from asyncfl.calibration.report import fit_table
     from asyncfl.cli.run import read_scenario
+    from asyncfl.federation.run_files import is_read_in_part
     from asyncfl.federation.storage import Run
     from asyncfl.world.world_file import write_world
 
@@ -59,6 +60,10 @@ def calibrate(
     names = ", ".join(str(folder) for folder in runs)
     write_world(world, out, names)
     columns, rows = fit_table(fitted)
+    notes = fitted.notes()
+    if checks and is_read_in_part(loaded[0][1].scenario):
+        checks = 0
+        notes = [*notes, "the fit is not checked: the run's scenario names code of your own, which is not imported"]
     checked = predictions_of(fitted, observed[0], checks) if checks else []
     predicted = predictions_of(fitted, observed[0], checks, other) if checks and other is not None else []
     if json:
@@ -71,5 +76,5 @@ def calibrate(
     for table in (checked, predicted):
         if table:
             print_table(*table_of(table))
-    print_text(*(f"note: {note}" for note in [*fitted.notes(), *misfits(checked)]))
+    print_text(*(f"note: {note}" for note in [*notes, *misfits(checked)]))
     console.print(f"{out} written")

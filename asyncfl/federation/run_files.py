@@ -154,6 +154,11 @@ class RecordedPart:
         raise RunError("this needs the code of your own that the run's scenario names, and reading a run imports none")
 
 
+def is_read_in_part(scenario: Scenario) -> bool:
+    """Whether parts of a scenario that was read name code of the user's own, which was not imported."""
+    return any(isinstance(part, RecordedPart) for part in vars(scenario).values())
+
+
 def read_scenario(path: Path, own_code: bool) -> tuple[Scenario, dict[str, Any]]:
     """Read the scenario of a run, see `Run.load`; return it and its plain values. Raises RunError, ScenarioError."""
     try:
