@@ -103,6 +103,12 @@ class WholeRunColumns(Described):
     called proven is wrong. Left out where nothing is proven."""
     overheard_down_share: Share
     """Versions that the tap holds from any downlink, over versions published."""
+    aggregated_share: Share
+    """Part of the tasks whose update was aggregated."""
+    late_share: Share
+    """Part of the tasks whose update came after its buffer was aggregated, or was not needed."""
+    interrupted_share: Share
+    """Part of the tasks that were given up, or whose model or update was lost."""
     attacker_upload_share: Share
     """The attackers' part of the updates that arrived."""
     attacker_aggregated_share: Share

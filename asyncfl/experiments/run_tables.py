@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from asyncfl.base.errors import RunError
+from asyncfl.base.messages import Fate
 from asyncfl.experiments.csv_files import plain
 from asyncfl.experiments.target import Target
 
@@ -117,6 +118,14 @@ def with_spending(rounds: pd.DataFrame, folder: Path) -> pd.DataFrame:
     if "epsilon_exact_max" in rounds:
         rounds["epsilon_exact_sum"] = rounds["epsilon_exact_max"] + rounds["epsilon_exact_model"]
     return rounds
+
+
+FATES = {
+    "aggregated_share": (Fate.AGGREGATED,),
+    "late_share": (Fate.LATE, Fate.SURPLUS),
+    "interrupted_share": (Fate.LOST_DOWN, Fate.LOST_UP, Fate.DROPPED_OUT),
+}
+"""Column -> fates of the tasks that it counts."""
 
 
 def with_audit(rounds: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -221,7 +230,10 @@ def _robustness(rounds: pd.DataFrame) -> pd.DataFrame:
 def _summarised(seed: Mapping[str, Any]) -> dict[str, float]:
     """Return versions, exposure and detection from a seed's part of the summary."""
     exposures, versions = seed.get("exposures", {}), seed.get("versions", 0)
+    fates = seed.get("fates", {})
+    tasks = max(1, sum(fates.values()))
     found = {
+        **{share: sum(fates.get(one, 0) for one in of) / tasks for share, of in FATES.items() if fates},
         "versions": versions,
         "exposures_assumed": exposures.get("assumed"),
         "overheard_down_share": exposures.get("downlink_versions", 0) / max(1, versions),

@@ -27,11 +27,11 @@ def test_a_sound_file(write, described):
     assert str(experiment.source) == "NbAFL, fig. 2"
 
 
-@pytest.mark.parametrize("name", ["dp_sgd", "niid_bench", "clock"])
-def test_comparisons_with_other_libraries_cite_a_commit_or_a_thread(name):
+@pytest.mark.parametrize("name", ["dp_sgd", "niid_bench", "clock", "over_selection"])
+def test_comparisons_with_other_libraries_cite_their_source(name):
     file = Path(__file__).parents[2] / "workflow" / "experiments" / "outside" / f"{name}.yaml"
     assert load(file, f"outside/{name}").claims
-    assert re.search(r"[0-9a-f]{40}|pull request \d+", file.read_text(encoding="utf-8"))
+    assert re.search(r"[0-9a-f]{40}|pull request \d+|arXiv:\d{4}\.\d{5}", file.read_text(encoding="utf-8"))
 
 
 def test_all_faults_of_a_file_at_once(write, described):

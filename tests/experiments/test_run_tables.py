@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from asyncfl.base.errors import RunError
+from asyncfl.base.messages import Fate
 from asyncfl.experiments.csv_files import read_csv, write_csv
 from asyncfl.experiments.intervals import over_seeds
 from asyncfl.experiments.run_tables import collect, whole_run
@@ -143,8 +144,8 @@ DETECTION = {
 }
 
 
-def counted(detection=None):
-    said = {"versions": 2, "exposures": {"assumed": None, "downlink_versions": 1}}
+def counted(detection=None, **more):
+    said = {"versions": 2, "exposures": {"assumed": None, "downlink_versions": 1}, **more}
     if detection is not None:
         said["detection"] = detection
     return whole_run(ROUNDS, CLIENTS, {"seeds": {"0": said}}).iloc[0]
@@ -178,6 +179,13 @@ def test_exposure_and_the_attackers_part():
     assert np.isnan(row["exposures_assumed"])
     assert row["attacker_upload_share"] == 0.6
     assert row["attacker_aggregated_share"] == pytest.approx(0.2)
+
+
+def test_outcomes_of_tasks_are_shares_of_all_tasks():
+    fates = dict.fromkeys(Fate, 0) | {"aggregated": 5, "late": 2, "surplus": 1, "dropped_out": 1, "unfinished": 1}
+    row = counted(fates=fates)
+    assert (row["aggregated_share"], row["late_share"], row["interrupted_share"]) == (0.5, 0.3, 0.1)
+    assert "late_share" not in counted()  # where a summary says nothing of outcomes
 
 
 def test_kappa_is_of_the_buffers_in_which_the_honest_outweigh_the_attackers():
