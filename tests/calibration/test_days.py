@@ -34,6 +34,7 @@ def test_a_run_of_one_day_shows_the_mean_night(known: Scenario) -> None:
     assert found.hours.expected() == pytest.approx(7.5, abs=0.7)
 
 
+@pytest.mark.long
 def test_time_zones_are_told_apart(known: Scenario) -> None:
     found = available(known, 900, kind="diurnal", from_h=NIGHT, hours=4.0, zones_h=[0, -8])
     assert isinstance(found, DiurnalAvailability)

@@ -36,6 +36,7 @@ def test_what_the_fit_does_not_know_is_named(known: Scenario, tmp_path: Path) ->
     assert any("does not reproduce the run's share of arrivals at other" in note for note in misfits(rows))
 
 
+@pytest.mark.long
 def test_another_protocol_is_predicted_with_an_interval(known: Scenario) -> None:
     world = {"device": {"kind": "lognormal", "median_s_per_sample": 0.01, "sigma": 0.5}}
     world |= {"uplink": {"server_bandwidth_bps": 2e6}}

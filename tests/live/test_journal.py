@@ -166,7 +166,7 @@ def held(
     return virtual_loop.run(main), states
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 6))])
 @pytest.mark.parametrize("protocol", [SYNC, BUFFERED])
 def test_a_server_that_was_killed_goes_on_where_it_was(protocol: dict[str, Any], seed: int, tmp_path: Path) -> None:
     random = np.random.default_rng(seed)
