@@ -28,7 +28,7 @@ def test_a_soak_with_liars_ends_with_whole_tables_of_both_federations(tmp_path: 
         "--minutes",
         "0.2",
         "--clients",
-        "9",
+        "12",
         "--liars",
         "5",
         "--folder",
