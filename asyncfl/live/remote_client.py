@@ -142,7 +142,9 @@ class RemoteClient:
         self.say(replaced(welcome, client=self.number, now_s=now_s, gone=gone, heard=self.heard))
         if self.instance == hello.instance and self.is_prepared:
             self.state = ClientState.READY
-            run.handle_later(self._returned, hello.tasks, self._connections)
+            had = None if self.task is None else self.task.number
+            asked = None if self.request is None else self.request.request
+            run.handle_later(self._returned, hello.tasks, self._connections, had, asked)
             return
         if self.instance != hello.instance:
             self.processes += 1
@@ -199,24 +201,29 @@ class RemoteClient:
         if not scores_first:
             yield self._unanswered()
 
-    def _returned(self, tasks: tuple[int, ...], connection: int) -> Handling:
-        """Handle that the client is connected again, and at these tasks. `connection`: its number."""
+    def _returned(self, tasks: tuple[int, ...], connection: int, had: int | None, asked: int | None) -> Handling:
+        """Handle that the client is connected again, and at these tasks.
+
+        `connection`: its number. `had`, `asked`: task and request that the server knew it to be at when it came back;
+        those that it was given since are not lost.
+        """
         if not self._run.server.validator.is_started or connection != self._connections:
             # What it was at on an older connection says nothing about the tasks that it was given since.
             return
         self._lease_s = None
-        if self.task is not None and self.task.number in tasks:
+        if self.task is not None and (self.task.number in tasks or self.task.number != had):
             self._traced = []
             self._came_online()
             return
         self._assume_trained()
         scores_first, self._traced = self._traced[:1] in ([], [-1]), []
-        if scores_first:
+        is_asked_since = self.request is not None and self.request.request != asked
+        if scores_first and not is_asked_since:
             yield self._unanswered()
         self._came_online()
         yield self._dropped_out()
         yield self._idle()
-        if not scores_first:
+        if not scores_first and not is_asked_since:
             yield self._unanswered()
 
     def _left(self) -> Handling:

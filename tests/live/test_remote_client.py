@@ -232,6 +232,22 @@ def test_a_client_that_is_back_with_its_task_keeps_it_beyond_the_lease() -> None
     assert [kind for kind, one in table.events() if one == 0][-2:] == ["went_offline", "came_online"]
 
 
+def test_a_task_that_a_client_is_given_after_it_came_back_is_not_lost() -> None:
+    """It comes back while a buffer is aggregated; the version gives it a task before its return is handled."""
+    table = begun("0", "1")
+    client = table.live.clients.by_name["0"]
+    assert client.task is not None
+    old = client.task.number
+    table.live.connect(Hello("0", "t0", 20, (), instance="one"), link := Link())
+    for _ in table.live.carry_out(client.receive(Gone(old, "lost_up", ()), np.zeros((0, table.n), np.float32), 0.0)):
+        raise AssertionError("nothing is aggregated")
+    assert client.task.number != old
+    given = client.task.number
+    table.do(iter(()))
+    assert client.task.number == given
+    assert [message.task for message in link.heard if isinstance(message, Task)] == [given]
+
+
 def test_repeated_traces_take_no_memory() -> None:
     table = begun("0", "1")
     client = table.live.clients.by_name["0"]
