@@ -84,7 +84,7 @@ def test_an_interrupted_run_goes_on_with_the_seeds_it_lacks(
 
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_a_diverged_seed_does_not_lose_the_others(scenario: Scenario, rounds: int) -> None:
-    private = {"privacy": {"kind": "nbafl", "epsilon": 3e-18, "clip_norm": 20}, "protocol.rounds": rounds, "seeds": 2}
+    private = {"privacy": {"kind": "nbafl", "epsilon": 2e-18, "clip_norm": 20}, "protocol.rounds": rounds, "seeds": 2}
     run = simulate(scenario.override(private))
     assert run.rounds["diverged"].tolist() == [False, True] * 2
     assert run.summary["diverged"] == [0, 1]
