@@ -12,6 +12,7 @@ Times are real seconds of the run's clock. In a run that a world shapes, tasks e
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from asyncfl.base.errors import MessageError
@@ -31,13 +32,14 @@ MOST_SAMPLES = 10
 """Samples that an unknown client may bring, as a multiple of those of the scenario's largest client."""
 
 
-def with_share(protocol: Protocol) -> Protocol:
-    """Return the protocol of a server whose clients it does not know: none enters more than half of a buffer, rounded
-    up, if the protocol does not say another share."""
+def with_share(protocol: Protocol, at_least: int = 1) -> Protocol:
+    """Return the protocol of a server whose clients it does not know: none enters more of a buffer than twice what
+    each of `at_least` clients would by turns, nor than half of it, if the protocol does not say another share."""
     updates = protocol.opening.updates
     if protocol.per_client is not None or updates is None:
         return protocol
-    return protocol.model_copy(update={"per_client": -(-updates // 2)})
+    share = min(math.ceil(updates / 2), math.ceil(2 * updates / at_least))
+    return protocol.model_copy(update={"per_client": share})
 
 
 @dataclass

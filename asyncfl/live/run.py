@@ -102,7 +102,7 @@ async def run_live(
         federation.path.streams = Streams(unknown_seed() if secret is None else secret)
     plan = replace(federation.plan, all_present=known)
     if strangers:
-        plan = replace(plan, protocol=with_share(scenario.protocol))
+        plan = replace(plan, protocol=with_share(scenario.protocol, at_least or scenario.data.clients))
         samples_at_most = samples_at_most or MOST_SAMPLES * int(plan.samples.max())
         log.info("a client may have at most %d samples (--samples-at-most)", samples_at_most)
         if (share := plan.protocol.per_client) is not None:

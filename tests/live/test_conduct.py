@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from asyncfl.base.errors import MessageError
-from asyncfl.live.conduct import AT_ONCE, BURST, REFUSALS, ClientConduct
+from asyncfl.live.conduct import AT_ONCE, BURST, REFUSALS, ClientConduct, with_share
 from asyncfl.live.live_federation import RefusedError
 from asyncfl.live.remote_client import ClientState, RemoteClient
 from asyncfl.live.wire import Gone, Noted, Ready, Scores, Spent, Trace, Update, WireError
+from asyncfl.scenario import Scenario
+from tests.live.conftest import SMALL
 from tests.live.test_remote_client import SCORED, WHOLE, Table, begun
 
 
@@ -188,3 +190,17 @@ def test_updates_that_are_rejected_count_against_their_sender_alone(value: float
     assert table.live.stopped is None
     answer(table, "1")
     assert table.live.server.version == 1
+
+
+@pytest.mark.parametrize(
+    ("buffer", "at_least", "share"),
+    [(10, 45, 1), (10, 10, 2), (10, 7, 3), (10, 2, 5), (5, 1, 3), (1, 4, 1), (2, 2, 1)],
+)
+def test_a_client_enters_twice_its_turn_of_a_buffer_and_at_most_half(buffer: int, at_least: int, share: int) -> None:
+    protocol = {"kind": "buffered", "rounds": 3, "buffer": buffer, "dispatch": {"kind": "continuous"}}
+    data = {**SMALL["data"], "clients": 50}
+    scenario = Scenario.read({**SMALL, "data": data, "protocol": protocol})
+    assert with_share(scenario.protocol, at_least).per_client == share
+    assert share * max(2, at_least) >= buffer, "those clients can fill it"
+    asked = scenario.override({"protocol.per_client": 4}).protocol
+    assert with_share(asked, at_least).per_client == 4
