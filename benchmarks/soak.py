@@ -306,8 +306,10 @@ def main() -> int:
         accuracy[name] = 100 * float(tested.tail(10).mean())
         fates = ", ".join(f"{number} {fate}" for fate, number in run.summary["fates"].items() if number)
         print(f"{name}: {run.rounds['version'].max()} versions, accuracy {accuracy[name]:.1f} % (last ten); {fates}")
-        at = [one.memory[round(share * (len(one.memory) - 1))] for share in (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)]
+        ran = [look for look in one.memory if look[0] < options.minutes]
+        at = [ran[round(share * (len(ran) - 1))] for share in (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)]
         print("  memory of the server: " + ", ".join(f"{mib:.0f} MiB at {minutes:.0f} min" for minutes, mib in at))
+        print(f"  while its tables were made: at most {max(mib for _, mib in one.memory):.0f} MiB")
         log = (one.folder / "server.log").read_text()
         print(f"  log of the server: {len(log.splitlines())} lines, {log.count('banned')} of bans")
         bad += [f"{name}: {fault}" for fault in faults_of(status, run)]
