@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 
+from msgspec.structs import replace as replaced
+
 from asyncfl.base.errors import AsyncflError
 from asyncfl.base.messages import Action, Download, Vector
 from asyncfl.federation.action_executor import Steps, Work
@@ -54,7 +56,7 @@ class LiveInputs:
         """Let a client in on a connection. Raises RefusedError. `now_s`: of the run's clock; None: of its last step."""
         self.live.clients.authenticate(hello)
         number = next(self._numbers)
-        self._write(inputs.Connected(number, hello))
+        self._write(inputs.Connected(number, replaced(hello, token="")))
         client = self.live.connect(hello, link, now_s)
         self.links[number] = link
         return client

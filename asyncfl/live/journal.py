@@ -10,6 +10,7 @@ secret of the server's noise, a journal what clients sent.
 
 from __future__ import annotations
 
+import errno
 import logging
 import math
 import os
@@ -158,7 +159,7 @@ class Journal:
         try:
             whole = len(head) + len(content) + len(frame)
             if os.writev(self._file.fileno(), (head, content, frame)) < whole:
-                raise OSError(28, "No space left on device")
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             self._written += whole
         except OSError as error:
             log.error("%s cannot be written (%s): the run goes on in memory", self.place, system_says(error))

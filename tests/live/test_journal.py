@@ -21,15 +21,17 @@ from asyncfl.live.clock import Terms
 from asyncfl.live.conduct import REFUSALS
 from asyncfl.live.connections import Connection, EndedError, Memory
 from asyncfl.live.host import Host
+from asyncfl.live.inputs import LiveInputs
 from asyncfl.live.journal import Journal
 from asyncfl.live.run import local_clients, run_live
-from asyncfl.live.wire import Update
+from asyncfl.live.wire import Hello, Update, server_decoder
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 from tests.live import virtual_loop
 from tests.live.conftest import SMALL, hold_seed, tokens_of
 from tests.live.test_identity import LOSSY, WORLD
 from tests.live.test_live import whole
+from tests.live.test_remote_client import Link, begun
 
 SHAPED = Terms(shape=True)
 SYNC = {"kind": "sync", "rounds": 12, "participants": 4}
@@ -393,3 +395,13 @@ def test_an_end_that_is_asked_for_while_the_server_takes_up_its_work_again_is_no
     run, _ = held(tmp_path, scenario, [0.7], at_last=end)
     assert ended
     assert run.stopped == "enough"
+
+
+def test_a_clients_token_is_not_written(tmp_path: Path) -> None:
+    table, journal = begun("0"), Journal([tmp_path], {})
+    journal.checkpoint(b"state")
+    LiveInputs(table.live, server_decoder(table.n), journal).connect(Hello("1", "t1", 20, instance="one"), Link())
+    journal.close()
+    found = Journal([tmp_path], {}).load()
+    assert found is not None
+    assert list(found.inputs) == [(journals.Connected(0, Hello("1", "", 20, instance="one")), b"")]
