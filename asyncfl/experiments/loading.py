@@ -210,6 +210,8 @@ def _part_faults(
         if not is_known(column, columns[table]):
             yield Fault(field, f"there is no column {column}; {hint(column, columns[table], 'columns')}")
     if isinstance(part, ClaimBase):
+        if part.paper and not part.printed:
+            yield Fault("printed", f"is required, as {part.paper} makes the claim; name the figure, table or section")
         for field, number in part.rounds_named if bound is None else ():
             if rounds is not None and number > rounds:
                 yield Fault(field, f"there is no round {number}; the runs end at round {rounds}")

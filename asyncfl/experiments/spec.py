@@ -21,7 +21,12 @@ from asyncfl.scenario import MOST_SEEDS
 
 Scale = Literal["quick", "full"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
-
+Author = Literal["paper", "others", "ours"]
+"""Author of a claim: a paper that prints it | others, whose numbers of the same settings ours are held against | we, of
+our own designs and readings."""
+AUTHORS: tuple[Author, ...] = get_args(Author)
+OUTSIDE = "outside"
+"""`source.paper` of experiments whose claims are numbers of other libraries."""
 
 Count = Annotated[int, Field(ge=1, le=MOST_SEEDS)]
 Seed = Annotated[int, Field(ge=0)]
@@ -194,6 +199,18 @@ class Experiment(Described):
     @property
     def all_figures(self) -> tuple[Figure, ...]:
         return self.figures if self.figure is None else (self.figure, *self.figures)
+
+    def author(self, claim: Claim) -> Author:
+        """Return who makes a claim of this experiment."""
+        if self.source.paper == OUTSIDE:
+            return "others"
+        return "paper" if claim.printed else "ours"
+
+    def source_of(self, claim: Claim) -> Source:
+        """Return where a claim is printed; of our own claims the source of the experiment."""
+        if not claim.printed:
+            return self.source
+        return Source(paper=claim.paper or self.source.paper, figure=claim.printed)
 
     def margin_why(self, claim: Claim) -> str:
         """Return why a claim's margin is what it is; empty where nothing is said of it, or it has none."""

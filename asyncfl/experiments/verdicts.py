@@ -17,7 +17,7 @@ from asyncfl.experiments.csv_files import read_csv, write_csv
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Answer, ComparisonAnswer, Decision, Looks, all_of
 from asyncfl.experiments.evidence.p_values import clean_runs_needed, fewest_signs, q_values, seeds_needed, visible
 from asyncfl.experiments.grid import Grid, MissingError, NotRunError, bound_grid, describe
-from asyncfl.experiments.spec import SCALES, Experiment, Scale
+from asyncfl.experiments.spec import SCALES, Author, Experiment, Scale
 
 Verdict = Answer | Literal["not run"]
 """`not run`: the claim is about a part of the experiment that this scale leaves out; no score counts it."""
@@ -33,6 +33,10 @@ class ClaimVerdict:
     check: str
     """Name of the check and what it was applied to."""
     verdict: Verdict
+    of: Author = "ours"
+    """Author of the claim: `paper`, `others` or `ours`; no score adds them up."""
+    paper: str = ""
+    """Short name of the paper that prints it; of our own claims that of the experiment's source."""
     kind: str = ""
     """`statistical`, `count` or `deterministic`; empty where nothing could be compared."""
     effect: float = np.nan
@@ -116,9 +120,11 @@ def judge(
 def _row(claim: Claim, experiment: Experiment, **found: Any) -> ClaimVerdict:
     return ClaimVerdict(
         experiment=experiment.name,
-        source=str(experiment.source),
+        source=str(experiment.source_of(claim)),
         claim=claim.says,
         check=claim.title,
+        of=experiment.author(claim),
+        paper=experiment.source_of(claim).paper,
         margin=claim.margin_asked or np.nan,
         margin_why=experiment.margin_why(claim),
         expected=claim.expected,

@@ -10,6 +10,7 @@ import pytest
 from asyncfl.experiments.evidence.p_values import Reading, clean_runs_needed, seeds_needed, visible
 from asyncfl.experiments.report import wrong_verdicts
 from asyncfl.experiments.site.contents import with_power
+from asyncfl.experiments.spec import Experiment
 from asyncfl.experiments.verdicts import Score, leaning, needed, score_of, why_undecided
 
 
@@ -130,3 +131,15 @@ def test_scores_count_verdicts_and_which_way_the_open_ones_lean() -> None:
     assert score.in_words == f"{said}; 1 more are about parts not run at this scale"
     assert Score(3, 1, 4, 2, 1, 0).in_words == said
     assert score_of(pd.DataFrame(columns=["verdict"])) == Score(0, 0, 0, 0, 0, 0)
+
+
+def test_a_claim_is_a_papers_only_where_that_prints_it() -> None:
+    order = {"check": "order", "along": "privacy.epsilon", "says": "the loss falls"}
+    claims = [{**order, "printed": "fig. 2"}, {**order, "paper": "safl", "printed": "equation 4"}, order]
+    made = {"title": "Loss", "scenario": {}, "claims": claims}
+    of_paper = Experiment.model_validate({**made, "source": {"paper": "nbafl", "figure": 3}})
+    assert [of_paper.author(claim) for claim in of_paper.claims] == ["paper", "paper", "ours"]
+    sources = ["NbAFL, fig. 2", "SAFL, equation 4", "NbAFL, fig. 3"]
+    assert [str(of_paper.source_of(claim)) for claim in of_paper.claims] == sources
+    of_others = Experiment.model_validate({**made, "source": {"paper": "outside", "figure": "Opacus"}})
+    assert [of_others.author(claim) for claim in of_others.claims] == ["others"] * 3

@@ -52,7 +52,11 @@ class ClaimBase(ExperimentPart):
     check: str
     """Kind of the claim."""
     says: str
-    """The statement of the source, in our words."""
+    """The statement, in our words."""
+    printed: str = ""
+    """Where a paper prints the statement: its figure, table, theorem, equation or section; empty: it is our own."""
+    paper: str = ""
+    """Short name of the paper that prints it; empty: that of the experiment's source."""
     value: str = "final train_loss"
     """The number that is judged: `final train_loss`, `mean ...`, `round 14 ...`, `best <axis> of final ...`."""
     goal: Literal["low", "high"] | None = None
