@@ -16,6 +16,7 @@ from asyncfl.data.canaries import Canaries, PlantedCanaries, plant_canaries
 from asyncfl.data.catalog import CATALOG, DatasetName, find
 from asyncfl.data.concept import Concept, Relabelled, Restyled
 from asyncfl.data.federated import FederatedData, Source, concatenate, offsets_from_sizes
+from asyncfl.data.given_counts import GivenClassCounts
 from asyncfl.data.image_file import ImageFile
 from asyncfl.data.named_sets import (
     AnyName,
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
     AnyDataset = AnyName | Dataset
 else:
     AnyConcept: Any = choice(Concept, Relabelled, Restyled)
-    AnyPartition: Any = choice(Partition, Iid, Quantity, Dirichlet, Shards, Pathological, InnerDirichlet, ByColumn)
+    AnyPartition: Any = choice(
+        Partition, Iid, Quantity, Dirichlet, Shards, Pathological, InnerDirichlet, GivenClassCounts, ByColumn
+    )
     AnyDataset: Any = name_or_description(
         choice(Dataset, NpzFile, NpyFolder, ImageFolder, TableFile, HuggingFace, ScikitLearn)
     )

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asyncfl.base.errors import DataError
+from asyncfl.data.given_counts import GivenClassCounts
 from asyncfl.data.partition import ByColumn, Dirichlet, Iid, InnerDirichlet, Pathological, Quantity, Shards
 
 LABELS = np.repeat(np.arange(10), 2000)
@@ -115,6 +116,38 @@ def test_a_class_with_too_few_samples_is_refused():
     labels = np.array([0] * 50 + [1] * 3)
     with pytest.raises(DataError, match="cannot be kept: 10 samples of class 1 are needed and 3 exist"):
         Pathological(classes_per_client=2).assign(labels, 2, 10, np.random.default_rng(0))
+
+
+def test_each_client_holds_the_listed_number_of_each_class():
+    listed = [[3, 0, 1], [0, 7, 1]]
+    partition, labels = GivenClassCounts(counts=listed), np.arange(30) % 3
+    shares = partition.assign(labels, 2, 6, np.random.default_rng(0))
+    assert [np.bincount(labels[share], minlength=3).tolist() for share in shares] == listed
+    assert len(np.unique(np.concatenate(shares))) == 12
+    assert partition.sizes(2, 6, np.random.default_rng(0)).tolist() == [4, 8]
+    other = partition.assign(labels, 2, 6, np.random.default_rng(1))
+    assert sorted(np.concatenate(shares)) != sorted(np.concatenate(other))
+
+
+@pytest.mark.parametrize(
+    ("listed", "message"),
+    [
+        ([[5, 5]], "counts: must have a row for each of 2 clients, got 1"),
+        ([[5, 5], [10]], "counts: must have rows of equal length, got 1 to 2 classes"),
+        ([[10, 10], [0, 0]], "counts: must give each client a sample, got none for client 1"),
+        ([[5, 5], [5, 4]], "counts: must sum to 20 (clients x samples_per_client), got 19"),
+    ],
+)
+def test_class_counts_that_do_not_fit_the_clients_are_refused(listed, message):
+    assert [str(fault) for fault in GivenClassCounts(counts=listed).faults(2, 10)] == [message]
+
+
+def test_class_counts_that_do_not_fit_the_labels_are_refused():
+    partition, random = GivenClassCounts(counts=[[10, 0], [5, 5]]), np.random.default_rng(0)
+    with pytest.raises(DataError, match=r"at most the 14 samples \(class 0\) that exist, got 15"):
+        partition.assign(np.repeat([0, 1], [14, 6]), 2, 10, random)
+    with pytest.raises(DataError, match="a number for each of 3 classes, got 2"):
+        partition.assign(np.arange(30) % 3, 2, 10, random)
 
 
 def assign(clients, most=100, seed=0, **fields):
