@@ -5,6 +5,7 @@
 # make test-long  the tests that take minutes: kills at random moments, the documentation, a wheel in an empty environment
 # make check      formatting, lint, types, architecture
 # make docs       the documentation, into build/docs
+# make publish    the full scale, experiment by experiment, into docs/results: hours; goes on where it was stopped
 # make live       the recorded live runs of experiments anew, in real time, about half an hour
 
 PYTHON ?= python3
@@ -14,13 +15,15 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEVELOP := $(VENV)/.develop
 SNAKEMAKE_FLAGS ?=
+PUBLISH_FLAGS ?=
+ONLY ?=
 
 # Runs and tests share the cores as processes of one thread each, unless the caller sets another number of threads.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: results live test coverage test-cpu test-long docs check format install clean
+.PHONY: results publish live test coverage test-cpu test-long docs check format install clean
 
 install: $(READY)
 
@@ -42,11 +45,14 @@ $(DEVELOP): $(READY)
 	@touch $(DEVELOP)
 
 # Python keeps what it compiles, whatever the caller has set: each process would compile all modules anew.
-results test coverage test-cpu: export PYTHONDONTWRITEBYTECODE =
+results publish test coverage test-cpu: export PYTHONDONTWRITEBYTECODE =
 
 results: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python workflow/unlock.py
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES) --logger asyncfl $(SNAKEMAKE_FLAGS)
+
+publish: $(READY)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python workflow/publish.py --cores $(CORES) $(PUBLISH_FLAGS) $(ONLY)
 
 live: $(READY)
 	$(BIN)/python workflow/record.py clock/truth --at-once 9

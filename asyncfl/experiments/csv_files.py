@@ -32,9 +32,16 @@ def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
 
 
 def read_csv(path: str | Path) -> pd.DataFrame:
-    """Read a table that `write_csv` wrote; an empty table where it had no columns."""
+    """Read a table that `write_csv` wrote, or its `.gz` where only that is there; an empty table where it had no
+    columns."""
+    packed_file = Path(f"{path}.gz")
     try:
-        return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype={"run": str})
+        return pd.read_csv(
+            packed_file if packed_file.is_file() and not Path(path).is_file() else path,
+            keep_default_na=False,
+            na_values=[""],
+            dtype={"run": str},
+        )
     except pd.errors.EmptyDataError:
         return pd.DataFrame()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -15,7 +16,8 @@ from asyncfl.base.files.own_folder import write_json
 from asyncfl.federation.storage import COMPLETE, RunFolder
 
 CODES = "code.json"
-"""File of a run folder with digests of the code that it was computed with."""
+"""File of a run folder with the code that it was computed with, and where."""
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @contextlib.contextmanager
@@ -40,12 +42,16 @@ def logged(log: str | Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Codes:
-    """Digests of the code that a run was computed with."""
+    """The code that a run was computed with, and where."""
 
     own: str
     """Digest of the code of this run."""
     job: str
     """Digest of the code of all runs of its job; the name of the run's cache."""
+    commit: str = ""
+    """Commit of that code, `+` behind it where it was changed since; empty outside of a repository."""
+    cpu: str = ""
+    """Model of the processor; empty where it is not known."""
 
 
 def publish(cache: Path, run: RunFolder, code: str) -> None:
@@ -57,7 +63,7 @@ def publish(cache: Path, run: RunFolder, code: str) -> None:
 
     def write(into: Path) -> None:
         shutil.copytree(cache / "run", into, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*"))
-        write_json(asdict(Codes(code, cache.name)), into / CODES)
+        write_json(asdict(Codes(code, cache.name, commit(), cpu())), into / CODES)
 
     with run.working(force=True) as area:
         run.replace(area, write, COMPLETE)
@@ -67,6 +73,24 @@ def read_codes(folder: Path) -> Codes | None:
     """Return the code that the run in `folder` was computed with; None where it does not say."""
     try:
         found = json.loads((folder / CODES).read_text(encoding="utf-8"))
-        return Codes(str(found["own"]), str(found["job"]))
+        return Codes(str(found["own"]), str(found["job"]), str(found.get("commit", "")), str(found.get("cpu", "")))
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def commit() -> str:
+    """Return the commit of this package's code, eight digits, `+` behind it where it was changed since; else ''."""
+    try:
+        asked = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=8", "--exclude=*", "--dirty=+"]
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def cpu() -> str:
+    """Return the model of this machine's processor; '' where the system does not tell."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")

@@ -46,10 +46,12 @@ def write_site(
     experiments: Mapping[str, Experiment],
     claims: pd.DataFrame,
     pages: Mapping[str, str],
+    not_run: Mapping[str, str] | None = None,
 ) -> None:
     """Write the front page and a page per paper; a paper of which nothing has been run has a page that says so.
 
-    pages: digest of a run -> path, from the folder of the papers' pages, of a page that shows it.
+    pages: digest of a run -> path, from the folder of the papers' pages, of a page that shows it. not_run: experiments
+    without results, and why.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -75,7 +77,7 @@ def write_site(
     front = templates.get_template("front.html.j2").render(
         score=score_of(claims),
         wrong=wrong_verdicts(claims) if len(claims) else "",
-        left_out=left_out(done, experiments),
+        left_out=left_out(done, experiments, not_run),
     )
     write_text(front, root / "index.html")
     made = {f"{PAPERS}/{paper['file']}": paper for paper in papers}
@@ -115,14 +117,19 @@ def _without_html(text: str) -> str:
     return re.sub(r"<(?=[a-zA-Z/!?])", "&lt;", text)
 
 
-def write_report(results: str | Path, experiments: Mapping[str, Experiment]) -> Score:
-    """Write claims.csv, claims.md, index.html and pages of papers and runs into `results`; return the score of all."""
+def write_report(
+    results: str | Path, experiments: Mapping[str, Experiment], not_run: Mapping[str, str] | None = None
+) -> Score:
+    """Write claims.csv, claims.md, index.html and pages of papers and runs into `results`; return the score of all.
+
+    not_run: experiments without results, and why; None: those that quick scale runs on request only are called so.
+    """
     root = Path(results)
     done = finished(root, experiments)
-    claims = all_claims(done, experiments)
+    claims = all_claims(done, experiments, not_run)
     write_csv(claims, root / "claims.csv")
     write_text(claims_page(claims, done), root / "claims.md")
-    write_site(root, done, experiments, claims, write_run_pages(root, done))
+    write_site(root, done, experiments, claims, write_run_pages(root, done), not_run)
     return score_of(claims)
 
 

@@ -228,16 +228,27 @@ def _missing(done: Sequence[FinishedExperiment], experiments: Mapping[str, Exper
     return [name for name, one in experiments.items() if one.on_request == on_request and name not in names]
 
 
-def all_claims(done: Sequence[FinishedExperiment], experiments: Mapping[str, Experiment]) -> pd.DataFrame:
+def all_claims(
+    done: Sequence[FinishedExperiment],
+    experiments: Mapping[str, Experiment],
+    not_run: Mapping[str, str] | None = None,
+) -> pd.DataFrame:
     """Return the verdicts of all experiments, one row each; `q` is the q-value of `p` among all of them.
 
-    Claims of experiments that quick scale runs on request only, and that have no results, are `not run`.
+    Claims of experiments without results are `not run`: of those that `not_run` names, with the reason that it gives,
+    or else of those that quick scale runs on request only.
     """
-    waiting = []
-    for name in _missing(done, experiments, on_request=True):
-        reason = f"quick scale runs it on request: snakemake --cores 2 --config only={name}"
-        of = {"scale": "quick", "verdict": "not run", "reason": reason}
-        waiting += [_row(claim, experiments[name], **of) for claim in experiments[name].claims]
+    scale = "quick" if not_run is None else "full"
+    if not_run is None:
+        command = "quick scale runs it on request: snakemake --cores 2 --config only="
+        not_run = {name: f"{command}{name}" for name in _missing(done, experiments, on_request=True)}
+    there = {item.experiment.name for item in done}
+    waiting = [
+        _row(claim, experiments[name], scale=scale, verdict="not run", reason=reason)
+        for name, reason in not_run.items()
+        if name not in there
+        for claim in experiments[name].claims
+    ]
     tables = [*(read_csv(item.folder / "claims.csv") for item in done), frame(waiting)]
     tables = [table for table in tables if len(table)]
     if not tables:
@@ -247,8 +258,15 @@ def all_claims(done: Sequence[FinishedExperiment], experiments: Mapping[str, Exp
     return claims
 
 
-def left_out(done: Sequence[FinishedExperiment], experiments: Mapping[str, Experiment]) -> list[str]:
-    """Return sentences that name the experiments without results, and the command that runs them."""
+def left_out(
+    done: Sequence[FinishedExperiment],
+    experiments: Mapping[str, Experiment],
+    not_run: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Return sentences that name the experiments without results, and why, or else the command that runs them."""
+    if not_run is not None:
+        there = {item.experiment.name for item in done}
+        return [f"Not run: {name}: {why}." for name, why in not_run.items() if name not in there]
     missing, on_request = (_missing(done, experiments, asked) for asked in (False, True))
     told = [f"Not run yet: {', '.join(missing)}."] if missing else []
     command = f"snakemake --cores 2 --config only={','.join(on_request)}"

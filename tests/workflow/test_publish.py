@@ -1,0 +1,154 @@
+"""What `make publish` copies, says and leaves out; the workflow itself is replaced by runs made by hand."""
+
+import gzip
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from asyncfl.experiments.analysis import make_figures, make_tables
+from asyncfl.experiments.job import CODES
+from asyncfl.experiments.plan import all_cells
+from asyncfl.experiments.verdicts import make_verdicts
+from tests.experiments.results_folder import write_run
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULE = runpy.run_path(str(ROOT / "workflow" / "publish.py"))
+EXPERIMENT: dict[str, Any] = {
+    "title": "Loss by budget",
+    "source": {"paper": "nbafl", "figure": 2},
+    "scenario": {
+        "data": {"source": "embedded"},
+        "protocol": {"kind": "sync", "rounds": 4},
+        "privacy": {"kind": "nbafl", "epsilon": 60},
+    },
+    "axes": {"privacy.epsilon": [50, 60]},
+    "seeds": {"quick": 2, "full": 6},
+    "figure": {"kind": "curves", "hue": "privacy.epsilon"},
+    "tables": [{"rows": "privacy.epsilon"}],
+    "claims": [{"check": "order", "along": "privacy.epsilon", "says": "the loss falls"}],
+}
+
+
+class ByHand(MODULE["Publisher"]):  # type: ignore[misc]
+    """Publishes runs whose loss is .7 and .4; counts how often it was asked to compute."""
+
+    asked = 0
+
+    def compute(self, name: str, core_hours: float) -> None:
+        self.asked += 1
+        experiment, folder = self.experiments[name], self.results / "full" / name
+        runs = []
+        for cell, loss in zip(next(all_cells(experiment, "full")), (0.7, 0.4), strict=True):
+            run = cell.folder(self.results / "runs")
+            if not run.is_dir():
+                write_run(run, loss)
+                (run / "timing.json").write_text(json.dumps({"0": {"total": 1800.0}, "1": {"total": 1800.0}}))
+                codes = {"own": MODULE["code_of"]([cell]), "job": "", "commit": "0123abcd", "cpu": "one with cores"}
+                (run / CODES).write_text(json.dumps(codes))
+            runs.append((cell.values, run))
+        make_tables(experiment, "full", runs, folder)
+        make_figures(experiment, "full", folder)
+        make_verdicts(experiment, "full", folder)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "experiments" / "nbafl").mkdir(parents=True)
+    write(tmp_path, EXPERIMENT)
+    return tmp_path
+
+
+def write(root: Path, experiment: dict[str, Any]) -> None:
+    (root / "experiments" / "nbafl" / "one.yaml").write_text(yaml.safe_dump(experiment))
+
+
+def publisher(root: Path, core_hours: float = 20.0, each: float = 20.0) -> ByHand:
+    return ByHand(root / "experiments", root / "results", root / "published", core_hours, each)
+
+
+def publish(one: ByHand) -> dict[str, tuple[str, str]]:
+    """Publish all, write the report, and return what was done and why not, by experiment."""
+    one.judge_edited()
+    done = {name: (what, why) for name, what, why in MODULE["steps"](one, one.in_order([]))}
+    one.report({name: why for name, (_, why) in done.items() if why})
+    return done
+
+
+def test_what_is_published_says_where_it_comes_from(files: Path) -> None:
+    publish(publisher(files))
+    folder = files / "published" / "full" / "nbafl" / "one"
+    told = json.loads((folder / "provenance.json").read_text())
+    assert (told["commits"], told["cpu"], told["core_hours"], told["seeds"]) == (
+        ["0123abcd"],
+        ["one with cores"],
+        2,
+        "6",
+    )
+    assert pd.read_csv(folder / "claims.csv")["commit"].tolist() == ["0123abcd"]
+    all_claims = pd.read_csv(files / "published" / "claims.csv")
+    assert all_claims[["verdict", "commit", "seeds"]].to_numpy().tolist() == [["holds", "0123abcd", 6]]
+    assert "the loss falls" in (files / "published" / "index.html").read_text()
+
+
+def test_figures_are_published_as_svg_and_rounds_compressed(files: Path) -> None:
+    publish(publisher(files))
+    folder = files / "published" / "full" / "nbafl" / "one"
+    names = {file.name for file in folder.iterdir()}
+    assert {"figure.svg", "table.md", "ends.csv", "final.csv", "cells.csv", "rounds.csv.gz"} <= names
+    assert not {name for name in names if name.endswith((".png", ".pdf"))} | {"rounds.csv", "curves.csv"} & names
+    whole = (files / "results" / "full" / "nbafl" / "one" / "rounds.csv").read_bytes()
+    assert gzip.decompress((folder / "rounds.csv.gz").read_bytes()) == whole
+    assert not (files / "published" / "runs").exists()
+
+
+def test_what_the_same_code_published_is_not_computed_again_on_another_machine(files: Path) -> None:
+    publish(publisher(files))
+    (files / "results").rename(files / "elsewhere")
+    again = publisher(files)
+    assert publish(again) == {"nbafl/one": ("is published", "")}
+    assert again.asked == 0
+
+
+def test_other_cells_are_computed_again(files: Path) -> None:
+    publish(publisher(files))
+    write(files, {**EXPERIMENT, "axes": {"privacy.epsilon": [50, 70]}})
+    again = publisher(files)
+    publish(again)
+    assert again.asked == 1
+
+
+def test_edited_claims_are_judged_from_the_published_tables(files: Path) -> None:
+    publish(publisher(files))
+    (files / "results").rename(files / "elsewhere")
+    rises = {"check": "order", "along": "privacy.epsilon", "says": "the loss rises", "direction": "rises"}
+    write(files, {**EXPERIMENT, "claims": [rises]})
+    again = publisher(files)
+    publish(again)
+    claims = pd.read_csv(files / "published" / "claims.csv")
+    assert again.asked == 0
+    assert claims[["claim", "verdict", "commit"]].to_numpy().tolist() == [
+        ["the loss rises", "does not hold", "0123abcd"]
+    ]
+
+
+def test_what_exceeds_the_hours_is_listed_as_not_run_with_the_reason(files: Path) -> None:
+    one = publisher(files, each=1e-9)
+    what, why = publish(one)["nbafl/one"]
+    assert what == "is not run"
+    assert "core-hours, more than the 1e-09 allowed" in why
+    claims = pd.read_csv(files / "published" / "claims.csv")
+    assert claims[["verdict", "reason"]].to_numpy().tolist() == [["not run", why]]
+    assert pd.read_csv(files / "published" / "experiments.csv")["not_run"].tolist() == [why]
+    assert why in (files / "published" / "index.html").read_text()
+
+
+def test_an_experiment_that_is_gone_is_published_no_more(files: Path) -> None:
+    publish(publisher(files))
+    (files / "experiments" / "nbafl" / "one.yaml").rename(files / "experiments" / "nbafl" / "two.yaml")
+    publish(publisher(files))
+    assert [path.parent.name for path in files.glob("published/full/*/*/claims.csv")] == ["two"]

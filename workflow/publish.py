@@ -1,0 +1,349 @@
+"""Publish results at full scale: `make publish` computes what `docs/results/` lacks, experiment by experiment.
+
+An experiment is computed by the workflow, its verdicts, tables and figures are copied to `docs/results/full/`, with a
+file that says which code, machine and data made them, and are committed. What was published by the same code for the
+same cells is not computed again, here or on another machine; claims that were edited since are judged anew from the
+published tables. It may be interrupted at any time, and called again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+
+import pandas as pd
+
+from asyncfl.base.errors import AsyncflError
+from asyncfl.base.files.own_folder import write_json
+from asyncfl.data.catalog import find as data_file
+from asyncfl.experiments.cells import Cell
+from asyncfl.experiments.code import code_digest, combined
+from asyncfl.experiments.csv_files import read_csv, write_csv
+from asyncfl.experiments.files import find, rule_name
+from asyncfl.experiments.job import commit as present_commit
+from asyncfl.experiments.job import read_codes
+from asyncfl.experiments.plan import all_cells, load_all, select
+from asyncfl.experiments.report import write_report
+from asyncfl.experiments.spec import Experiment
+from asyncfl.experiments.verdicts import make_verdicts
+from asyncfl.federation.storage import COMPLETE
+
+ROOT = Path(__file__).resolve().parents[1]
+ORDER = ("nbafl", "safl", "adaptive", "outside", "mechanisms", "ledger", "audit", "clock", "defence")
+"""Folders of experiments, what rests on papers first: hours may end before the last."""
+PROVENANCE = "provenance.json"
+WITHOUT = (".pdf", ".png")
+"""Endings of figures that are not published beside the SVG."""
+LEFT_OUT = ("curves.csv",)
+"""Tables that follow from others."""
+PACKED = "rounds.csv"
+"""Published as `rounds.csv.gz`."""
+LARGEST = 1_000_000
+"""Bytes of the largest file that is published."""
+PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "pandas", "simpy", "snakemake")
+LIST = "experiments.csv"
+"""The table of all experiments: published when, made by which code, or why not."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where the published results of an experiment come from."""
+
+    experiment: str
+    commits: list[str]
+    """Commits of the code that made its runs."""
+    code: str
+    """Digest of that code: the parts of it that a run reaches."""
+    computed: str
+    """Date of the newest run."""
+    core_hours: float
+    """Hours of one core, of runs that no experiment published before had."""
+    cells: int
+    seeds: str
+    """Fewest and most seeds of a cell."""
+    cut: str
+    """What the budget left out; empty where nothing."""
+    cpu: list[str]
+    python: str
+    versions: dict[str, str]
+    data: dict[str, str]
+    """File of each data set -> its SHA-256; none for recorded runs and formulas."""
+    file: str
+    """Digest of the experiment file that the verdicts were made with."""
+
+
+class Publisher:
+    """Publishes experiments into a folder.
+
+    experiments: folder of their files. results: where the workflow computes. into: where the published results are.
+    core_hours: of all that is published; `each`: of one experiment.
+    """
+
+    def __init__(
+        self, experiments: Path, results: Path, into: Path, core_hours: float, each: float, cores: int = 1
+    ) -> None:
+        self.results, self.into, self.cores = results, into, cores
+        self.core_hours, self.each = core_hours, each
+        self.paths = find(experiments)
+        self.experiments = load_all(self.paths)
+
+    def in_order(self, only: list[str]) -> list[str]:
+        """Return the names of the experiments, sorted as `ORDER` says. Raises ScenarioError for unknown ones."""
+        names = select(list(self.experiments), only)
+        return sorted(names, key=lambda name: (ORDER.index(name.split("/")[0]), name))
+
+    def folder(self, name: str) -> Path:
+        return self.into / "full" / name
+
+    def published(self) -> dict[str, Provenance]:
+        """Return what is published, by experiment."""
+        found = {}
+        for name in self.experiments:
+            file = self.folder(name) / PROVENANCE
+            if file.is_file():
+                found[name] = Provenance(**json.loads(file.read_text(encoding="utf-8")))
+        return found
+
+    def is_current(self, name: str) -> bool:
+        """Tell whether what is published of an experiment was made by this code, for the cells of its file."""
+        told = self.published().get(name)
+        if told is None:
+            return False
+        cells = published_cells(self.experiments[name], set(runs_in(self.folder(name))))
+        return cells is not None and told.code == code_of(cells)
+
+    def left_hours(self) -> float:
+        return self.core_hours - sum(told.core_hours for told in self.published().values())
+
+    def missing_hours(self, name: str) -> tuple[float, float]:
+        """Return the estimated core hours of the first look's runs that are not on disk, and of all later looks."""
+        looks = list(all_cells(self.experiments[name], "full"))
+        hours = [sum(cell.scenario.estimated_cost() for cell in look) / 3600 for look in (looks[0], looks[-1])]
+        runs = {cell.digest: cell for cell in looks[0] if cell.recording is None}
+        there = {digest for digest in runs if (self.results / "runs" / digest / COMPLETE).is_file()}
+        missing = sum(cell.scenario.estimated_cost() for digest, cell in runs.items() if digest not in there) / 3600
+        return missing, hours[1] - hours[0]
+
+    def compute(self, name: str, core_hours: float) -> None:
+        """Have the workflow compute an experiment. Raises CalledProcessError."""
+        config = ["scale=full", f"results={self.results}", f"only={name}", f"core_hours={core_hours:.3f}"]
+        asked = [sys.executable, "-m", "snakemake", "--cores", str(self.cores), "--quiet", "all", "--rerun-incomplete"]
+        # its tables, figures and verdicts are made anew by the code of today
+        again = ["--forcerun", rule_name("analysis", name)]
+        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+        command = [*asked, "--config", *config, *again, "--", rule_name("", name)]
+        subprocess.run(command, cwd=ROOT, env=environment, check=True)
+
+    def publish(self, name: str, cut: str = "") -> None:
+        """Copy what the workflow made of an experiment, in place of what was published before."""
+        experiment, made = self.experiments[name], self.results / "full" / name
+        runs = [self.results / "runs" / digest for digest in runs_in(made)]
+        cells = published_cells(experiment, {run.name for run in runs})
+        assert cells is not None, f"{name}: its tables are not of the cells that its file has"
+        elsewhere = {run for other in self.published() if other != name for run in runs_in(self.folder(other))}
+        found = [codes for run in runs if (codes := read_codes(run)) is not None]
+        newest = max((run / COMPLETE for run in runs), key=lambda file: file.stat().st_mtime, default=made)
+        seeds = [len(cell.scenario.seeds) for cell in cells] or [0]
+        told = Provenance(
+            experiment=name,
+            commits=sorted({codes.commit for codes in found}) or [present_commit()],
+            code=code_of(cells) if not found else combined(codes.own for codes in found),
+            computed=datetime.fromtimestamp(newest.stat().st_mtime, UTC).date().isoformat(),
+            core_hours=round(sum(seconds_of(run) for run in runs if run.name not in elsewhere) / 3600, 3),
+            cells=len(cells),
+            seeds=f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}",
+            cut=cut,
+            cpu=sorted({codes.cpu for codes in found}),
+            python=platform.python_version(),
+            versions={package: version(package) for package in PACKAGES},
+            data=checksums(cells),
+            file=digest_of_file(self.paths[name]),
+        )
+        folder = self.folder(name)
+        staging = folder.with_name(f".{folder.name}")
+        shutil.rmtree(staging, ignore_errors=True)
+        shutil.copytree(made, staging, ignore=lambda _, files: [one for one in files if not is_published(one)])
+        pack(staging)
+        write_json(asdict(told), staging / PROVENANCE)
+        shutil.rmtree(folder, ignore_errors=True)
+        staging.replace(folder)
+        self.judge(name)
+
+    def judge(self, name: str) -> None:
+        """Judge an experiment's claims from its published tables."""
+        folder = self.folder(name)
+        make_verdicts(self.experiments[name], "full", folder)
+        claims = read_csv(folder / "claims.csv")
+        told = self.published()[name]
+        write_csv(claims.assign(commit=" ".join(told.commits)), folder / "claims.csv")
+        write_json({**asdict(told), "file": digest_of_file(self.paths[name])}, folder / PROVENANCE)
+
+    def judge_edited(self) -> list[str]:
+        """Judge the published experiments whose files were edited since; return their names."""
+        edited = [name for name, told in self.published().items() if told.file != digest_of_file(self.paths[name])]
+        for name in edited:
+            self.judge(name)
+        return edited
+
+    def report(self, not_run: Mapping[str, str]) -> None:
+        """Write the front page, the papers' pages, the table of all claims and that of all experiments.
+
+        not_run: why an experiment was left out by this call.
+        """
+        gone = [path.parent for path in self.into.glob(f"full/*/*/{PROVENANCE}")]
+        for folder in (folder for folder in gone if f"{folder.parent.name}/{folder.name}" not in self.experiments):
+            shutil.rmtree(folder)
+        self.into.mkdir(parents=True, exist_ok=True)
+        published, table = self.published(), self.into / LIST
+        before = read_csv(table).to_dict("records") if table.is_file() else []
+        known = {row["experiment"]: row["not_run"] for row in before if isinstance(row["not_run"], str)}
+        rows = []
+        for name in self.in_order([]):
+            told = published.get(name)
+            why = "" if told else not_run.get(name) or known.get(name) or "not computed yet"
+            row = asdict(told) if told else {}
+            row = {key: " ".join(row[key]) if key in ("commits", "cpu") else row[key] for key in KEPT if key in row}
+            rows.append({"experiment": name, **row, "not_run": why})
+        write_csv(pd.DataFrame(rows, columns=["experiment", *KEPT, "not_run"]), table)
+        write_report(self.into, self.experiments, not_run={row["experiment"]: row["not_run"] for row in rows})
+
+
+KEPT = ("computed", "commits", "core_hours", "cells", "seeds", "cut", "cpu")
+"""Columns of the table of experiments."""
+
+
+def is_published(file: str) -> bool:
+    return not file.startswith(".") and not file.endswith(WITHOUT) and file not in LEFT_OUT
+
+
+def pack(folder: Path) -> None:
+    """Compress the table of rounds, byte for byte the same each time, and remove files that are too large."""
+    rounds = folder / PACKED
+    rounds.with_name(f"{PACKED}.gz").write_bytes(gzip.compress(rounds.read_bytes(), 9, mtime=0))
+    rounds.unlink()
+    for file in folder.iterdir():
+        if file.stat().st_size > LARGEST:
+            print(
+                f"{file.name} of {folder.parent.name}/{folder.name[1:]} has {file.stat().st_size} bytes: not published"
+            )
+            file.unlink()
+
+
+def runs_in(folder: Path) -> list[str]:
+    """Return the digests of the runs that an experiment's tables are made from."""
+    cells = read_csv(folder / "cells.csv")
+    return [] if len(cells) == 0 else list(dict.fromkeys(cells["run"].dropna().astype(str)))
+
+
+def published_cells(experiment: Experiment, runs: set[str]) -> list[Cell] | None:
+    """Return the cells of these runs, each at one of its looks; None where one is missing, or another is there."""
+    looks = list(all_cells(experiment, "full"))
+    chosen = [next((cell for cell in at if cell.digest in runs), None) for at in zip(*looks, strict=True)]
+    found = [cell for cell in chosen if cell is not None]
+    return found if len(found) == len(chosen) and {cell.digest for cell in found} == runs else None
+
+
+def code_of(cells: Iterable[Cell]) -> str:
+    """Return the digest of the code that the runs of these cells would be made by today."""
+    return combined(code_digest(cell.scenario.settled()) for cell in cells if cell.recording is None)
+
+
+def digest_of_file(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def seconds_of(run: Path) -> float:
+    """Return the seconds that a run took, all seeds together; 0 for a recording."""
+    file = run / "timing.json"
+    return (
+        sum(seed["total"] for seed in json.loads(file.read_text(encoding="utf-8")).values()) if file.is_file() else 0.0
+    )
+
+
+def checksums(cells: Iterable[Cell]) -> dict[str, str]:
+    """Return the file name of each data set that these cells read, and its SHA-256."""
+    names = sorted(set(chain.from_iterable(cell.scenario.data.names for cell in cells)))
+    files = [file for name in names if (file := data_file(name)) is not None]
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def commit(into: Path, message: str) -> None:
+    """Commit the folder `into`, and nothing else, if it changed. Raises CalledProcessError."""
+    git = ["git", "-C", str(ROOT)]
+    subprocess.run([*git, "add", "--all", "--", str(into)], check=True)
+    if subprocess.run([*git, "diff", "--cached", "--quiet", "--", str(into)], check=False).returncode:
+        subprocess.run([*git, "commit", "--quiet", "-m", message, "--", str(into)], check=True)
+
+
+def steps(publisher: Publisher, names: list[str]) -> Iterator[tuple[str, str, str]]:
+    """Publish these experiments, and yield for each its name, what was done, and why it was not run."""
+    for name in names:
+        if publisher.is_current(name):
+            yield name, "is published", ""
+            continue
+        left = publisher.left_hours()
+        first, later = publisher.missing_hours(name)
+        most = min(publisher.each, left)
+        if first > most:
+            limit = (
+                f"{left:.1f} left of {publisher.core_hours:g}"
+                if left < publisher.each
+                else f"{publisher.each:g} allowed"
+            )
+            yield name, "is not run", f"estimated {first:.1f} core-hours, more than the {limit}"
+            continue
+        publisher.compute(name, most - first)
+        short = later > most - first
+        publisher.publish(name, f"{most - first:.1f} core-hours for seeds after the first look" if short else "")
+        yield name, f"computed, {publisher.published()[name].core_hours:.2f} core-hours", ""
+
+
+def main() -> None:
+    """Publish what the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("only", nargs="*", help="experiments or folders of them, e.g. nbafl/fig2 safl; none: all")
+    parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--results", type=Path, default=ROOT / "results", help="where the workflow computes")
+    parser.add_argument("--into", type=Path, default=ROOT / "docs" / "results")
+    parser.add_argument("--core-hours", type=float, default=20.0, help="of all that is published")
+    parser.add_argument("--each", type=float, default=5.0, help="core-hours of one experiment")
+    parser.add_argument("--no-commit", action="store_true", help="write, and leave the commit to you")
+    given = parser.parse_args()
+    folders = ROOT / "workflow" / "experiments", given.results.resolve(), given.into.resolve()
+    publisher = Publisher(*folders, given.core_hours, given.each, given.cores)
+    not_run: dict[str, str] = {}
+
+    def finish(message: str) -> None:
+        publisher.report(not_run)
+        if not given.no_commit:
+            commit(publisher.into, message)
+
+    try:
+        names = publisher.in_order(given.only)
+        if edited := publisher.judge_edited():
+            finish(f"Published results: claims judged again ({', '.join(edited)})")
+        for name, done, why in steps(publisher, names):
+            print(f"{name}: {done}{f': {why}' if why else ''}", flush=True)
+            not_run |= {name: why} if why else {}
+            if done.startswith("computed"):
+                finish(f"Published results: {name} at full scale")
+        finish("Published results: what was not run")
+    except AsyncflError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()
