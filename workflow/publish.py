@@ -37,6 +37,7 @@ from asyncfl.experiments.job import commit as present_commit
 from asyncfl.experiments.job import read_codes
 from asyncfl.experiments.plan import all_cells, load_all, select
 from asyncfl.experiments.report import write_report
+from asyncfl.experiments.site.contents import PROVENANCE
 from asyncfl.experiments.spec import Experiment
 from asyncfl.experiments.verdicts import make_verdicts
 from asyncfl.federation.storage import COMPLETE
@@ -44,7 +45,6 @@ from asyncfl.federation.storage import COMPLETE
 ROOT = Path(__file__).resolve().parents[1]
 ORDER = ("nbafl", "safl", "adaptive", "outside", "mechanisms", "ledger", "audit", "clock", "defence")
 """Folders of experiments, what rests on papers first: hours may end before the last."""
-PROVENANCE = "provenance.json"
 WITHOUT = (".pdf", ".png")
 """Endings of figures that are not published beside the SVG."""
 LEFT_OUT = ("curves.csv",)

@@ -2,7 +2,7 @@ import pytest
 
 from asyncfl.api import execute
 from asyncfl.base.errors import OutputError, RunError
-from asyncfl.experiments.job import Codes, logged, publish, read_codes
+from asyncfl.experiments.job import Codes, commit, cpu, logged, publish, read_codes
 from asyncfl.federation.storage import Run, RunFolder
 
 
@@ -39,7 +39,7 @@ def test_a_published_run_is_complete_and_names_its_code(scenario, computed, tmp_
     assert read_codes(computed / "run") is None
     folder.mkdir(parents=True)  # as Snakemake does before a job
     publish(computed, RunFolder(folder, scenario), "of_the_run")
-    assert read_codes(folder) == Codes("of_the_run", "of_the_job")
+    assert read_codes(folder) == Codes("of_the_run", "of_the_job", commit(), cpu())
     assert RunFolder(folder, scenario).is_whole()
     assert Run.load(folder).rounds.equals(Run.load(computed / "run").rounds)
 

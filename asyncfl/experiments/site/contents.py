@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import Counter
@@ -27,6 +28,15 @@ Row = Mapping[Hashable, Any]
 """A row of the table of claims: the columns of `asyncfl.experiments.verdicts.ClaimVerdict`, and `q`."""
 MARKS = {"holds": "✓", "does not hold": "✗", "not decided": "?", "not run": "–"}
 """Verdict -> a letter for it, so that colour is not needed to tell them apart."""
+PROVENANCE = "provenance.json"
+"""File of a published experiment that says what made it."""
+VALUES = (
+    ("at the end", "final.csv"),
+    ("over rounds", "curves.csv"),
+    ("of each seed over rounds", "rounds.csv.gz"),
+    ("cells", "cells.csv"),
+)
+"""What a table of an experiment has, and its file; published results have the packed rounds in place of the curves."""
 CLIP = 10.0
 """Distance from the threshold at which pictures of estimates end; values beyond it are drawn there."""
 
@@ -168,12 +178,26 @@ def _section(root: Path, item: FinishedExperiment, claims: pd.DataFrame, pages: 
         "title": experiment.title,
         "source": str(experiment.source),
         "folder": folder,
+        "value_files": [(words, file) for words, file in VALUES if (item.folder / file).is_file()],
+        "made_by": made_by(item.folder),
         "figures": list(figures.values()),
         "claims": others,  # that no figure shows
         "tables": [table_cells(path.read_text(encoding="utf-8")) for path in texts if path.is_file()],
         "privacy": [sentence for sentence in privacy.split(" | ") if sentence and sentence != "nan"],
         "runs": runs,
     }
+
+
+def made_by(folder: Path) -> str:
+    """Return in a line which code made published results, when and on which CPU; empty for results in work."""
+    file = folder / PROVENANCE
+    if not file.is_file():
+        return ""
+    told = json.loads(file.read_text(encoding="utf-8"))
+    cut = f"; {told['cut']}" if told["cut"] else ""
+    where = f" on {', '.join(told['cpu'])}" if told["cpu"] else ""
+    seeds = f", {told['seeds']} seeds, {told['core_hours']:.2f} core-hours{where}" if told["cells"] else ""
+    return f"Computed {told['computed']} by commit {', '.join(told['commits'])}{seeds}{cut}."
 
 
 def _claim(row: Row, anchor: str) -> View:
@@ -198,7 +222,8 @@ def _figure(place: Path, folder: str, row: Any, is_photographs: bool) -> View:
     width, height = size_of(place / f"{row['name']}.svg")
     words = around(width, str(row["title"]), str(row["caption"])) if row["style"] == "page" and width else None
     head, foot = words[2:] if words else (0.0, 0.0)
-    of = {"source": f"{folder}/{row['name']}.svg", "is_photographs": is_photographs, "claims": []}
+    endings = [ending for ending in ("svg", "pdf", "png") if (place / f"{row['name']}.{ending}").is_file()]
+    of = {"source": f"{folder}/{row['name']}.svg", "endings": endings, "is_photographs": is_photographs, "claims": []}
     return {**row, **of, "width": width, "height": height, "head": head, "foot": foot}
 
 
