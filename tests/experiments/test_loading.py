@@ -27,7 +27,9 @@ def test_a_sound_file(write, described):
     assert str(experiment.source) == "NbAFL, fig. 2"
 
 
-@pytest.mark.parametrize("name", ["dp_sgd", "niid_bench", "clock", "over_selection"])
+@pytest.mark.parametrize(
+    "name", ["dp_sgd", "niid_bench", "niid_bench_fashion", "niid_bench_fedprox", "clock", "over_selection"]
+)
 def test_comparisons_with_other_libraries_cite_their_source(name):
     file = Path(__file__).parents[2] / "workflow" / "experiments" / "outside" / f"{name}.yaml"
     assert load(file, f"outside/{name}").claims
