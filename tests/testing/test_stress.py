@@ -17,6 +17,8 @@ from asyncfl.testing.trials import ATTACKS, Trial, TrialClients, TrialResult, ru
 
 CAPTURED = Trial("Dirichlet 1", "Min-Max", 0.4, buffer=40, noise="strong")
 """Attackers are loud and alike, the honest faint and unlike."""
+SIDED = Trial("shards", "blind minority", 0.48, buffer=40, noise="none", clients=100, turns=24)
+"""Attackers and the few honest clients that hold one class look like a majority."""
 
 
 class Innocent(Detector):
@@ -123,6 +125,13 @@ def test_spectral_bans_the_honest_majority_where_evidence_does_no_harm():
         "at most 0.1% of honest clients may be banned; it banned 24 of 24, in 1 of 1"
     )
     assert stress(Evidence(), trials=[CAPTURED]).violations == ()
+
+
+def test_attackers_that_side_with_an_honest_minority_get_no_honest_client_banned():
+    """48 % of 100 clients know public samples only. The honest have two classes each and send no noise; by a bar that
+    these attackers raise, a detector bans 27 and 36 of them."""
+    results = [run_trial(replace(SIDED, seed=seed), Evidence()) for seed in (0, 4)]
+    assert [(result.honest_banned, result.honest) for result in results] == [(0, 52), (0, 52)]
 
 
 def test_evidence_finds_attackers_where_there_is_a_signal():
