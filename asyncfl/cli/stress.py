@@ -70,5 +70,5 @@ def stress(
 
 def _cells(row: Any) -> list[Any]:
     shares = [round(100 * value, 2) for value in (row.honest_flagged, row.attacks_flagged, row.unjudged)]
-    points = [round(100 * value, 1) for value in (row.gained, row.worst, row.lost)]
+    points = [round(100 * value, 1) + 0.0 for value in (row.gained, row.worst, row.lost)]  # 0.0: no -0
     return [row.Index, row.honest_banned, row.honest, row.attackers_banned, row.attackers, *shares, *points]
