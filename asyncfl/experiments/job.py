@@ -80,11 +80,15 @@ def read_codes(folder: Path) -> Codes | None:
 
 def commit() -> str:
     """Return the commit of this package's code, eight digits, `+` behind it where it was changed since; else ''."""
+    git = ["git", "-C", str(ROOT)]
     try:
-        asked = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=8", "--exclude=*", "--dirty=+"]
-        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+        head, changed = (
+            subprocess.run([*git, *asked], capture_output=True, text=True, check=True).stdout.strip()
+            for asked in (["rev-parse", "--short=8", "HEAD"], ["status", "--porcelain", "--", "asyncfl", "workflow"])
+        )
     except (OSError, subprocess.CalledProcessError):
         return ""
+    return f"{head}+" if changed else head
 
 
 def cpu() -> str:

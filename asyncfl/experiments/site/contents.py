@@ -86,6 +86,11 @@ def file_of_paper(key: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in key) + ".html"
 
 
+def name_of_paper(key: str) -> str:
+    """Return what a paper is called; its key where it has no other name."""
+    return next((paper.name for paper in _KNOWN if paper.key == key), key)
+
+
 class StandardEstimate(NamedTuple):
     """An estimate and its interval, clipped to -10..10; above 0 the claim is true."""
 
@@ -163,7 +168,7 @@ def _section(root: Path, item: FinishedExperiment, claims: pd.DataFrame, pages: 
     for place, row in enumerate(rows_of(claims)):
         claim = described.get((row["claim"], row["check"]))
         shown = None if claim is None else figure_of(claim, experiment.all_figures)
-        view = _claim(row, f"{_anchor(experiment.name)}-{place}")
+        view = _claim(row, f"{anchor_of(experiment.name)}-{place}")
         (figures[shown]["claims"] if shown in figures else others).append(view)
     texts = [item.folder / f"{table.name}.md" for table in experiment.tables]
     cells, runs = read_csv(item.folder / "cells.csv"), []
@@ -174,7 +179,7 @@ def _section(root: Path, item: FinishedExperiment, claims: pd.DataFrame, pages: 
     privacy = str(cells["privacy"].iloc[0]) if len(cells) and "privacy" in cells else ""
     return {
         "name": experiment.name,
-        "anchor": _anchor(experiment.name),
+        "anchor": anchor_of(experiment.name),
         "title": experiment.title,
         "source": str(experiment.source),
         "folder": folder,
@@ -265,7 +270,8 @@ def table_cells(markdown: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
-def _anchor(name: str) -> str:
+def anchor_of(name: str) -> str:
+    """Return the anchor of an experiment's section; that of its claims is followed by `-` and their place, from 0."""
     return re.sub(r"\W+", "-", name)
 
 

@@ -1,0 +1,209 @@
+"""Numbers of results in README and the findings: generated between two comments, or quoted beside a link to a claim.
+
+`<!-- score -->` ... `<!-- end -->` holds a block that `blocks` writes; so does `<!-- claims: nbafl-fig2-0 ... -->`, a
+table of these claims by their anchors. Elsewhere a paragraph, an item of a list or a row of a table that states a
+number of a result links the claim or table that it is from, `[holds](results/papers/nbafl.html#nbafl-fig2-0)`: the
+number must be there, rounded or not, and a verdict that the link's text names must be the verdict.
+`python docs/quotes.py` writes the blocks anew and lists what is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from asyncfl.experiments.csv_files import read_csv  # noqa: E402
+from asyncfl.experiments.files import find  # noqa: E402
+from asyncfl.experiments.loading import load  # noqa: E402
+from asyncfl.experiments.site.contents import anchor_of, file_of_paper, name_of_paper  # noqa: E402
+
+RESULTS = ROOT / "docs" / "results"
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs" / "findings").glob("*.md")))
+VERDICTS = {"does not hold": "does not hold", "undecided": "not decided", "not run": "not run", "holds": "holds"}
+"""Words of a link's text -> the verdict that they stand for; the first that is found counts."""
+BLOCK = re.compile(r"(<!-- (score|published|claims: [^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
+LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
+NUMBER = re.compile(r"(?<![\w.,-])[-+−]?(\d[\d,]*\.\d+|\.\d+|\d[\d,]*)(?:e[-+]?\d+)?(?![\w.,]*\d)")
+UNITS = ("%", "points", "times", "s", "MB", "core-hours")
+"""Words behind an integer that make it a number of a result; those with a decimal point always are."""
+
+
+def blocks(name: str, page: Path, results: Path = RESULTS) -> str:
+    """Return the Markdown text of a block: `score`, `published`, or `claims: ANCHOR ...`."""
+    claims = anchored(results)
+    if name == "score":
+        return score(claims)
+    if name == "published":
+        return published(results)
+    wanted = name.removeprefix("claims: ").split()
+    missing = [anchor for anchor in wanted if anchor not in claims.index]
+    if missing:
+        raise SystemExit(f"{page}: no published claim has the anchor {', '.join(missing)}")
+    up = "../" * len(page.parent.relative_to(results.parent).parts)
+    lines = ["| claim | printed | verdict | measured |", "|---|---|---|---|"]
+    for anchor in wanted:
+        row = claims.loc[anchor]
+        verdict = f"[{in_words(row)}]({up}results/papers/{row['page']}#{anchor})"
+        printed = row["source"] if row["of"] == "paper" else "ours" if row["of"] == "ours" else "others"
+        measured = str(row["measured"]) if len(str(row["measured"])) <= 160 else str(row["reason"])
+        lines.append(f"| {_cell(row['claim'])} | {_cell(printed)} | {verdict} | {_cell(measured)} |")
+    return "\n".join(lines)
+
+
+def in_words(row: Any) -> str:
+    """Return a verdict, with the way that an undecided one leans."""
+    if row["verdict"] != "not decided":
+        return str(row["verdict"])
+    leans = {"holds": ", leans to yes", "does not hold": ", leans to no"}
+    return f"undecided{leans.get(str(row['leaning']), '')}"
+
+
+def score(claims: pd.DataFrame) -> str:
+    """Return a table of verdicts per paper, then the numbers of others, then our own claims; never added up."""
+    head = ["holds", "does not hold", "undecided, leans to yes", "leans to no", "to neither", "not run"]
+    parts = []
+    for author, title in (
+        ("paper", "sentences of papers"),
+        ("others", "numbers of others"),
+        ("ours", "our own claims"),
+    ):
+        of = claims[claims["of"] == author]
+        lines = [f"| {title} | {' | '.join(head)} |", f"|---|{'---|' * len(head)}"]
+        for paper, rows in of.groupby("paper", sort=False):
+            lines.append(f"| {name_of_paper(str(paper))} | {' | '.join(map(str, _counts(rows)))} |")
+        if author == "paper":
+            lines.append(f"| all | {' | '.join(map(str, _counts(of)))} |")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _counts(rows: pd.DataFrame) -> list[int]:
+    open_ones = rows[rows["verdict"] == "not decided"]
+    leaning = open_ones["leaning"].fillna("")
+    decided = [int((rows["verdict"] == verdict).sum()) for verdict in ("holds", "does not hold")]
+    leans = [int((leaning == way).sum()) for way in ("holds", "does not hold")]
+    return [*decided, *leans, len(open_ones) - sum(leans), int((rows["verdict"] == "not run").sum())]
+
+
+def published(results: Path) -> str:
+    """Return in a sentence what was computed, when, by which commits, and how long it took."""
+    table = read_csv(results / "experiments.csv")
+    there = table[table["computed"].notna()]
+    commits = sorted(set(" ".join(there["commits"].dropna()).split()))
+    hours = there["core_hours"].sum()
+    dates = sorted(there["computed"].unique())
+    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    return (
+        f"{len(there)} of {len(table)} experiments are published at full scale, computed {when} in {hours:.1f} "
+        f"core-hours by commits {', '.join(commits)}."
+    )
+
+
+@cache
+def anchored(results: Path) -> pd.DataFrame:
+    """Return the published claims, those of experiments that are not run included, by their anchors on the site."""
+    experiments = {
+        name: load(path, name, check=False) for name, path in find(ROOT / "workflow" / "experiments").items()
+    }
+    claims = pd.read_csv(results / "claims.csv", keep_default_na=False)
+    place = claims.groupby("experiment").cumcount()
+    claims.index = pd.Index([f"{anchor_of(name)}-{at}" for name, at in zip(claims["experiment"], place, strict=True)])
+    claims["page"] = [file_of_paper(experiments[name].source.paper) for name in claims["experiment"]]
+    return claims
+
+
+def filled(text: str, page: Path, results: Path = RESULTS) -> str:
+    """Return the text of a page with its blocks written anew."""
+    return BLOCK.sub(lambda found: f"{found[1]}{blocks(found[2], page, results)}\n{found[3]}", text)
+
+
+def faults(text: str, page: Path, results: Path = RESULTS) -> Iterator[str]:
+    """Report numbers without a source, numbers that their source does not have, and verdicts that are others.
+
+    Outside of the findings only what links a result is looked at.
+    """
+    strict = page.name == "findings.md" or page.parent.name == "findings"
+    for unit in units(BLOCK.sub("", text)):
+        links = [(words, where) for words, where in LINK.findall(unit) if "results/" in where]
+        sources = []
+        for words, where in links:
+            path, _, anchor = where.partition("#")
+            if anchor and anchor not in anchored(results).index:
+                yield f"{page.name}: {where}: there is no such claim"
+                continue
+            if not anchor and not (page.parent / path).is_file():
+                yield f"{page.name}: {where}: there is no such file"
+                continue
+            if anchor:
+                row = anchored(results).loc[anchor]
+                said = next((verdict for word, verdict in VERDICTS.items() if word in words), row["verdict"])
+                if said != row["verdict"]:
+                    yield f"{page.name}: {anchor}: is called {said!r}, but the verdict is {row['verdict']!r}"
+                sources.append(" ".join(map(str, row)))
+            else:
+                sources.append((page.parent / path).read_text(encoding="utf-8"))
+        known = [number for source in sources for number in numbers(source)]
+        for shown, is_percent in stated(unit) if links or strict else ():
+            if not any(agrees(shown, value, is_percent) for value in known):
+                yield f"{page.name}: {shown} in {' '.join(unit.split())[:90]!r} is in none of its sources"
+
+
+def units(text: str) -> Iterator[str]:
+    """Yield paragraphs, items of lists and rows of tables, without code."""
+    without = re.sub(r"```.*?```|`[^`\n]*`|<!--.*?-->|!\[[^\]]*\]\([^)]*\)", " ", text, flags=re.DOTALL)
+    for paragraph in re.split(r"\n\s*\n", without):
+        yield from (part for part in re.split(r"\n(?=[|#]|\s*[-*] |\s*\d+\. )", paragraph) if part.strip())
+
+
+def stated(unit: str) -> Iterator[tuple[str, bool]]:
+    """Yield the numbers of results in a text, and whether each is a percentage."""
+    words = LINK.sub(r"\1", unit)
+    for found in NUMBER.finditer(words):
+        behind = words[found.end() :].split(maxsplit=1)
+        unit_behind = behind[0].rstrip(".,;:)") if behind and words[found.end()] == " " else ""
+        level = found[0] == "95" and unit_behind == "%"
+        if not level and ("." in found[1] or unit_behind in UNITS):
+            yield found[0], unit_behind == "%"
+
+
+def numbers(text: str) -> list[float]:
+    return [float(found[0].replace(",", "").replace("−", "-")) for found in NUMBER.finditer(text)]
+
+
+def agrees(shown: str, value: float, is_percent: bool) -> bool:
+    """Tell whether a number, as it is shown, is `value` rounded; percentages may stand for shares."""
+    plain = shown.replace(",", "").replace("−", "-").lstrip("+")
+    half = 0.5000001 * 10.0 ** -len(plain.partition(".")[2])
+    wanted = float(plain)
+    return any(abs(abs(wanted) - abs(of)) <= half for of in ((value, 100 * value) if is_percent else (value,)))
+
+
+def _cell(text: object) -> str:
+    return " ".join(str(text).split()).replace("|", "/")
+
+
+def main() -> None:
+    """Write the blocks of all pages anew; exit with 1 where a quotation is wrong."""
+    wrong: list[str] = []
+    for page in PAGES:
+        before = page.read_text(encoding="utf-8")
+        after = filled(before, page)
+        if after != before:
+            page.write_text(after, encoding="utf-8")
+            print(f"{page.relative_to(ROOT)}: written anew")
+        wrong += faults(after, page)
+    print("\n".join(wrong))
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""The published results, and the numbers that README and the findings take from them."""
+
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from asyncfl.experiments.files import find
+from asyncfl.experiments.loading import load
+from docs.quotes import PAGES, agrees, faults, filled, stated
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "docs" / "results"
+
+
+def test_each_published_claim_is_in_an_experiment_file():
+    files = {name: load(path, name, check=False) for name, path in find(ROOT / "workflow" / "experiments").items()}
+    says = {(name, claim.says, claim.title) for name, experiment in files.items() for claim in experiment.claims}
+    claims = pd.read_csv(RESULTS / "claims.csv")
+    gone = set(claims[["experiment", "claim", "check"]].itertuples(index=False, name=None)) - says
+    assert not gone, "run `make publish`, which judges edited claims anew"
+
+
+def test_each_published_experiment_names_the_commit_and_the_data_that_made_it():
+    folders = [path.parent for path in RESULTS.glob("full/*/*/claims.csv")]
+    assert folders
+    for folder in folders:
+        told = json.loads((folder / "provenance.json").read_text())
+        assert all(re.fullmatch("[0-9a-f]{8}", commit) for commit in told["commits"]), folder
+        assert all(re.fullmatch("[0-9a-f]{64}", checksum) for checksum in told["data"].values()), folder
+        assert pd.read_csv(folder / "claims.csv")["commit"].eq(" ".join(told["commits"])).all(), folder
+
+
+def test_what_is_published_is_small_and_has_no_runs():
+    sizes = {path: path.stat().st_size for path in RESULTS.rglob("*") if path.is_file()}
+    assert max(sizes.values()) <= 1_000_000
+    assert sum(sizes.values()) <= 25_000_000
+    assert not [path for path in sizes if path.suffix in (".parquet", ".png", ".pdf", ".html") and "runs" in path.parts]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_numbers_of_results_are_those_that_are_published(page):
+    text = page.read_text(encoding="utf-8")
+    assert filled(text, page) == text, "run `python docs/quotes.py`"
+    assert not list(faults(text, page))
+
+
+@pytest.mark.parametrize(
+    ("shown", "value", "is_percent", "right"),
+    [
+        (".34", 0.3361, False, True),
+        (".33", 0.3361, False, False),
+        ("84.1", 0.8412, True, True),
+        ("1,097", 1097.4, False, True),
+        ("-22.2", -22.17, False, True),
+        ("12", 11.4, False, False),
+    ],
+)
+def test_a_number_is_that_of_its_source_if_it_is_that_one_rounded(shown, value, is_percent, right):
+    assert agrees(shown, value, is_percent) == right
+
+
+def test_numbers_with_a_decimal_point_or_a_unit_are_results():
+    text = "In 2020 25 rounds cost 4.1 points and 12 % of it, [84.2](x.md) at 95 %; of 1,000 took 3 s."
+    assert list(stated(text)) == [("4.1", False), ("12", True), ("84.2", False), ("3", False)]
