@@ -27,8 +27,11 @@ onstart:
 
 
 onsuccess:
+    report = Path(RESULTS, "logs", "report_on_claims.log")
+    scores = report.read_text(encoding="utf-8") if report.is_file() else ""
     print(
-        f"\nTo look at: {Path(RESULTS, 'index.html').resolve()}\n", file=sys.stderr
+        f"\n{scores}\nTo look at: {Path(RESULTS, 'index.html').resolve()}\n",
+        file=sys.stderr,
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,8 +15,10 @@ from typer.main import get_command
 
 from asyncfl.base.columns import FAMILIES, AuditTable, ClientsTable, PerClientTable, RoundsTable, columns_of
 from asyncfl.cli import COMMANDS, app
+from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.columns import OF_ROUNDS, TARGETS, MembershipColumns, PictureColumns, WholeRunColumns
-from asyncfl.experiments.spec import Experiment
+from asyncfl.experiments.spec import AUTHORS, Experiment, Source
+from asyncfl.experiments.verdicts import NOUNS
 from asyncfl.manual.explanation import example_text
 from asyncfl.manual.parts import SCENARIO, FieldEntry, Part, all_parts, components, places_of
 
@@ -156,21 +159,44 @@ def experiment_pages(experiments: Mapping[str, Experiment]) -> Pages:
     """Return a page per paper or subject with its experiments and their claims, and a list of all."""
     pages: Pages = {}
     rows = []
+    totals: Counter[str] = Counter()
+    of_papers: Counter[str] = Counter()
     for name, one in experiments.items():
         subject = name.partition("/")[0]
-        claims = [(escaped(claim.says), claim.expected, escaped(claim.why)) for claim in one.claims]
+        claims = [
+            (escaped(claim.says), _author(one, claim), claim.expected, escaped(claim.why)) for claim in one.claims
+        ]
+        counts = Counter(one.author(claim) for claim in one.claims)
         blocks = [
             pages.get(f"experiments/{subject}.md", f"# {subject}"),
             f"## {name} {{ #{anchor_of(name)} }}",
             f"{escaped(one.title)} ({escaped(str(one.source))}).",
             f"```console\nsnakemake --cores 8 {name.replace('/', '_')}\n```",
-            table(("claim", "expected", "why"), claims) if claims else "",
+            table(("claim", "whose", "expected", "why"), claims) if claims else "",
         ]
         pages[f"experiments/{subject}.md"] = "\n\n".join(filter(None, blocks))
-        rows.append((f"[`{name}`]({subject}.md#{anchor_of(name)})", escaped(one.title), str(len(claims))))
-    about = "What the papers say, as checks. `make results` runs all of them and writes `results/index.html`."
-    index = ["# Experiments", about, table(("experiment", "title", "claims"), rows)]
+        link = f"[`{name}`]({subject}.md#{anchor_of(name)})"
+        rows.append((link, escaped(one.title), *(str(counts[author] or "") for author in AUTHORS)))
+        totals += counts
+        of_papers += Counter(one.source_of(claim).paper for claim in one.claims if one.author(claim) == "paper")
+    about = (
+        "What papers say, what others measured, and what we say of our own designs and readings, as checks that are "
+        "counted apart. `make results` runs them and writes `results/index.html`."
+    )
+    index = [
+        "# Experiments",
+        about,
+        table(("paper", "sentences"), [(str(Source(paper=key)), str(n)) for key, n in of_papers.most_common()]),
+        f"Beside these {totals['paper']} {NOUNS['paper']} stand {totals['others']} {NOUNS['others']} and "
+        f"{totals['ours']} {NOUNS['ours']}. A sentence counts once for each reading that its paper leaves open.",
+        table(("experiment", "title", *(NOUNS[author] for author in AUTHORS)), rows),
+    ]
     return pages | {"experiments/index.md": "\n\n".join(index)}
+
+
+def _author(experiment: Experiment, claim: Claim) -> str:
+    """Return where a claim is printed; "ours" for one of ours."""
+    return "ours" if experiment.author(claim) == "ours" else escaped(str(experiment.source_of(claim)))
 
 
 def command_page() -> str:

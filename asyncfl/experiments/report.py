@@ -16,9 +16,20 @@ from asyncfl.base.errors import AsyncflError
 from asyncfl.base.files.atomic import write_text
 from asyncfl.experiments.csv_files import read_csv, write_csv
 from asyncfl.experiments.grid import describe
-from asyncfl.experiments.site.contents import CLIP, MARKS, Row, explained, file_of_paper, papers_of, rows_of, with_power
+from asyncfl.experiments.site.contents import (
+    CLIP,
+    HEADINGS,
+    MARKS,
+    Row,
+    explained,
+    file_of_paper,
+    groups_of,
+    papers_of,
+    rows_of,
+    with_power,
+)
 from asyncfl.experiments.spec import Experiment
-from asyncfl.experiments.verdicts import FinishedExperiment, Score, all_claims, finished, left_out, score_of
+from asyncfl.experiments.verdicts import NOUNS, FinishedExperiment, Scores, all_claims, finished, left_out, scores_of
 from asyncfl.federation.storage import Run
 from asyncfl.view import Window, page
 
@@ -66,6 +77,8 @@ def write_site(
     papers = papers_of(root, done, claims, pages)
     templates.globals |= {
         "papers": papers,
+        "headings": HEADINGS,
+        "nouns": NOUNS,
         "marks": MARKS,
         "clip": CLIP,
         "quick": SCALE_WARNING if len(claims) and (claims["scale"] == "quick").any() else "",
@@ -74,9 +87,11 @@ def write_site(
         "reading": HOW_FIGURES_ARE_READ,
     }
     (root / PAPERS).mkdir(parents=True, exist_ok=True)
+    scores = scores_of(claims)
     front = templates.get_template("front.html.j2").render(
-        score=score_of(claims),
-        wrong=wrong_verdicts(claims) if len(claims) else "",
+        scores=scores,
+        groups={author: groups_of(papers, author) for author in scores},
+        wrong={author: wrong_verdicts(claims[claims["of"] == author]) for author in scores},
         left_out=left_out(done, experiments, not_run),
     )
     write_text(front, root / "index.html")
@@ -86,26 +101,33 @@ def write_site(
 
 
 def claims_page(claims: pd.DataFrame, done: Sequence[FinishedExperiment] = ()) -> str:
-    """Return claims.md: a summary, one line per claim with its measured values, and the settings of ours."""
+    """Return claims.md: for each author a summary and a line per claim with its measured values, and our settings."""
     lines = ["# Claims", ""]
     if len(claims) == 0:
         return "\n".join([*lines, "No experiment has been run.", ""])
-    lines += [f"{score_of(claims).in_words}. {wrong_verdicts(claims)} A claim that does not hold stays here.", ""]
+    lines += ["A claim that does not hold stays here. Those of papers, of others and of ours are counted apart.", ""]
     if (claims["scale"] == "quick").any():
         lines += [SCALE_WARNING, ""]
-    lines += ["| experiment | claim | verdict | scale, seeds | measured | why |", "|---|---|---|---|---|---|"]
-    for row in rows_of(claims):
-        verdict = in_words(row).replace("does not hold", "**does not hold**", row["verdict"] == "does not hold")
-        seeds = row["scale"] if row["scale"] == "formula" else f"{row['scale']}, {row['seeds']}"
-        # at most 400 characters; claims.csv has all
-        measured = textwrap.shorten(str(row["measured"]), 400, placeholder=" …")
-        why = ". ".join(text for text in (with_power(row), explained(row)) if text)
-        cells = [f"`{row['experiment']}` ({row['source']})", row["claim"], verdict, seeds, measured, why]
-        lines.append("| " + " | ".join(_cell(text) for text in cells) + " |")
+    for author, score in scores_of(claims).items():
+        own = claims[claims["of"] == author]
+        lines += [f"## {HEADINGS[author]}", "", f"{score.in_words(NOUNS[author])}. {wrong_verdicts(own)}", ""]
+        lines += ["| experiment | claim | verdict | scale, seeds | measured | why |", "|---|---|---|---|---|---|"]
+        lines += [*map(_line, rows_of(own)), ""]
     ours = [f"- `{item.experiment.name}`: {'; '.join(item.experiment.ours)}" for item in done if item.experiment.ours]
     if ours:
-        lines += ["", "Settings of ours, where the sources are silent:", "", *map(_without_html, ours)]
-    return "\n".join([*lines, ""])
+        lines += ["Settings of ours, where the sources are silent:", "", *map(_without_html, ours), ""]
+    return "\n".join(lines)
+
+
+def _line(row: Row) -> str:
+    """Return a claim as a line of a Markdown table; of papers and others with the place where it is printed."""
+    verdict = in_words(row).replace("does not hold", "**does not hold**", row["verdict"] == "does not hold")
+    seeds = row["scale"] if row["scale"] == "formula" else f"{row['scale']}, {row['seeds']}"
+    # at most 400 characters; claims.csv has all
+    measured = textwrap.shorten(str(row["measured"]), 400, placeholder=" …")
+    why = ". ".join(text for text in (with_power(row), explained(row)) if text)
+    name = f"`{row['experiment']}`" + ("" if row["of"] == "ours" else f" ({row['source']})")
+    return "| " + " | ".join(_cell(text) for text in (name, row["claim"], verdict, seeds, measured, why)) + " |"
 
 
 def _cell(text: object) -> str:
@@ -119,8 +141,8 @@ def _without_html(text: str) -> str:
 
 def write_report(
     results: str | Path, experiments: Mapping[str, Experiment], not_run: Mapping[str, str] | None = None
-) -> Score:
-    """Write claims.csv, claims.md, index.html and pages of papers and runs into `results`; return the score of all.
+) -> Scores:
+    """Write claims.csv, claims.md, index.html and pages of papers and runs into `results`; return the scores.
 
     not_run: experiments without results, and why; None: those that quick scale runs on request only are called so.
     """
@@ -130,7 +152,7 @@ def write_report(
     write_csv(claims, root / "claims.csv")
     write_text(claims_page(claims, done), root / "claims.md")
     write_site(root, done, experiments, claims, write_run_pages(root, done), not_run)
-    return score_of(claims)
+    return scores_of(claims)
 
 
 def write_run_pages(root: Path, done: Sequence[FinishedExperiment], room_bytes: int = ROOM_BYTES) -> dict[str, str]:

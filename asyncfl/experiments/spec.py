@@ -43,6 +43,8 @@ class Source(Described):
     """Number of the figure or name of the table there."""
 
     def __str__(self) -> str:
+        if self.paper == OUTSIDE and self.figure is not None:
+            return str(self.figure)
         papers = {"nbafl": "NbAFL", "safl": "SAFL", "adaptive": "adaptive DP", "dp_fedavg": "DP-FedAvg"}
         where = f", fig. {self.figure}" if isinstance(self.figure, int) else f", {self.figure}"
         return papers.get(self.paper, self.paper) + ("" if self.figure is None else where)

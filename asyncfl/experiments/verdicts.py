@@ -17,8 +17,14 @@ from asyncfl.experiments.csv_files import read_csv, write_csv
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Answer, ComparisonAnswer, Decision, Looks, all_of
 from asyncfl.experiments.evidence.p_values import clean_runs_needed, fewest_signs, q_values, seeds_needed, visible
 from asyncfl.experiments.grid import Grid, MissingError, NotRunError, bound_grid, describe
-from asyncfl.experiments.spec import SCALES, Author, Experiment, Scale
+from asyncfl.experiments.spec import AUTHORS, SCALES, Author, Experiment, Scale
 
+NOUNS: dict[Author, str] = {
+    "paper": "sentences of papers",
+    "others": "numbers of others",
+    "ours": "statements of ours",
+}
+"""Author -> what its claims are called where they are counted."""
 Verdict = Answer | Literal["not run"]
 """`not run`: the claim is about a part of the experiment that this scale leaves out; no score counts it."""
 
@@ -73,8 +79,8 @@ class ClaimVerdict:
     scale: str = ""
 
 
-def make_verdicts(experiment: Experiment, scale: Scale, folder: Path) -> Score:
-    """Judge the claims of an experiment from the tables in `folder`, write claims.csv and return the score."""
+def make_verdicts(experiment: Experiment, scale: Scale, folder: Path) -> Scores:
+    """Judge the claims of an experiment from the tables in `folder`, write claims.csv and return the scores."""
     tables = {name: read_csv(folder / f"{name}.csv") for name in ("rounds", "ends", "cells", "bounds")}
     runs = None
     if experiment.scenario is not None:
@@ -87,7 +93,7 @@ def make_verdicts(experiment: Experiment, scale: Scale, folder: Path) -> Score:
     }
     table = frame(judge(experiment, scale, runs, bounds, experiment.seeds.looks(scale)))
     write_csv(table, folder / "claims.csv")
-    return score_of(table)
+    return scores_of(table)
 
 
 def judge(
@@ -233,7 +239,7 @@ def all_claims(
     experiments: Mapping[str, Experiment],
     not_run: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """Return the verdicts of all experiments, one row each; `q` is the q-value of `p` among all of them.
+    """Return the verdicts of all experiments, one row each; `q` is the q-value of `p` among all of the same author.
 
     Claims of experiments without results are `not run`: of those that `not_run` names, with the reason that it gives,
     or else of those that quick scale runs on request only.
@@ -252,9 +258,9 @@ def all_claims(
     tables = [*(read_csv(item.folder / "claims.csv") for item in done), frame(waiting)]
     tables = [table for table in tables if len(table)]
     if not tables:
-        return pd.DataFrame(columns=["experiment", "verdict"])
+        return frame([])
     claims = pd.concat(tables, ignore_index=True)
-    claims.insert(list(claims).index("p") + 1, "q", q_values(claims["p"]))
+    claims.insert(list(claims).index("p") + 1, "q", claims.groupby("of")["p"].transform(q_values))
     return claims
 
 
@@ -285,15 +291,20 @@ class Score:
     leans_to_fails: int
     not_run: int
 
-    @property
-    def in_words(self) -> str:
-        """The score in a sentence without its full stop."""
+    def in_words(self, noun: str) -> str:
+        """Return the score in a sentence without its full stop; `noun`: what is counted, in the plural."""
+        judged = self.holds + self.fails + self.undecided
+        if not judged:
+            return f"{self.not_run} {noun}, none of which is run at this scale"
         text = (
-            f"{self.holds + self.fails + self.undecided} claims: {self.holds} hold, {self.fails} do not hold, "
-            f"{self.undecided} are not decided ({self.leans_to_holds} lean to holding, {self.leans_to_fails} to not "
-            "holding)"
+            f"{judged} {noun}: {self.holds} hold, {self.fails} do not hold, {self.undecided} are not decided "
+            f"({self.leans_to_holds} lean to holding, {self.leans_to_fails} to not holding)"
         )
         return f"{text}; {self.not_run} more are about parts not run at this scale" if self.not_run else text
+
+
+Scores = dict[Author, Score]
+"""Author -> score of its claims; authors without claims are left out. Scores of two authors are never added."""
 
 
 def score_of(claims: pd.DataFrame) -> Score:
@@ -306,3 +317,14 @@ def score_of(claims: pd.DataFrame) -> Score:
         int(counts.get(v, 0)) for v in ("holds", "does not hold", "not decided", "not run")
     )
     return Score(holds, fails, undecided, int(leaning.get("holds", 0)), int(leaning.get("does not hold", 0)), not_run)
+
+
+def scores_of(claims: pd.DataFrame) -> Scores:
+    """Count the verdicts of a table of claims with columns `of`, `verdict` and `leaning`, author by author."""
+    of = {author: claims[claims["of"] == author] for author in AUTHORS}
+    return {author: score_of(rows) for author, rows in of.items() if len(rows)}
+
+
+def scores_in_words(scores: Scores) -> list[str]:
+    """Return a sentence for each author."""
+    return [f"{score.in_words(NOUNS[author])}." for author, score in scores.items()]

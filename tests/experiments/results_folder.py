@@ -12,10 +12,10 @@ from asyncfl.experiments.spec import Experiment
 EVIL = "<script>alert('x')</script>"
 EPSILON = "privacy.epsilon"
 CLAIMS: list[dict[str, Any]] = [
-    {"check": "order", "along": EPSILON, "says": f"the loss falls {EVIL}", "why": "a & b"},
-    {"check": "order", "along": EPSILON, "says": "the loss rises", "direction": "rises"},
+    {"check": "order", "along": EPSILON, "says": f"the loss falls {EVIL}", "why": "a & b", "printed": "fig. 2"},
+    {"check": "order", "along": EPSILON, "says": "the loss rises", "direction": "rises", "printed": "fig. 2"},
     {"check": "at_least", "value": "final test_accuracy", "threshold": 0.3, "says": "accurate everywhere"},
-    {"check": "best_at", "along": EPSILON, "at": 100, "says": "best where nothing is run"},
+    {"check": "best_at", "along": EPSILON, "at": 100, "says": "best where nothing is run", "printed": EVIL},
 ]
 
 

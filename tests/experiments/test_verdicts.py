@@ -128,8 +128,9 @@ def test_scores_count_verdicts_and_which_way_the_open_ones_lean() -> None:
     score = score_of(pd.DataFrame(rows, columns=["verdict", "leaning"]))
     assert score == Score(3, 1, 4, 2, 1, 1)
     said = "8 claims: 3 hold, 1 do not hold, 4 are not decided (2 lean to holding, 1 to not holding)"
-    assert score.in_words == f"{said}; 1 more are about parts not run at this scale"
-    assert Score(3, 1, 4, 2, 1, 0).in_words == said
+    assert score.in_words("claims") == f"{said}; 1 more are about parts not run at this scale"
+    assert Score(3, 1, 4, 2, 1, 0).in_words("claims") == said
+    assert Score(0, 0, 0, 0, 0, 2).in_words("claims") == "2 claims, none of which is run at this scale"
     assert score_of(pd.DataFrame(columns=["verdict"])) == Score(0, 0, 0, 0, 0, 0)
 
 

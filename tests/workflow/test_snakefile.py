@@ -98,7 +98,7 @@ def test_one_command_makes_runs_tables_figures_and_verdicts(finished):
         made = {path.name for path in (results / "quick" / "tiny" / name).iterdir()}
         assert {"curves.csv", "final.csv", "cells.csv", "claims.csv", "figure.svg", "figure.png"} <= made
     claims = (results / "claims.md").read_text()
-    assert "2 claims:" in claims
+    assert "2 statements of ours:" in claims
     assert "no evidence" in claims
     assert "stand-in" in (results / "quick" / "tiny" / "one" / "figures.csv").read_text()
     assert "quick/tiny/two/figure.svg" in (results / "papers" / "nbafl.html").read_text()

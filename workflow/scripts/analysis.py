@@ -6,7 +6,7 @@ from asyncfl.experiments.analysis import make_figures, make_tables, style_of
 from asyncfl.experiments.job import logged
 from asyncfl.experiments.loading import load
 from asyncfl.experiments.plan import runs_among
-from asyncfl.experiments.verdicts import make_verdicts
+from asyncfl.experiments.verdicts import make_verdicts, scores_in_words
 
 with logged(snakemake.log[0]):
     experiment = load(snakemake.input.experiment, snakemake.params.name, check=False)
@@ -19,4 +19,4 @@ with logged(snakemake.log[0]):
     print(f"tables of {len(found)} runs")
     figures = make_figures(experiment, scale, folder, style_of(snakemake.params.style))
     print(f"{len(figures)} files of figures")
-    print(make_verdicts(experiment, scale, folder).in_words)
+    print(*scores_in_words(make_verdicts(experiment, scale, folder)), sep="\n")

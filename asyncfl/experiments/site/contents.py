@@ -21,7 +21,8 @@ from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.csv_files import read_csv
 from asyncfl.experiments.figures import Figure
 from asyncfl.experiments.grid import describe, several
-from asyncfl.experiments.verdicts import FinishedExperiment, score_of
+from asyncfl.experiments.spec import AUTHORS, Author
+from asyncfl.experiments.verdicts import FinishedExperiment, score_of, scores_of
 
 View = dict[str, Any]
 Row = Mapping[Hashable, Any]
@@ -37,6 +38,12 @@ VALUES = (
     ("cells", "cells.csv"),
 )
 """What a table of an experiment has, and its file; published results have the packed rounds in place of the curves."""
+HEADINGS: dict[Author, str] = {
+    "paper": "What papers say",
+    "others": "What others measured",
+    "ours": "What we say of our own designs and readings",
+}
+"""Author -> title of the part with its claims."""
 CLIP = 10.0
 """Distance from the threshold at which pictures of estimates end; values beyond it are drawn there."""
 
@@ -74,6 +81,8 @@ _KNOWN = (
         "Reisizadeh et al., FedPAQ: A Communication-Efficient Federated Learning Method (2020)",
         "https://arxiv.org/abs/1909.13014",
     ),
+    Paper("outside", "others", "Numbers that other libraries and papers report, at their settings"),
+    Paper("live", "live", "Our own: simulations beside live federations of the same scenario"),
     Paper("defence", "defences", "Our own: which defence holds against which attack, and where none can"),
     Paper("ledger", "ledger", "Our own: what the noise of several papers is worth in one accounting"),
     Paper("audit", "audit", "Our own: what an attacker finds out, beside what is proven"),
@@ -135,26 +144,58 @@ def papers_of(
     for item in done:
         of_paper.setdefault(item.experiment.source.paper, []).append(item)
     made = []
-    for key in sorted(of_paper, key=lambda key: _PLACES.get(key, _PLACES["ledger"] - 1)):
+    for key in sorted(of_paper, key=_place):
         names = [item.experiment.name for item in of_paper[key]]
         own = claims[claims["experiment"].isin(names)]
         sections = [
             _section(root, item, own[own["experiment"] == item.experiment.name], pages) for item in of_paper[key]
         ]
-        shown = [claim for section in sections for part in (*section["figures"], section) for claim in part["claims"]]
-        open_because = Counter(claim["row"]["undecided"] for claim in shown if claim["verdict"] == "not decided")
+        places = [part for section in sections for part in (*section["figures"], section)]
+        shown: list[View] = [claim for place in places for claim in place["claims"]]
+        for claim in shown:
+            claim.update(page=key, file=file_of_paper(key))
+        shown.sort(key=lambda claim: AUTHORS.index(claim["row"]["of"]))
         made.append(
             {
-                "paper": next((paper for paper in _KNOWN if paper.key == key), Paper(key, key)),
+                "paper": _paper(key),
                 "file": file_of_paper(key),
-                "score": score_of(own),
+                "scores": scores_of(own),
                 "sections": sections,
                 "claims": shown,
-                "open_because": ", ".join(f"{number} {why}" for why, number in open_because.most_common()),
-                "forest": sorted((c for c in shown if c["estimate"]), key=lambda claim: -claim["estimate"].estimate),
             }
         )
     return made
+
+
+def groups_of(papers: Sequence[View], author: Author) -> list[View]:
+    """Return the claims of an author in groups: by the paper that prints them, by other source, of ours by subject."""
+    groups: dict[str, list[View]] = {}
+    for claim in (claim for paper in papers for claim in paper["claims"] if claim["row"]["of"] == author):
+        row = claim["row"]
+        names = {"paper": row["paper"], "others": row["source"], "ours": str(row["experiment"]).partition("/")[0]}
+        groups.setdefault(str(names[author]), []).append(claim)
+    made = []
+    for name in sorted(groups, key=_place) if author == "paper" else groups:
+        claims = groups[name]
+        open_because = Counter(claim["row"]["undecided"] for claim in claims if claim["verdict"] == "not decided")
+        made.append(
+            {
+                "paper": _paper(name) if author == "paper" else Paper(name, name),
+                "score": score_of(pd.DataFrame([claim["row"] for claim in claims])),
+                "claims": claims,
+                "open_because": ", ".join(f"{number} {why}" for why, number in open_because.most_common()),
+            }
+        )
+    return made
+
+
+def _paper(key: str) -> Paper:
+    return next((paper for paper in _KNOWN if paper.key == key), Paper(key, key))
+
+
+def _place(key: str) -> int:
+    """Return the place of a paper: themes of our own after all others."""
+    return _PLACES.get(key, _PLACES["ledger"] - 1)
 
 
 def _section(root: Path, item: FinishedExperiment, claims: pd.DataFrame, pages: Mapping[str, str]) -> View:
@@ -210,6 +251,7 @@ def _claim(row: Row, anchor: str) -> View:
     leaning = str(row["leaning"]) if verdict == "not decided" else ""
     return {
         "row": row,
+        "is_ours": row["of"] == "ours",
         "anchor": anchor,
         "estimate": standard(row),
         "verdict": verdict,

@@ -6,6 +6,7 @@
     const body = table.tBodies[0];
     const rows = Array.from(body.rows);
     const text = document.getElementById("filter-text");
+    const author = document.getElementById("filter-of");
     const paper = document.getElementById("filter-paper");
     const verdict = document.getElementById("filter-verdict");
     const shown = document.getElementById("shown");
@@ -15,6 +16,7 @@
       for (const row of rows) {
         const all = row.textContent.toLowerCase();
         const fits = words.every((word) => all.includes(word)) &&
+          (!author.value || row.dataset.of === author.value) &&
           (!paper.value || row.dataset.paper === paper.value) &&
           (!verdict.value || row.dataset.verdict === verdict.value);
         row.hidden = !fits;
@@ -22,7 +24,7 @@
       }
       shown.textContent = count + " of " + rows.length + " claims";
     };
-    for (const part of [text, paper, verdict]) part.addEventListener("input", show);
+    for (const part of [text, author, paper, verdict]) part.addEventListener("input", show);
     document.addEventListener("keydown", function (event) {
       const busy = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName);
       if (event.key === "/" && !busy && !event.ctrlKey && !event.metaKey) {
