@@ -167,26 +167,33 @@ def papers_of(
     return made
 
 
-def groups_of(papers: Sequence[View], author: Author) -> list[View]:
-    """Return the claims of an author in groups: by the paper that prints them, by other source, of ours by subject."""
-    groups: dict[str, list[View]] = {}
-    for claim in (claim for paper in papers for claim in paper["claims"] if claim["row"]["of"] == author):
-        row = claim["row"]
-        names = {"paper": row["paper"], "others": row["source"], "ours": str(row["experiment"]).partition("/")[0]}
-        groups.setdefault(str(names[author]), []).append(claim)
+def groups_of(papers: Sequence[View], claims: pd.DataFrame, author: Author) -> list[View]:
+    """Return the claims of an author in groups: by the paper that prints them, by other source, of ours by subject.
+
+    papers: as `papers_of` returns them. claims: the table of all claims; those without results count as not run.
+    """
+    rows: dict[str, list[Row]] = {}
+    for row in rows_of(claims[claims["of"] == author]):
+        rows.setdefault(_group_of(row), []).append(row)
     made = []
-    for name in sorted(groups, key=_place) if author == "paper" else groups:
-        claims = groups[name]
-        open_because = Counter(claim["row"]["undecided"] for claim in claims if claim["verdict"] == "not decided")
+    for name in sorted(rows, key=_place) if author == "paper" else rows:
+        shown = [claim for paper in papers for claim in paper["claims"] if claim["row"]["of"] == author]
+        shown = [claim for claim in shown if _group_of(claim["row"]) == name]
+        open_because = Counter(row["undecided"] for row in rows[name] if row["verdict"] == "not decided")
         made.append(
             {
                 "paper": _paper(name) if author == "paper" else Paper(name, name),
-                "score": score_of(pd.DataFrame([claim["row"] for claim in claims])),
-                "claims": claims,
+                "score": score_of(pd.DataFrame(rows[name])),
+                "claims": shown,
                 "open_because": ", ".join(f"{number} {why}" for why, number in open_because.most_common()),
             }
         )
     return made
+
+
+def _group_of(row: Row) -> str:
+    names = {"paper": row["paper"], "others": row["source"], "ours": str(row["experiment"]).partition("/")[0]}
+    return str(names[row["of"]])
 
 
 def _paper(key: str) -> Paper:
