@@ -98,9 +98,13 @@ class WholeRunColumns(Described):
     """Exposures that the noise is made for."""
     epsilon_provable_max: Epsilon
     """Largest epsilon of a client that is proven whatever the scheme assumes, for the server; infinite: none is."""
+    epsilon_exact_max_over_min: Number
+    """Largest exact epsilon of a client over the smallest of one, for the server."""
     measured_of_provable: Share
     """Largest epsilon of an audited client that twins have shown over what is proven of that client; above 1: what is
     called proven is wrong. Left out where nothing is proven."""
+    uploads_max_over_min: Number
+    """Updates that arrived of the client that sent most, over those of the client that sent fewest."""
     overheard_down_share: Share
     """Versions that the tap holds from any downlink, over versions published."""
     aggregated_share: Share

@@ -65,6 +65,8 @@ COLUMNS = {
     "epsilon_measured_upload": "largest ε of one upload, measured",
     "epsilon_measured_model": "ε of published models, measured",
     "epsilon_provable_max": "largest ε of a client, proven",
+    "epsilon_exact_max_over_min": "largest over smallest ε of a client",
+    "uploads_max_over_min": "most over fewest uploads of a client",
     "measured_of_provable": "measured ε over proven ε",
     "sensitivity_share_max": "furthest twin over the assumed sensitivity",
     "attacker_upload_share": "attackers' share of arrivals",
@@ -99,7 +101,7 @@ WHOLE_RUN = (
     *TARGETS,
     *("bytes_", "exposures_", "overheard_", "attacker_", "kappa", "outnumbered_share", "epsilon_", "staleness_"),
     *("honest_", "malicious_", "round_s_", "versions", "precision", "recall", "measured_of_", "sensitivity_share_"),
-    *("ssim_", "psnr_", "labels_"),
+    *("ssim_", "psnr_", "labels_", "uploads_"),
 )
 """Prefixes of columns that are counted over a whole run."""
 

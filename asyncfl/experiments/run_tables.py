@@ -151,12 +151,14 @@ def _versions(rounds: pd.DataFrame) -> pd.MultiIndex:
 
 
 def with_provable(ends: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    """Add `epsilon_provable_max` and `measured_of_provable` of the clients, for the server, where there is a ledger."""
+    """Add the epsilons of `WholeRunColumns` that compare clients, for the server, where there is a ledger."""
     if not (file := folder / "ledger.parquet").is_file():
         return ends
     server = pd.read_parquet(file, filters=[("adversary", "==", "server"), ("holder", "==", "client")])
     proven = server[np.isfinite(server["provable"]) & (server["provable"] > 0)]
     by_seed = server.groupby("seed")["provable"].max().rename("epsilon_provable_max").to_frame()
+    exact = server["exact_epsilon"].where(np.isfinite(server["exact_epsilon"])).groupby(server["seed"])
+    by_seed["epsilon_exact_max_over_min"] = exact.max() / exact.min()
     by_seed["measured_of_provable"] = (proven["measured"] / proven["provable"]).groupby(proven["seed"]).max()
     return ends.merge(by_seed.reset_index(), on="seed", how="left", validate="one_to_one")
 
@@ -187,6 +189,8 @@ def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, An
         if {"attacker", column} <= set(clients):
             theirs = clients.get(f"malicious_{column}", clients[column].where(clients["attacker"], 0))
             counted[share] = theirs.groupby(clients["seed"]).sum() / by_seed[column].sum().clip(lower=1)
+    if "uploads" in clients:
+        counted["uploads_max_over_min"] = by_seed["uploads"].max() / by_seed["uploads"].min()
     counted["exposures_up_median"] = by_seed["exposures_up"].median()
     if {"staleness_mean", "participants"} <= set(rounds):
         counted = counted.join(_staleness(rounds))

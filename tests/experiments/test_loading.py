@@ -28,7 +28,8 @@ def test_a_sound_file(write, described):
 
 
 @pytest.mark.parametrize(
-    "name", ["dp_sgd", "niid_bench", "niid_bench_fashion", "niid_bench_fedprox", "clock", "over_selection"]
+    "name",
+    ["dp_sgd", "niid_bench", "niid_bench_fashion", "niid_bench_fedprox", "clock", "over_selection", "uploads_by_speed"],
 )
 def test_comparisons_with_other_libraries_cite_their_source(name):
     file = Path(__file__).parents[2] / "workflow" / "experiments" / "outside" / f"{name}.yaml"

@@ -53,22 +53,23 @@ def test_final_rows_hold_the_provable_epsilon_and_its_measured_share(tmp_path):
     folder = write_run(tmp_path / "x", 0.5, seeds=2)
     ledger = pd.DataFrame(
         [
-            # seed, holder, client, adversary, provable, measured
-            (0, "client", 0, "server", 4.0, 1.0),
-            (0, "client", 1, "server", 8.0, 3.0),
-            (0, "client", 2, "server", 9.0, np.nan),  # not audited
-            (0, "client", 3, "server", 0.5, 0.25),
-            (0, "client", 0, "both", 99.0, 99.0),
-            (0, "model", -1, "server", 77.0, 77.0),
-            (1, "client", 0, "server", np.inf, 5.0),
-            (1, "client", 1, "server", 0.0, np.nan),  # who sent nothing
+            # seed, holder, client, adversary, exact_epsilon, provable, measured
+            (0, "client", 0, "server", 2.0, 4.0, 1.0),
+            (0, "client", 1, "server", 6.0, 8.0, 3.0),
+            (0, "client", 2, "server", 1.5, 9.0, np.nan),  # not audited
+            (0, "client", 3, "server", 4.0, 0.5, 0.25),
+            (0, "client", 0, "both", 99.0, 99.0, 99.0),
+            (0, "model", -1, "server", 0.1, 77.0, 77.0),
+            (1, "client", 0, "server", np.inf, np.inf, 5.0),
+            (1, "client", 1, "server", np.inf, 0.0, np.nan),  # who sent nothing
         ],
-        columns=["seed", "holder", "client", "adversary", "provable", "measured"],
+        columns=["seed", "holder", "client", "adversary", "exact_epsilon", "provable", "measured"],
     )
     ledger.to_parquet(folder / "ledger.parquet")
     ends = collect([({}, folder)])["ends"]
     assert ends["epsilon_provable_max"].tolist() == [9.0, np.inf]
     assert ends["measured_of_provable"].tolist() == pytest.approx([0.5, np.nan], nan_ok=True)
+    assert ends["epsilon_exact_max_over_min"].tolist() == pytest.approx([4.0, np.nan], nan_ok=True)
 
 
 def write_spending(folder, seeds, holders=("median", "model", "client")):
@@ -178,6 +179,7 @@ def test_exposure_and_the_attackers_part():
     assert (row["exposures_up_max"], row["exposures_up_mean"], row["overheard_down_share"]) == (2, 1, 0.5)
     assert np.isnan(row["exposures_assumed"])
     assert row["attacker_upload_share"] == 0.6
+    assert row["uploads_max_over_min"] == 3
     assert row["attacker_aggregated_share"] == pytest.approx(0.2)
 
 
