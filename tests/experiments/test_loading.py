@@ -136,6 +136,7 @@ CLAIM = {"check": "order", "along": "privacy.epsilon", "says": ""}
         ("claims", [{**CLAIM, "where": {"L": "shar"}}], "claims.0.where", "did you mean share?"),
         ("claims", [{**CLAIM, "check": "best_at", "at": 7}], "claims.0.at", "7 is not among the values"),
         ("claims", [{**CLAIM, "bound": "b"}], "claims.0.bound", "'b' is not among bounds; bounds: none"),
+        ("claims", [{**CLAIM, "paper": "safl"}], "claims.0.printed", "is required, as safl makes the claim"),
         ("targets", {"cheap": {"reaches": 0.7}}, "targets.cheap", "must be named time_to_..."),
         ("targets", {"bytes_to_7": {"cost": "round", "reaches": 0.7}}, "targets.bytes_to_7", "rounds_to_..."),
         ("targets", {"time_to_7": {"column": "accuracy", "reaches": 1}}, "targets.time_to_7.column", "test_accuracy?"),
@@ -192,6 +193,7 @@ def test_a_regression_has_no_accuracy_to_name(write, described):
         ({"paper": "adaptive", "figure": "table 3"}, "adaptive DP, table 3"),
         ({"paper": "dp_fedavg"}, "DP-FedAvg"),
         ({"paper": "nobody", "figure": 0}, "nobody, fig. 0"),
+        ({"paper": "outside", "figure": "Opacus"}, "Opacus"),
     ],
 )
 def test_a_source_is_written_as_paper_and_figure(source: dict[str, Any], told: str) -> None:

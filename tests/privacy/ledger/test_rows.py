@@ -44,12 +44,13 @@ def of(scheme, context=CONTEXT, *, uploads=(), models=(), samples=100, clip_norm
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "once", "all_rounds", "models"),
-    [(50, 111.9, 2220, 8.60), (60, 154.3, 3161, 11.22), (100, 390.3, 8583, 24.41)],
+    ("epsilon", "once", "all_rounds", "models", "once_by_rdp"),
+    [(50, 111.9, 2220, 8.60, 119.3), (60, 154.3, 3161, 11.22, 163.5), (100, 390.3, 8583, 24.41, 406.3)],
 )
-def test_exact_epsilons_of_nbafl_figure_2_equal_the_published_values(epsilon, once, all_rounds, models):
+def test_exact_epsilons_of_nbafl_figure_2_equal_the_published_values(epsilon, once, all_rounds, models, once_by_rdp):
     found = of(Nbafl(epsilon=epsilon), uploads=[0, 1, 25], models=[50] * 25)
     assert found["exact_epsilon"] == pytest.approx([0, once, all_rounds, models], rel=5e-4)
+    assert found["rdp_epsilon"][1] == pytest.approx(once_by_rdp, rel=5e-4)
     assert found["claim_holds"].tolist() == [None, False, False, None]
     assert found["claimed_epsilon"].tolist() == [epsilon] * 4
     assert found["naive_epsilon"] == pytest.approx([0, epsilon, 25 * epsilon, epsilon])

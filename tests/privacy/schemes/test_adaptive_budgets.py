@@ -93,6 +93,14 @@ def test_server_noise_inside_the_sum_is_averaged_like_the_updates() -> None:
     assert once.model_noise(CONTEXT, 1.0, uneven).std == pytest.approx(sigma_d, rel=1e-6)
 
 
+def test_a_threshold_for_the_largest_budget_is_never_passed_where_one_for_the_sum_is() -> None:
+    """Setting 3 has a threshold of 36, its starting budgets add up to 36, and none of them triples."""
+    of_sum = AdaptiveBudgets(budgets=SETTING_3, threshold=36.0, server_noise="per_update")
+    raised = [Contribution(client, 1000, 0, 1.5 * budget) for client, budget in enumerate(SETTING_3)]
+    assert of_sum.model_noise(CONTEXT, 1.0, raised).std > 0
+    assert of_sum.model_copy(update={"round_budget": "max"}).model_noise(CONTEXT, 1.0, raised).std == 0
+
+
 def test_notes_explain_flags_and_the_threshold() -> None:
     found = scheme_notes(AdaptiveBudgets(budgets=SETTING_3, threshold=36.0), CONTEXT)
     assert [note.partition(": ")[0] for note in found[:3]] == [CLASSICAL, HEURISTIC, BUDGETS]

@@ -141,6 +141,13 @@ def test_server_noise_falls_to_zero_with_more_exposures():
     assert found.server_rule == "paper: none, T <= epsilon/gamma (25 <= 28.2843)"
 
 
+@pytest.mark.parametrize("epsilon", [6, 20, 60, 100])
+def test_exact_accounting_needs_the_least_noise_where_all_uploads_are_overheard(epsilon):
+    others = ("naive", "naive_delta_split", "advanced", "rdp")
+    sigma_u = {name: noise(epsilon=epsilon, exposures=25, composition=name).sigma_u for name in (*others, "analytic")}
+    assert sigma_u.pop("analytic") < min(sigma_u.values())
+
+
 @pytest.mark.parametrize(
     ("clients", "sigma_d"), [(50, 0.01490310), (60, 0.01231078), (80, 0.00906820), (100, 0.00712020)]
 )
