@@ -282,7 +282,10 @@ class AtLeast(ClaimBase):
 
 
 class Agrees(ClaimBase):
-    """The mean lies in the interval that the source states, widened by the 95 % interval of our own mean."""
+    """The mean lies in the interval that the source states, widened by the 95 % interval of our own mean.
+
+    One seed has no interval: outside the source's it is not decided.
+    """
 
     check: Literal["agrees"] = "agrees"
     target: float
@@ -305,9 +308,8 @@ class Agrees(ClaimBase):
         # One number for all seeds: the seeds' variance is in our interval already.
         excess = np.full(len(x), allowed - abs(mean - self.target))
         about = f"wanted {told}; the distance is"
-        found = Comparison(
-            x.seeds, excess, about, strict=False, kind="deterministic", threshold=allowed, sign=-1.0, cells=(at,)
-        )
+        kind: Kind = "statistical" if n == 1 and excess[0] < 0 else "deterministic"
+        found = Comparison(x.seeds, excess, about, strict=False, kind=kind, threshold=allowed, sign=-1.0, cells=(at,))
         return found, f"{self.value} {self.mean_in_words(mean)}"
 
 
