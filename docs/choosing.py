@@ -31,11 +31,11 @@ AFTERWARDS = """\
 ## What does no table say?
 
 - Every defence here needs fewer attackers than half of the clients, and detectors need senders that cannot be forged.
-- Who bans nobody here may ban elsewhere, as `spectral` does: see [findings](findings.md#does-a-detector-do-harm).
+- Who bans nobody here may ban elsewhere, as `spectral` does: see [findings](detectors.md#does-a-detector-do-harm).
 - Attackers that know the defence do more: `tailored` is a lower bound, and only one of the attacks.
 - An average over attacks is not yours: look up those that you fear, and the worst one where anybody may join.
 - Updates that are left out fill places of the buffer: plan more versions, or where these are scarce a larger buffer
-  ([measured](findings.md#should-a-buffer-count-accepted-updates-only)).
+  ([measured](detectors.md#should-a-buffer-count-accepted-updates-only)).
 - Differences of less than a point are within chance where one seed was run.
 - `asyncfl stress DETECTOR` tries a detector in 200 small federations with more kinds of skew, and counts bans.
 """

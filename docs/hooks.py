@@ -58,7 +58,9 @@ def _with_generated(entry: Any) -> Any:
 def _expanded(inner: Any) -> Any:
     if isinstance(inner, list):
         return [
-            one for entry in inner for one in (_expanded(entry) if entry in generated else [_with_generated(entry)])
+            one
+            for entry in inner
+            for one in (_expanded(entry) if str(entry) in generated else [_with_generated(entry)])
         ]
     return _tree(inner) if inner in generated else inner
 

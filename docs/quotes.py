@@ -27,7 +27,7 @@ from asyncfl.experiments.loading import load  # noqa: E402
 from asyncfl.experiments.site.contents import anchor_of, file_of_paper, name_of_paper  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results"
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs" / "findings").glob("*.md")))
+PAGES = (ROOT / "README.md", ROOT / "docs" / "findings.md", *sorted((ROOT / "docs" / "findings").glob("*.md")))
 VERDICTS = {"does not hold": "does not hold", "undecided": "not decided", "not run": "not run", "holds": "holds"}
 """Words of a link's text -> the verdict that they stand for; the first that is found counts."""
 BLOCK = re.compile(r"(<!-- (score|published|claims: [^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
