@@ -183,6 +183,7 @@ def groups_of(papers: Sequence[View], claims: pd.DataFrame, author: Author) -> l
         made.append(
             {
                 "paper": _paper(name) if author == "paper" else Paper(name, name),
+                "anchor": anchor_of(name),
                 "score": score_of(pd.DataFrame(rows[name])),
                 "claims": shown,
                 "open_because": ", ".join(f"{number} {why}" for why, number in open_because.most_common()),
