@@ -27,10 +27,15 @@ from asyncfl.experiments.loading import load  # noqa: E402
 from asyncfl.experiments.site.contents import anchor_of, file_of_paper, name_of_paper  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "findings.md", *sorted((ROOT / "docs" / "findings").glob("*.md")))
+PAGES = (
+    ROOT / "README.md",
+    ROOT / "docs" / "findings.md",
+    *sorted((ROOT / "docs" / "findings").glob("*.md")),
+    ROOT / "docs" / "paper" / "paper.md",
+)
 VERDICTS = {"does not hold": "does not hold", "undecided": "not decided", "not run": "not run", "holds": "holds"}
 """Words of a link's text -> the verdict that they stand for; the first that is found counts."""
-BLOCK = re.compile(r"(<!-- (score|published|claims: [^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (score|score in words|published|claims: [^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 NUMBER = re.compile(r"(?<![\w.,-])[-+−]?(\d[\d,]*\.\d+|\.\d+|\d[\d,]*)(?:e[-+]?\d+)?(?![\w.,]*\d)")
 UNITS = ("%", "points", "times", "s", "MB", "core-hours")
@@ -38,10 +43,12 @@ UNITS = ("%", "points", "times", "s", "MB", "core-hours")
 
 
 def blocks(name: str, page: Path, results: Path = RESULTS) -> str:
-    """Return the Markdown text of a block: `score`, `published`, or `claims: ANCHOR ...`."""
+    """Return the Markdown text of a block: `score`, `score in words`, `published`, or `claims: ANCHOR ...`."""
     claims = anchored(results)
     if name == "score":
         return score(claims)
+    if name == "score in words":
+        return in_a_sentence(claims)
     if name == "published":
         return published(results)
     wanted = name.removeprefix("claims: ").split()
@@ -84,6 +91,17 @@ def score(claims: pd.DataFrame) -> str:
             lines.append(f"| all | {' | '.join(map(str, _counts(of)))} |")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
+
+
+def in_a_sentence(claims: pd.DataFrame) -> str:
+    """Return the score of the papers, and that of the numbers of others, in two sentences."""
+    said = []
+    for author, what in (("paper", "sentences of papers"), ("others", "numbers that others published")):
+        rows = claims[claims["of"] == author]
+        holds, fails, *open_ones, not_run = _counts(rows)
+        counts = f"{holds} hold, {fails} do not, {sum(open_ones)} are undecided and {not_run} are not run"
+        said.append(f"Of {len(rows)} {what} {counts}.")
+    return " ".join(said)
 
 
 def _counts(rows: pd.DataFrame) -> list[int]:
