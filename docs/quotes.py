@@ -101,7 +101,7 @@ def in_a_sentence(claims: pd.DataFrame) -> str:
         holds, fails, *open_ones, not_run = _counts(rows)
         counts = f"{holds} hold, {fails} do not, {sum(open_ones)} are undecided and {not_run} are not run"
         said.append(f"Of {len(rows)} {what} {counts}.")
-    return " ".join(said)
+    return "\n".join(said)
 
 
 def _counts(rows: pd.DataFrame) -> list[int]:
