@@ -25,6 +25,8 @@ Author = Literal["paper", "others", "ours"]
 """Author of a claim: a paper that prints it | others, whose numbers of the same settings ours are held against | we, of
 our own designs and readings."""
 AUTHORS: tuple[Author, ...] = get_args(Author)
+READING = "(ours)"
+"""Ending of labels of variants that read a paper otherwise than it is printed."""
 OUTSIDE = "outside"
 """`source.paper` of experiments whose claims are numbers of other libraries."""
 
@@ -207,6 +209,11 @@ class Experiment(Described):
         if self.source.paper == OUTSIDE:
             return "others"
         return "paper" if claim.printed else "ours"
+
+    def is_read_otherwise(self, claim: Claim) -> bool:
+        """Return whether a sentence of a paper is judged where a label with `(ours)` reads the paper otherwise than it
+        is printed."""
+        return self.author(claim) == "paper" and any(READING in str(value) for _, _, value in claim.values_named)
 
     def source_of(self, claim: Claim) -> Source:
         """Return where a claim is printed; of our own claims the source of the experiment."""

@@ -43,6 +43,8 @@ class ClaimVerdict:
     """Author of the claim: `paper`, `others` or `ours`; no score adds them up."""
     paper: str = ""
     """Short name of the paper that prints it; of our own claims that of the experiment's source."""
+    reading: str = ""
+    """`ours`: a sentence of a paper, judged where we read the paper otherwise than it is printed."""
     kind: str = ""
     """`statistical`, `count` or `deterministic`; empty where nothing could be compared."""
     effect: float = np.nan
@@ -131,6 +133,7 @@ def _row(claim: Claim, experiment: Experiment, **found: Any) -> ClaimVerdict:
         check=claim.title,
         of=experiment.author(claim),
         paper=experiment.source_of(claim).paper,
+        reading="ours" if experiment.is_read_otherwise(claim) else "",
         margin=claim.margin_asked or np.nan,
         margin_why=experiment.margin_why(claim),
         expected=claim.expected,
@@ -281,7 +284,7 @@ def left_out(
 
 @dataclass(frozen=True)
 class Score:
-    """Counts of a table of claims; those about parts that are not run at this scale are in `not_run` alone."""
+    """Counts of a table of claims; those that are not run are in `not_run` alone."""
 
     holds: int
     fails: int
@@ -295,12 +298,12 @@ class Score:
         """Return the score in a sentence without its full stop; `noun`: what is counted, in the plural."""
         judged = self.holds + self.fails + self.undecided
         if not judged:
-            return f"{self.not_run} {noun}, none of which is run at this scale"
+            return f"{self.not_run} {noun}, none of which is run"
         text = (
             f"{judged} {noun}: {self.holds} hold, {self.fails} do not hold, {self.undecided} are not decided "
             f"({self.leans_to_holds} lean to holding, {self.leans_to_fails} to not holding)"
         )
-        return f"{text}; {self.not_run} more are about parts not run at this scale" if self.not_run else text
+        return f"{text}; {self.not_run} more are not run" if self.not_run else text
 
 
 Scores = dict[Author, Score]

@@ -128,10 +128,19 @@ def test_scores_count_verdicts_and_which_way_the_open_ones_lean() -> None:
     score = score_of(pd.DataFrame(rows, columns=["verdict", "leaning"]))
     assert score == Score(3, 1, 4, 2, 1, 1)
     said = "8 claims: 3 hold, 1 do not hold, 4 are not decided (2 lean to holding, 1 to not holding)"
-    assert score.in_words("claims") == f"{said}; 1 more are about parts not run at this scale"
+    assert score.in_words("claims") == f"{said}; 1 more are not run"
     assert Score(3, 1, 4, 2, 1, 0).in_words("claims") == said
-    assert Score(0, 0, 0, 0, 0, 2).in_words("claims") == "2 claims, none of which is run at this scale"
+    assert Score(0, 0, 0, 0, 0, 2).in_words("claims") == "2 claims, none of which is run"
     assert score_of(pd.DataFrame(columns=["verdict"])) == Score(0, 0, 0, 0, 0, 0)
+
+
+def test_a_label_of_ours_makes_a_sentence_one_that_is_read_otherwise() -> None:
+    order = {"check": "order", "along": "L", "says": "the loss falls"}
+    claims = [{**order, "where": {"L": ["one", "two (ours)"]}, "printed": "fig. 2"}, {**order, "printed": "fig. 2"}]
+    claims += [{**order, "check": "best_at", "at": "two (ours)", "printed": "fig. 2"}, {**claims[0], "printed": ""}]
+    made = {"title": "Loss", "scenario": {}, "claims": claims, "source": {"paper": "nbafl"}}
+    experiment = Experiment.model_validate(made)
+    assert [experiment.is_read_otherwise(claim) for claim in experiment.claims] == [True, False, True, False]
 
 
 def test_a_claim_is_a_papers_only_where_that_prints_it() -> None:

@@ -168,33 +168,39 @@ def papers_of(
 
 
 def groups_of(papers: Sequence[View], claims: pd.DataFrame, author: Author) -> list[View]:
-    """Return the claims of an author in groups: by the paper that prints them, by other source, of ours by subject.
+    """Return the claims of an author in groups: by the paper that prints them and whether it is read as printed, by
+    other source, of ours by subject.
 
     papers: as `papers_of` returns them. claims: the table of all claims; those without results count as not run.
     """
-    rows: dict[str, list[Row]] = {}
+    rows: dict[Paper, list[Row]] = {}
     for row in rows_of(claims[claims["of"] == author]):
         rows.setdefault(_group_of(row), []).append(row)
     made = []
-    for name in sorted(rows, key=_place) if author == "paper" else rows:
+    for group in sorted(rows, key=lambda group: _place(group.key)) if author == "paper" else rows:
         shown = [claim for paper in papers for claim in paper["claims"] if claim["row"]["of"] == author]
-        shown = [claim for claim in shown if _group_of(claim["row"]) == name]
-        open_because = Counter(row["undecided"] for row in rows[name] if row["verdict"] == "not decided")
+        open_because = Counter(row["undecided"] for row in rows[group] if row["verdict"] == "not decided")
         made.append(
             {
-                "paper": _paper(name) if author == "paper" else Paper(name, name),
-                "anchor": anchor_of(name),
-                "score": score_of(pd.DataFrame(rows[name])),
-                "claims": shown,
+                "paper": group,
+                "anchor": anchor_of(group.name),
+                "score": score_of(pd.DataFrame(rows[group])),
+                "claims": [claim for claim in shown if _group_of(claim["row"]) == group],
                 "open_because": ", ".join(f"{number} {why}" for why, number in open_because.most_common()),
             }
         )
     return made
 
 
-def _group_of(row: Row) -> str:
-    names = {"paper": row["paper"], "others": row["source"], "ours": str(row["experiment"]).partition("/")[0]}
-    return str(names[row["of"]])
+def _group_of(row: Row) -> Paper:
+    if row["of"] != "paper":
+        name = str(row["source"] if row["of"] == "others" else row["experiment"].partition("/")[0])
+        return Paper(name, name)
+    paper = _paper(str(row["paper"]))
+    if not row["reading"]:
+        return paper
+    about = "Sentences of the same paper, judged where we read it otherwise than it is printed"
+    return paper._replace(name=f"{paper.name}, by our readings", about=about)
 
 
 def _paper(key: str) -> Paper:
