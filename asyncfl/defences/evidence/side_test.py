@@ -19,8 +19,10 @@ attackers. But this says no more than that *one* of these clients is honest: att
 clients whose data are rare, against most of the others. So attackers must not be able to raise the bar that others
 have to reach. Let t be the distance of the highest x above c. Honest x are at least c - tail t, where
 
-- c is the median x of all clients for a client that is like a quarter of them (assumption 3), along the common descent
-  of the server's own samples, where an honest x is never below 0, and for a client that is below 0 there;
+- c is the median x of all clients for a client that is like a quarter of them (assumption 3), and for a client that is
+  below 0 along the common descent of the server's own samples;
+- along that descent c is the median of those above 0, and the bar at most -c / 2. So wherever attackers stand, it is
+  no higher than -1/3 of the highest x, which is the maximum of min(-c / 2, c - 3 t) over all c;
 - for all others c is the lowest that the median of the honest can be, that of all clients without the highest ones,
   which are as many as may attack. This bar is below 0 for certain if a quarter of the clients or more oppose the rest.
 
@@ -32,9 +34,11 @@ clients differ too much.
 
 Updates are also left out without such proof, and without a strike, where this costs little if it is wrong:
 
-- Along the common descent, those of clients below `least` times the usual x, if more than half of the clients seen are
-  `SURE` deviations above 0. The usual x is the median of these, at most twice that of all. If fewer are above, the
-  server's samples are not like the clients', and all updates are let in.
+- Along the common descent, those of clients below `least` times the usual x u, the median of those above 0, and below
+  u - `spread` a, where a, at most u, is how far nine of ten clients are above u. So where clients differ much along it
+  (domains, classes that the samples lack, samples learnt by heart) or noise is strong, only clients that go clearly
+  back are left out. It takes half of all clients to be seen, and most of these to be above 0: each counts with the
+  probability that its x is, given its noise. Otherwise the samples are not like the clients', and all are let in.
 - Along a guessed direction, those of clients below `direction` times the lowest that the median of the honest can be,
   if more than half of the clients are alike and more than half of all are `SURE` deviations above 0. Separation alone
   is no evidence: clients of one class each stand apart, and leaving them out cost the model up to twelve points.
@@ -75,6 +79,7 @@ from asyncfl.defences.clusters import separate_lower
 from asyncfl.defences.evidence.gains import GainHistory, estimate_variances
 
 SURE = 2.0  # standard deviations of its noise that a client's x is above 0 if it surely goes along
+BACK = 0.5  # share of the usual x that a client goes back at least if it is struck along the common descent
 FEW = 0.1  # largest share of the clients that may go far along without making the test abstain
 TWO_GROUPS = (
     "more than half of all clients share a direction, but in two groups well apart, the upper of which is no majority: "
@@ -124,6 +129,14 @@ def combine_sides(judging: Sequence[SideResult]) -> SideResult:
 def _median_without(values: Floats, above: int) -> float:
     """Return the median of `values` (n,) without the highest `above` of them, of which at least one is left."""
     return float(np.median(np.sort(values)[: max(1, len(values) - above)]))
+
+
+def _most_go_along(clear: Floats, clients: int) -> bool:
+    """Return whether half of `clients` have been seen and most of them are expected to be above 0. `clear`: (n,) x of
+    those seen, in standard deviations of its noise."""
+    from scipy.special import ndtr
+
+    return 2 * len(clear) >= clients and 2 * float(ndtr(clear).sum()) > len(clear)
 
 
 def deviation_bound(variance: Floats, level: Floats | float, rho: Floats | float) -> Floats:
@@ -198,6 +211,8 @@ class SideTest(Described):
     where clients are alike."""
     least: Annotated[float, Field(ge=0, lt=1), MeasuredIn("share")] = 0.2
     """Share of the usual x below which clients are left out along the common descent of the server's own samples."""
+    spread: Annotated[float, Field(gt=0), MeasuredIn("factor")] = 2.0
+    """Factor by which honest clients may be further below the usual x there than nine of ten clients are above it."""
     apart: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 4.0
     """Distance of two groups, in standard deviations of x within both, from which they are separate; a single group,
     cut in two, is 2.6 apart. Only clients of the upper of two groups can be the majority."""
@@ -229,23 +244,29 @@ class SideTest(Described):
         share = np.divide(gained, expected, out=np.full(len(gained), np.nan), where=known)
         spread = estimate_variances(recent, share, known)
         deviation = np.sqrt(spread.noise(recent, spread.pooled).sum(axis=1))
-        clear = np.divide(gained, deviation, out=np.where(gained > 0, np.inf, 0.0), where=deviation > 0)
+        endless = np.select([gained > 0, gained < 0], [np.inf, -np.inf])
+        clear = np.divide(gained, deviation, out=endless, where=deviation > 0)
         needed = len(known) // 2 + 1 - len(banned)
         signal = float(np.sqrt(np.median(history.expected[known, -1]))) if known.any() else 0.0
         none = np.zeros(len(known), dtype=bool)
         crowd = none if crowded is None else crowded & known
         result = SideResult(False, False, share, none, none, 0, needed, np.inf, signal, 0.0)
         sure = known & (clear > SURE)
-        shared = 2 * sure.sum() > known.sum() if rooted else 2 * crowd.sum() > known.sum() and sure.sum() >= needed
         attackers = (len(known) - len(banned) - 1) // 2
-        if shared and sure.any():
+        doubt = np.divide(deviation, expected, out=np.full(len(gained), np.inf), where=known)
+        if rooted and _most_go_along(clear[known], len(known) - len(banned)):
+            ahead = share[known & (share > 0)]
+            middle = float(np.median(ahead))
+            above = min(float(np.quantile(share[known], 1 - FEW)) - middle, middle)
             # Attackers far along must not raise the bar above honest clients.
-            most_usual = 2 * np.median(share[known]) if rooted else _median_without(share[known], attackers)
-            usual = max(0.0, float(min(np.median(share[sure]), most_usual)))
-            doubt = np.divide(deviation, expected, out=np.full(len(gained), np.inf), where=known)
-            most = (self.least if rooted else self.direction) * usual
-            bar = np.maximum(0.0, np.minimum(most, usual - SURE * doubt))
-            result = replace(result, judges=True, share=share / np.median(share[sure]), out=known & (share < bar))
+            bar = min(self.least * min(middle, 2 * float(np.median(share[known]))), middle - self.spread * above)
+            bars = np.minimum(bar, np.maximum(0.0, middle - SURE * doubt))
+            result = replace(result, judges=True, share=share / middle, out=known & (share < bars))
+        elif 2 * crowd.sum() > known.sum() and sure.sum() >= needed:
+            # Here too; so this is the lowest that the median of the honest can be.
+            usual = max(0.0, float(min(np.median(share[sure]), _median_without(share[known], attackers))))
+            bars = np.maximum(0.0, np.minimum(self.direction * usual, usual - SURE * doubt))
+            result = replace(result, judges=True, share=share / np.median(share[sure]), out=known & (share < bars))
         either = known & (clear > self.clearness) & (recent.counts >= 2)
         far, lower = none, none.copy()
         if either.any():
@@ -262,8 +283,13 @@ class SideTest(Described):
             return replace(result, obstacle=TOO_WIDE.format(1 + self.widest))
         usual = float(np.median(share[along]))
         share = share / usual
-        limits = [min(0.0, self._honest_limit(share[near], above)) for above in (0, attackers)]
-        strike_bar = np.where(crowd | rooted, *limits)
+        highest = float(share[near].max())
+        middles = [_median_without(share[near], above) for above in (0, attackers)]
+        if rooted:
+            middles = [float(np.median(share[known & (share > 0)]))] * 2
+        # c - tail t, the lowest x of honest clients.
+        least = [min(-BACK * middle if rooted else 0.0, middle - self.tail * (highest - middle)) for middle in middles]
+        strike_bar = np.where(crowd, *least)
         spread = estimate_variances(history, share * usual, known)
         among = spread.own[along & spread.several]
         noise = spread.noise(history, float(np.quantile(among, 0.9)) if len(among) else spread.pooled)
@@ -286,12 +312,6 @@ class SideTest(Described):
         return replace(
             result, certified=True, judges=True, share=share, out=out, struck=struck, missing=np.nan, power=power
         )
-
-    def _honest_limit(self, share: Floats, above: int) -> float:
-        """Return c - tail t, the lowest x of honest clients, c being the median of `share` (n,) without the highest
-        `above` of them."""
-        middle = _median_without(share, above)
-        return middle - self.tail * (float(share.max()) - middle)
 
     def _missing(self, clear: Floats, counts: Ints, known: Bools, needed: int) -> float:
         """Estimate `SideResult.missing`; 2 if fewer than `needed` clients have sent updates. `clear`: (clients,)

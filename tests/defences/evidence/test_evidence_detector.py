@@ -87,7 +87,7 @@ def test_root_set_distinguishes_other_labels_from_wrong_ones():
     # Client 7 to 9 turn their update.
     signals = [*honest, *(-0.5 * classes[client % 3] for client in range(3))]
     state = begun(root_gradients=lambda model: -classes.astype(np.float32))
-    for version in range(4):
+    for version in range(12):
         verdict, state = Evidence().judge(state, sent(version, range(CLIENTS), signals), None)
     assert verdict.notes["certified"] == 1.0
     assert verdict.strikes.tolist() == [False] * 7 + [True] * 3

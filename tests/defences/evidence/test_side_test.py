@@ -57,15 +57,45 @@ def test_clients_of_one_class_each_are_not_left_out_for_being_apart():
 
 
 def test_updates_below_zero_along_the_common_descent_are_left_out_at_once():
-    """The samples hold the classes of all clients, so an honest client gains, though not as much as others."""
+    """The samples hold the classes of all clients, so an honest client gains, though much less than others."""
     sides = judge([0.5, 1.0, 1.5, 1.0, 0.7, 0.6] + [-0.4] * 3 + [0.1], updates=1, noise=0.01, rooted=True)
     assert (sides.judges, sides.certified) == (True, False)
-    assert sides.out.tolist() == [False] * 6 + [True] * 4
+    assert sides.out.tolist() == [False] * 6 + [True] * 3 + [False]
+    assert not sides.struck.any()
+
+
+def test_clients_are_left_out_along_the_common_descent_before_each_is_clear_of_noise():
+    """Of 24 honest clients fewer than half of all are two deviations above 0 after one update, of 40."""
+    shares = [1.0] * 22 + [-1.0] * 18
+    sides = judge(shares, updates=1, noise=0.6, rooted=True)
+    assert not sides.certified
+    assert sides.out[22:].sum() >= 14
+    assert sides.out[:22].sum() <= 1
+
+
+def test_clients_spread_widely_along_the_common_descent_are_let_in():
+    """So it is where most clients have images that the samples lack; some of them lose where others gain."""
+    sides = judge([0.6] * 10 + [0.15] * 12 + [0.05] * 10 + [-0.1] * 8, noise=0.02, rooted=True)
+    assert sides.judges
+    assert not sides.out.any()
+
+
+def test_clients_that_go_back_along_the_common_descent_are_struck_though_they_are_many():
+    shares = [*np.linspace(0.7, 1.3, 22), *[-0.7] * 18]
+    sides = judge(shares, alike=False, noise=0.02, updates=12, rooted=True)
+    assert sides.struck.tolist() == [share < 0 for share in shares]
+
+
+@pytest.mark.parametrize("place", [0.1, 0.5, 0.7, 1.0, 1.4, 1.9])
+def test_attackers_anywhere_along_the_common_descent_get_no_honest_client_struck(place):
+    """Wherever 19 of 40 stand, the bar is no higher than -1/3 of the highest honest x."""
+    shares = [place] * 19 + [0.5] * 10 + [1.0] * 8 + [-0.33] * 3
+    sides = judge(shares, alike=False, noise=0.02, updates=12, rooted=True)
     assert not sides.struck.any()
 
 
 def test_all_are_let_in_where_the_samples_are_not_like_the_clients_data():
-    shares = [1.0] * 4 + [0.01] * 3 + [-0.5] * 3
+    shares = [1.0] * 4 + [-0.05] * 3 + [-0.5] * 3
     sides = judge(shares, rooted=True)
     assert not sides.judges
     assert not sides.out.any()
