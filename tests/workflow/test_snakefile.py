@@ -84,6 +84,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(place, "tiny/two", {**TINY, "axes": {"privacy.epsilon": [60, 100]}})
     result = snakemake(place)
     assert result.returncode == 0, result.stdout + result.stderr
+    assert re.search(r"^2 statements of ours: .*\n\nTo look at: .*index.html$", result.stderr, re.MULTILINE)
     return place
 
 
