@@ -161,6 +161,7 @@ def experiment_pages(experiments: Mapping[str, Experiment]) -> Pages:
     rows = []
     totals: Counter[str] = Counter()
     of_papers: Counter[str] = Counter()
+    readings = 0
     for name, one in experiments.items():
         subject = name.partition("/")[0]
         claims = [
@@ -178,6 +179,7 @@ def experiment_pages(experiments: Mapping[str, Experiment]) -> Pages:
         link = f"[`{name}`]({subject}.md#{anchor_of(name)})"
         rows.append((link, escaped(one.title), *(str(counts[author] or "") for author in AUTHORS)))
         totals += counts
+        readings += sum(map(one.is_read_otherwise, one.claims))
         of_papers += Counter(one.source_of(claim).paper for claim in one.claims if one.author(claim) == "paper")
     about = (
         "What papers say, what others measured, and what we say of our own designs and readings, as checks that are "
@@ -188,7 +190,8 @@ def experiment_pages(experiments: Mapping[str, Experiment]) -> Pages:
         about,
         table(("paper", "sentences"), [(str(Source(paper=key)), str(n)) for key, n in of_papers.most_common()]),
         f"Beside these {totals['paper']} {NOUNS['paper']} stand {totals['others']} {NOUNS['others']} and "
-        f"{totals['ours']} {NOUNS['ours']}. A sentence counts once for each reading that its paper leaves open.",
+        f"{totals['ours']} {NOUNS['ours']}. A sentence counts once for each reading of its paper; "
+        f"{readings} are judged by a reading of ours that differs from what is printed.",
         table(("experiment", "title", *(NOUNS[author] for author in AUTHORS)), rows),
     ]
     return pages | {"experiments/index.md": "\n\n".join(index)}
