@@ -1,4 +1,5 @@
 """Assumed: attackers are fewer than half, and no quarter of all clients is honest, alike and opposed to the others.
+Where more than half of all clients are alike, a group apart from them is taken for attackers and left out, not banned.
 
 The evidence detector bans only on statistical evidence, with a bounded error if noise is known, and asks no client for
 scores. From the means of each client's last updates it guesses directions that many clients share (`directions`).
@@ -10,7 +11,7 @@ assumptions).
 If the server has its own samples, the common descent of all their classes (`common_descent`) decides, because any
 mixture of these classes goes along it: updates that do not are left out while most clients do. No guess bans a client
 that goes along it. Without samples, updates are left out in this way only where most clients send much the same
-(`likeness`).
+(`likeness`). There, a group well apart from these is left out too, with samples or without.
 
 Certificates of lengths, and of similarity to earlier buffers, hold for any client data
 (`asyncfl.defences.certificates`) and strike at once. They are not checked for compressed updates, which a remark says.
@@ -36,12 +37,12 @@ from asyncfl.defences.detector import Detector, Verdict
 from asyncfl.defences.distances import inner_products
 from asyncfl.defences.evidence.directions import GUESSES, add_buffer, common_descent, guess_directions, leave_one_out
 from asyncfl.defences.evidence.gains import GainHistory, empty_history
-from asyncfl.defences.evidence.likeness import crowded_clients
+from asyncfl.defences.evidence.likeness import compare_clients
 from asyncfl.defences.evidence.side_test import SideResult, SideTest, combine_sides
 
 ASSUMPTION = (
-    "evidence assumes that fewer than half of the clients attack, and that no quarter of all clients is honest, alike "
-    "and opposed to the others"
+    "evidence assumes that fewer than half of the clients attack, and that no honest clients are a quarter of all, "
+    "alike and opposed to the others, or a group apart from a majority that is alike"
 )
 NOTES = ("certified", "along", "needed", "missing_updates", "signal_to_noise", "power", "abstained")
 """Names of the numbers about each buffer, see `_notes`."""
@@ -73,8 +74,9 @@ class Evidence(Detector):
     """Bans on evidence, if attackers are fewer than half and honest clients of no two or three opposed kinds.
 
     It leaves out updates that do not go along the common descent of the server's own samples (`defence.root_samples`),
-    or, where clients are alike, along that of most clients, and otherwise abstains. The error probability of a ban is
-    bounded if the server knows the noise of uploads; otherwise the noise is estimated. Source: ours.
+    or, where clients are alike, along that of most clients, and groups apart from clients that are alike; otherwise it
+    abstains. The error probability of a ban is bounded if the server knows the noise of uploads; otherwise the noise is
+    estimated. Source: ours.
     """
 
     kind: Literal["evidence"] = "evidence"
@@ -106,7 +108,8 @@ class Evidence(Detector):
         sound = np.flatnonzero(~forged)
         descents = _descents_at(buffer.bases, state)
         histories = self._add_gains(state, buffer, sound, against, descents)
-        standing = self._combined_result(state, histories)
+        likeness = compare_clients(state.means, state.context.n_parameters)
+        standing = self._combined_result(state, histories, likeness.crowded)
         among, kept = own[np.ix_(sound, sound)], buffer.deltas if len(sound) == len(buffer) else buffer.deltas[sound]
         noise_std = buffer.upload_std[sound]
         means = add_buffer(state.means, clients[sound], kept, against[sound], among, noise_std, self.memory)
@@ -117,6 +120,8 @@ class Evidence(Detector):
             unjudged &= np.isnan(standing.share[clients])
             for row in np.flatnonzero(standing.out[clients] & ~forged):
                 reasons[row] = f"goes {standing.share[clients[row]]:.2f} of the usual way"
+        for row in np.flatnonzero(likeness.stray[clients] & ~out):
+            out[row], unjudged[row], reasons[row] = True, False, "stands apart from most clients, which are alike"
         verdict = Verdict(
             out,
             struck,
@@ -149,10 +154,11 @@ class Evidence(Detector):
             histories[guess] = histories[guess].add(senders[seen], along[seen], signal[seen] ** 2, variance[seen])
         return tuple(histories)
 
-    def _combined_result(self, state: EvidenceState, histories: tuple[GainHistory, ...]) -> SideResult:
+    def _combined_result(self, state: EvidenceState, histories: tuple[GainHistory, ...], crowded: Bools) -> SideResult:
         """Return the combined result of all directions that judge; without one, the result of the direction nearest to
         certification. The common descent, which accounts for honest clients with other labels, decides alone if it
-        judges, and no guess strikes a client that goes along it; a guess may strike others."""
+        judges, and no guess strikes a client that goes along it; a guess may strike others. `crowded`: (clients,) see
+        `Likeness`."""
         number, rooted = len(histories), state.context.root_gradients is not None
         root = self.sides.judge(histories[0], state.banned, number, rooted=True) if rooted else None
         if root is not None and root.judges:
@@ -161,7 +167,6 @@ class Evidence(Detector):
             guesses = [self.sides.judge(one, state.banned, number, crowded=everyone) for one in histories[1:]]
             against = np.any([one.struck for one in guesses], axis=0) & (root.share < 0)
             return replace(root, struck=root.struck | against, out=root.out | against)
-        crowded = crowded_clients(state.means, state.context.n_parameters)
         guesses = [self.sides.judge(one, state.banned, number, crowded=crowded) for one in histories[rooted:]]
         if root is not None:
             guesses = [replace(one, struck=one.struck & ~(root.share > 0)) for one in guesses]

@@ -15,7 +15,7 @@ EDGE_FACTOR = 1.3  # eigenvalues count above this multiple of the edge of the no
 WEAKEST = 0.02  # eigenvalues count above this share of the greatest
 COMPONENTS = 6  # maximum number of eigenvalues
 IMPUTATIONS = 5  # rounds of imputing the diagonal; without them every point is too short
-LARGE = 300  # number of rows from which later decompositions refine the first one instead of starting afresh
+LARGE = 64  # number of rows from which later decompositions refine the first one instead of starting afresh
 
 
 @dataclass(frozen=True)

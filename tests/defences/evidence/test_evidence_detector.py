@@ -22,11 +22,11 @@ def sent(version, clients, signals, noise=NOISE):
     return buffer(rows, clients=clients, version=version, upload_std=noise)
 
 
-def judged(signals, buffers, **changes):
+def judged(signals, buffers, noise=NOISE, **changes):
     """Return verdicts and state after buffers with an update of each client."""
     state, verdicts = begun(**changes), []
     for version in range(buffers):
-        verdict, state = Evidence().judge(state, sent(version, range(CLIENTS), signals), None)
+        verdict, state = Evidence().judge(state, sent(version, range(CLIENTS), signals, noise), None)
         verdicts.append(verdict)
     return verdicts, state
 
@@ -50,6 +50,15 @@ def test_no_update_is_left_out_without_attackers():
     verdicts, _ = judged([UP] * 10, 8)
     assert not any(verdict.flagged.any() for verdict in verdicts)
     assert verdicts[-1].notes["power"] == 1.0
+
+
+def test_a_group_apart_from_alike_clients_is_left_out_but_not_struck():
+    """It goes along the common step like the others, as an attack on the last layer does, which no gain shows."""
+    along, beside = np.eye(2, D) * 0.5
+    verdicts, _ = judged([along] * 6 + [along + 0.9 * beside] * 4, 5, noise=0.01)
+    assert verdicts[-1].flagged.tolist() == [False] * 6 + [True] * 4
+    assert not any(verdict.strikes.any() for verdict in verdicts)
+    assert verdicts[-1].details[9] == "stands apart from most clients, which are alike"
 
 
 def test_abstains_without_a_majority():
