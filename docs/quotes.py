@@ -85,8 +85,9 @@ def score(claims: pd.DataFrame) -> str:
     ):
         of = claims[claims["of"] == author]
         lines = [f"| {title} | {' | '.join(head)} |", f"|---|{'---|' * len(head)}"]
-        for paper, rows in of.groupby("paper", sort=False):
-            lines.append(f"| {name_of_paper(str(paper))} | {' | '.join(map(str, _counts(rows)))} |")
+        for (paper, reading), rows in of.groupby(["paper", "reading"], sort=False):
+            name = f"{name_of_paper(str(paper))}{', by readings of ours' if reading and author == 'paper' else ''}"
+            lines.append(f"| {name} | {' | '.join(map(str, _counts(rows)))} |")
         if author == "paper":
             lines.append(f"| all | {' | '.join(map(str, _counts(of)))} |")
         parts.append("\n".join(lines))
@@ -94,10 +95,15 @@ def score(claims: pd.DataFrame) -> str:
 
 
 def in_a_sentence(claims: pd.DataFrame) -> str:
-    """Return the score of the papers, and that of the numbers of others, in two sentences."""
+    """Return the scores of the papers as printed, of their sentences read otherwise, and of the numbers of others."""
+    is_paper, is_read = claims["of"] == "paper", claims["reading"] == "ours"
+    parts = {
+        "sentences of papers, as they are printed,": claims[is_paper & ~is_read],
+        "sentences by readings of ours": claims[is_paper & is_read],
+        "numbers that others published": claims[claims["of"] == "others"],
+    }
     said = []
-    for author, what in (("paper", "sentences of papers"), ("others", "numbers that others published")):
-        rows = claims[claims["of"] == author]
+    for what, rows in parts.items():
         holds, fails, *open_ones, not_run = _counts(rows)
         counts = f"{holds} hold, {fails} do not, {sum(open_ones)} are undecided and {not_run} are not run"
         said.append(f"Of {len(rows)} {what} {counts}.")
