@@ -176,8 +176,8 @@ def faults(text: str, page: Path, results: Path = RESULTS) -> Iterator[str]:
             else:
                 sources.append((page.parent / path).read_text(encoding="utf-8"))
         known = [number for source in sources for number in numbers(source)]
-        for shown, is_percent in stated(unit) if links or strict else ():
-            if not any(agrees(shown, value, is_percent) for value in known):
+        for shown in stated(unit) if links or strict else ():
+            if not any(agrees(shown, value) for value in known):
                 yield f"{page.name}: {shown} in {' '.join(unit.split())[:90]!r} is in none of its sources"
 
 
@@ -188,27 +188,26 @@ def units(text: str) -> Iterator[str]:
         yield from (part for part in re.split(r"\n(?=[|#]|\s*[-*] |\s*\d+\. )", paragraph) if part.strip())
 
 
-def stated(unit: str) -> Iterator[tuple[str, bool]]:
-    """Yield the numbers of results in a text, and whether each is a percentage."""
+def stated(unit: str) -> Iterator[str]:
+    """Yield the numbers of results in a text."""
     words = LINK.sub(r"\1", unit)
     for found in NUMBER.finditer(words):
         behind = words[found.end() :].split(maxsplit=1)
         unit_behind = behind[0].rstrip(".,;:)") if behind and words[found.end()] == " " else ""
         level = found[0] == "95" and unit_behind == "%"
         if not level and ("." in found[1] or unit_behind in UNITS):
-            yield found[0], unit_behind == "%"
+            yield found[0]
 
 
 def numbers(text: str) -> list[float]:
     return [float(found[0].replace(",", "").replace("−", "-")) for found in NUMBER.finditer(text)]
 
 
-def agrees(shown: str, value: float, is_percent: bool) -> bool:
-    """Tell whether a number, as it is shown, is `value` rounded; percentages may stand for shares."""
+def agrees(shown: str, value: float) -> bool:
+    """Tell whether a number, as it is shown, is `value` rounded, or `value` as a percentage; signs are in the words."""
     plain = shown.replace(",", "").replace("−", "-").lstrip("+")
     half = 0.5000001 * 10.0 ** -len(plain.partition(".")[2])
-    wanted = float(plain)
-    return any(abs(abs(wanted) - abs(of)) <= half for of in ((value, 100 * value) if is_percent else (value,)))
+    return any(abs(abs(float(plain)) - abs(of)) <= half for of in (value, 100 * value))
 
 
 def _cell(text: object) -> str:

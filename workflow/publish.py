@@ -150,9 +150,9 @@ class Publisher:
     def publish(self, name: str, cut: str = "") -> None:
         """Copy what the workflow made of an experiment, in place of what was published before."""
         experiment, made = self.experiments[name], self.results / "full" / name
-        runs = [self.results / "runs" / digest for digest in runs_in(made)]
-        cells = published_cells(experiment, {run.name for run in runs})
+        cells = published_cells(experiment, set(runs_in(made)))
         assert cells is not None, f"{name}: its tables are not of the cells that its file has"
+        runs = list(dict.fromkeys(cell.folder(self.results / "runs") for cell in cells))
         elsewhere = {run for other in self.published() if other != name for run in runs_in(self.folder(other))}
         found = [codes for run in runs if (codes := read_codes(run)) is not None]
         newest = max((run / COMPLETE for run in runs), key=lambda file: file.stat().st_mtime, default=made)
@@ -243,7 +243,7 @@ def pack(folder: Path) -> None:
 
 
 def runs_in(folder: Path) -> list[str]:
-    """Return the digests of the runs that an experiment's tables are made from."""
+    """Return the folders' names of the runs that an experiment's tables are made from: digests, or recordings."""
     cells = read_csv(folder / "cells.csv")
     return [] if len(cells) == 0 else list(dict.fromkeys(cells["run"].dropna().astype(str)))
 
@@ -251,9 +251,14 @@ def runs_in(folder: Path) -> list[str]:
 def published_cells(experiment: Experiment, runs: set[str]) -> list[Cell] | None:
     """Return the cells of these runs, each at one of its looks; None where one is missing, or another is there."""
     looks = list(all_cells(experiment, "full"))
-    chosen = [next((cell for cell in at if cell.digest in runs), None) for at in zip(*looks, strict=True)]
+    chosen = [next((cell for cell in at if name_of(cell) in runs), None) for at in zip(*looks, strict=True)]
     found = [cell for cell in chosen if cell is not None]
-    return found if len(found) == len(chosen) and {cell.digest for cell in found} == runs else None
+    return found if len(found) == len(chosen) and set(map(name_of, found)) == runs else None
+
+
+def name_of(cell: Cell) -> str:
+    """Return the name of the folder of a cell's run."""
+    return cell.folder(Path()).name
 
 
 def code_of(cells: Iterable[Cell]) -> str:

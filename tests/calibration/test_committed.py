@@ -31,7 +31,7 @@ def numbers(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 def test_the_committed_world_is_fitted_to_the_committed_runs() -> None:
     experiment = read_yaml(WORKFLOW / "experiments" / "clock" / "calibrated.yaml")
-    committed = World.model_validate(experiment["variants"]["run"]["predicted"]["world"])
+    committed = World.model_validate(experiment["variants"]["clock"]["predicted"]["world"])
     run = Run.load(WORKFLOW / "recordings" / "clock" / "calibrated" / "fitted")
     found = calibrate([observe_run(run, "fitted", seed) for seed in run.scenario.seeds]).world()
     there, here = (dict(numbers(world.model_dump(mode="json"))) for world in (committed, found))
