@@ -183,9 +183,10 @@ class Publisher:
         self.judge(name)
 
     def judge(self, name: str) -> None:
-        """Judge an experiment's claims from its published tables."""
+        """Judge an experiment's claims from its published tables; where that of rounds is too large, they stay."""
         folder = self.folder(name)
-        make_verdicts(self.experiments[name], "full", folder)
+        if (folder / f"{PACKED}.gz").is_file():
+            make_verdicts(self.experiments[name], "full", folder)
         claims = read_csv(folder / "claims.csv")
         told = self.published()[name]
         write_csv(claims.assign(commit=" ".join(told.commits)), folder / "claims.csv")
