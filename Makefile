@@ -51,7 +51,7 @@ results: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python workflow/unlock.py
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES) --logger asyncfl $(SNAKEMAKE_FLAGS)
 
-publish: $(READY)
+publish: $(DEVELOP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python workflow/publish.py --cores $(CORES) $(PUBLISH_FLAGS) $(ONLY)
 
 live: $(READY)

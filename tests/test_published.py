@@ -47,6 +47,12 @@ def test_numbers_of_results_are_those_that_are_published(page):
     assert not list(faults(text, page))
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_figures_and_tables_that_a_page_links_are_published(page):
+    links = re.findall(r"\]\(([^)\s#]*results/[^)\s#]+)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+
+
 @pytest.mark.parametrize(
     ("shown", "value", "right"),
     [

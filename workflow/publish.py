@@ -25,6 +25,7 @@ from itertools import chain
 from pathlib import Path
 
 import pandas as pd
+from scour import scour
 
 from asyncfl.base.errors import AsyncflError
 from asyncfl.base.files.own_folder import write_json
@@ -179,6 +180,7 @@ class Publisher:
         shutil.rmtree(staging, ignore_errors=True)
         shutil.copytree(made, staging, ignore=lambda _, files: [one for one in files if not is_published(one)])
         pack(staging)
+        shrink(staging)
         write_json(asdict(told), staging / PROVENANCE)
         shutil.rmtree(folder, ignore_errors=True)
         staging.replace(folder)
@@ -243,6 +245,14 @@ def pack(folder: Path) -> None:
                 f"{file.name} of {folder.parent.name}/{folder.name[1:]} has {file.stat().st_size} bytes: not published"
             )
             file.unlink()
+
+
+def shrink(folder: Path) -> None:
+    """Write the figures of a folder anew, a third smaller: without comments, long names and white space."""
+    asked = ["--shorten-ids", "--enable-id-stripping", "--enable-comment-stripping", "--remove-metadata"]
+    options = scour.parse_args([*asked, "--strip-xml-space", "--set-precision=6", "--indent=none", "--no-line-breaks"])
+    for figure in folder.glob("*.svg"):
+        figure.write_text(scour.scourString(figure.read_text(encoding="utf-8"), options), encoding="utf-8")
 
 
 def runs_in(folder: Path) -> list[str]:

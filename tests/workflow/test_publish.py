@@ -13,6 +13,7 @@ import yaml
 from asyncfl.experiments.analysis import make_figures, make_tables
 from asyncfl.experiments.job import CODES
 from asyncfl.experiments.plan import all_cells
+from asyncfl.experiments.site.contents import size_of
 from asyncfl.experiments.verdicts import make_verdicts
 from tests.experiments.results_folder import write_run
 
@@ -104,6 +105,9 @@ def test_figures_are_published_as_svg_and_rounds_compressed(files: Path) -> None
     whole = (files / "results" / "full" / "nbafl" / "one" / "rounds.csv").read_bytes()
     assert gzip.decompress((folder / "rounds.csv.gz").read_bytes()) == whole
     assert not (files / "published" / "runs").exists()
+    drawn, shown = (where / "full" / "nbafl" / "one" / "figure.svg" for where in (files / "results", files / "published"))
+    assert shown.stat().st_size < 0.8 * drawn.stat().st_size
+    assert size_of(shown) == pytest.approx(size_of(drawn), abs=1e-3)
 
 
 def test_what_the_same_code_published_is_not_computed_again_on_another_machine(files: Path) -> None:
