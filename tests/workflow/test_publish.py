@@ -105,7 +105,9 @@ def test_figures_are_published_as_svg_and_rounds_compressed(files: Path) -> None
     whole = (files / "results" / "full" / "nbafl" / "one" / "rounds.csv").read_bytes()
     assert gzip.decompress((folder / "rounds.csv.gz").read_bytes()) == whole
     assert not (files / "published" / "runs").exists()
-    drawn, shown = (where / "full" / "nbafl" / "one" / "figure.svg" for where in (files / "results", files / "published"))
+    drawn, shown = (
+        where / "full" / "nbafl" / "one" / "figure.svg" for where in (files / "results", files / "published")
+    )
     assert shown.stat().st_size < 0.8 * drawn.stat().st_size
     assert size_of(shown) == pytest.approx(size_of(drawn), abs=1e-3)
 
