@@ -76,8 +76,8 @@ def rows_of(final: pd.DataFrame, noise: str, partition: str, least: float) -> tu
     """
     part = final[(final["noise"] == noise) & (final["partition"] == partition)]
     accuracies = part[part["metric"] == "test_accuracy"]
-    clean = accuracies[accuracies["run"] == "clean"].groupby("defence")["mean"].first()
-    attacked = accuracies[accuracies["run"] == "attacked"].pivot_table("mean", "defence", "attack")
+    clean = accuracies[accuracies["federation"] == "clean"].groupby("defence")["mean"].first()
+    attacked = accuracies[accuracies["federation"] == "attacked"].pivot_table("mean", "defence", "attack")
     attacked = attacked[attacked.index.isin(clean.index)].dropna(thresh=max(1, ceil(least * attacked.shape[1])))
     if "mean" not in attacked.index:
         return [], []
@@ -110,7 +110,7 @@ def choices(found: Settings, given: Mapping[str, str]) -> Iterator[tuple[list[st
 
 def by_attack(final: pd.DataFrame, noise: str, defences: Sequence[str]) -> str:
     """Return a table of accuracies under each attack, labels alike / skewed."""
-    kept = (final["noise"] == noise) & (final["run"] == "attacked") & (final["metric"] == "test_accuracy")
+    kept = (final["noise"] == noise) & (final["federation"] == "attacked") & (final["metric"] == "test_accuracy")
     values = final[kept].pivot_table("mean", "attack", ["partition", "defence"])
     cells = []
     for attack, row in values.iterrows():

@@ -181,6 +181,22 @@ METHODS = ("first_layer", "cosine", "l2")
 NOT_MEASURED = ("seed", "version", "diverged")
 """Columns of a run that are no measured numbers."""
 
+OF_TABLES = (
+    "run",
+    "source",
+    "original",
+    "provenance",
+    "notes",
+    "privacy",
+    "round",
+    "metric",
+    "mean",
+    "low",
+    "high",
+    "seeds",
+)
+"""Columns of tables of an experiment that are no columns of its runs."""
+
 OF_ROUNDS = (
     RoundsTable,
     RegressionColumns,

@@ -18,7 +18,7 @@ from asyncfl.data import CATALOG
 from asyncfl.experiments.bounds import first_fault
 from asyncfl.experiments.cells import Cell, cells, recording_fault
 from asyncfl.experiments.claims.base import ClaimBase
-from asyncfl.experiments.columns import TARGETS, is_known, measured_columns
+from asyncfl.experiments.columns import NOT_MEASURED, OF_TABLES, TARGETS, is_known, measured_columns
 from asyncfl.experiments.figures import Final
 from asyncfl.experiments.figures.base import FigureBase
 from asyncfl.experiments.grid import AxisValues, ExperimentPart
@@ -112,6 +112,8 @@ def _own_faults(experiment: Experiment) -> Iterator[Fault]:
             yield Fault(f"variants.{name}", f"must have a label that is no number, got {', '.join(labels)}")
         if name in experiment.axes:
             yield Fault(f"variants.{name}", "is also an axis; give it another name")
+        if name in {*measured_columns("ends"), *NOT_MEASURED, *OF_TABLES}:
+            yield Fault(f"variants.{name}", "is also a column of its tables; give it another name")
     for name, covered in experiment.covered.items():
         if experiment.variants.get(name) != covered.settings():
             yield Fault(f"covered.{name}", "is also a variant; give it another name")

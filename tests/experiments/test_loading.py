@@ -107,6 +107,8 @@ CLAIM = {"check": "order", "along": "privacy.epsilon", "says": ""}
             "'two' is not among the values",
         ),
         ("variants", {"privacy.epsilon": {"x": {}}}, "variants.privacy.epsilon", "is also an axis"),
+        ("variants", {"run": {"x": {}}}, "variants.run", "is also a column of its tables"),
+        ("variants", {"staleness_mean": {"x": {}}}, "variants.staleness_mean", "is also a column of its tables"),
         ("variants", {"epochs": {"1": {}, "5": {}}}, "variants.epochs", "a label that is no number, got 1, 5"),
         ("figure", {**FIGURE, "y": "test_acuracy"}, "figure.y", "did you mean test_accuracy?"),
         ("figure", {**FIGURE, "x": "protocol.round"}, "figure.x", "did you mean protocol.rounds?"),
