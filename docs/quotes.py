@@ -105,7 +105,11 @@ def in_a_sentence(claims: pd.DataFrame) -> str:
     said = []
     for what, rows in parts.items():
         holds, fails, *open_ones, not_run = _counts(rows)
-        counts = f"{holds} hold, {fails} do not, {sum(open_ones)} are undecided and {not_run} are not run"
+        remade = int((rows["undecided"] == "remade data").sum())
+        open_words = (
+            f"{sum(open_ones)} are undecided{f' ({remade} need data that we had to make again)' if remade else ''}"
+        )
+        counts = f"{holds} hold, {fails} do not, {open_words} and {not_run} are not run"
         said.append(f"Of {len(rows)} {what} {counts}.")
     return "\n".join(said)
 

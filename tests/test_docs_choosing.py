@@ -35,7 +35,13 @@ def results(left_out: tuple[str, str] = ("", "")) -> pd.DataFrame:
         for run, attack, value in zip(
             ("clean", "attacked", "attacked"), ("label flip", "label flip", "sign flip"), values, strict=True
         ):
-            cell = {"noise": "epsilon 6", "partition": partition, "federation": run, "attack": attack, "defence": defence}
+            cell = {
+                "noise": "epsilon 6",
+                "partition": partition,
+                "federation": run,
+                "attack": attack,
+                "defence": defence,
+            }
             banned = 3 if defence == "spectral" and attack == "sign flip" else 0
             if (defence, attack) != left_out or run == "clean":
                 rows += [cell | {"metric": "test_accuracy", "mean": value}]
