@@ -109,7 +109,7 @@ def in_a_sentence(claims: pd.DataFrame) -> str:
         open_words = (
             f"{sum(open_ones)} are undecided{f' ({remade} need data that we had to make again)' if remade else ''}"
         )
-        counts = f"{holds} hold, {fails} do not, {open_words} and {not_run} are not run"
+        counts = f"{holds} hold{'s' * (holds == 1)}, {fails} do not, {open_words} and {not_run} are not run"
         said.append(f"Of {len(rows)} {what} {counts}.")
     return "\n".join(said)
 
@@ -173,6 +173,8 @@ def faults(text: str, page: Path, results: Path = RESULTS) -> Iterator[str]:
                 continue
             if anchor:
                 row = anchored(results).loc[anchor]
+                if Path(path).name != row["page"]:
+                    yield f"{page.name}: {where}: the claim is on the page {row['page']}"
                 said = next((verdict for word, verdict in VERDICTS.items() if word in words), row["verdict"])
                 if said != row["verdict"]:
                     yield f"{page.name}: {anchor}: is called {said!r}, but the verdict is {row['verdict']!r}"
