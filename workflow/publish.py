@@ -29,7 +29,7 @@ from scour import scour
 
 from asyncfl.base.errors import AsyncflError
 from asyncfl.base.files.own_folder import write_json
-from asyncfl.data.catalog import find as data_file
+from asyncfl.data.image_file import ImageFile
 from asyncfl.experiments.cells import Cell
 from asyncfl.experiments.code import code_digest, combined
 from asyncfl.experiments.csv_files import read_csv, write_csv
@@ -292,9 +292,10 @@ def seconds_of(run: Path) -> float:
 
 
 def checksums(cells: Iterable[Cell]) -> dict[str, str]:
-    """Return the file name of each data set that these cells read, and its SHA-256."""
-    names = sorted(set(chain.from_iterable(cell.scenario.data.names for cell in cells)))
-    files = [file for name in names if (file := data_file(name)) is not None]
+    """Return the name of each image file that these cells read, and its SHA-256: of a stand-in where one is read."""
+    data = {(of.names, of.source): of for of in (cell.scenario.data for cell in cells if cell.recording is None)}
+    opened = chain.from_iterable(of.sources() for of in data.values())
+    files = sorted({source.path for source in opened if isinstance(source, ImageFile)})
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 

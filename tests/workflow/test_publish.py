@@ -1,16 +1,20 @@
 """What `make publish` copies, says and leaves out; the workflow itself is replaced by runs made by hand."""
 
 import gzip
+import hashlib
 import json
 import runpy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
 
+from asyncfl import Scenario
 from asyncfl.experiments.analysis import make_figures, make_tables
+from asyncfl.experiments.cells import Cell
 from asyncfl.experiments.job import CODES
 from asyncfl.experiments.plan import all_cells
 from asyncfl.experiments.site.contents import size_of
@@ -158,3 +162,20 @@ def test_an_experiment_that_is_gone_is_published_no_more(files: Path) -> None:
     (files / "experiments" / "nbafl" / "one.yaml").rename(files / "experiments" / "nbafl" / "two.yaml")
     publish(publisher(files))
     assert [path.parent.name for path in files.glob("published/full/*/*/claims.csv")] == ["two"]
+
+
+def scenario(data: dict[str, Any]) -> Scenario:
+    return Scenario.read({**EXPERIMENT["scenario"], "data": data})
+
+
+def test_checksums_are_of_the_files_that_were_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASYNCFL_DATA_DIR", str(tmp_path))
+    for name, shape in (("mnist", (28, 28)), ("svhn", (32, 32, 3)), ("street_digits", (32, 32, 3))):
+        images, labels = np.zeros((20, *shape), np.uint8), (np.arange(20) % 10).astype(np.uint8)
+        np.savez(tmp_path / f"{name}.npz", x_train=images, y_train=labels, x_test=images, y_test=labels)
+    together = {"domains": ["mnist", "svhn"], "clients": 2, "samples_per_client": 10, "source": "real"}
+    cells = [Cell({}, scenario(data)) for data in (together, {"dataset": "mnist", "source": "embedded"})]
+    found = MODULE["checksums"](cells)
+    assert list(found) == ["mnist.npz", "street_digits.npz"]
+    assert found["mnist.npz"] == hashlib.sha256((tmp_path / "mnist.npz").read_bytes()).hexdigest()
+    assert MODULE["checksums"]([Cell({}, scenario(together), recording=tmp_path)]) == {}
