@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import pandas as pd
@@ -85,11 +86,19 @@ def score(claims: pd.DataFrame) -> str:
     ):
         of = claims[claims["of"] == author]
         lines = [f"| {title} | {' | '.join(head)} |", f"|---|{'---|' * len(head)}"]
-        for (paper, reading), rows in of.groupby(["paper", "reading"], sort=False):
-            name = f"{name_of_paper(str(paper))}{', by readings of ours' if reading and author == 'paper' else ''}"
+        printed = of[of["reading"] == ""] if author == "paper" else of
+        for paper, rows in printed.groupby("paper", sort=False):
+            name, clock = name_of_paper(str(paper)), rows["experiment"].str.startswith("clock/")
+            if author == "paper" and clock.any() and not clock.all():
+                lines.append(f"| {name}, on the clock | {' | '.join(map(str, _counts(rows[clock])))} |")
+                rows = rows[~clock]
             lines.append(f"| {name} | {' | '.join(map(str, _counts(rows)))} |")
         if author == "paper":
-            lines.append(f"| all | {' | '.join(map(str, _counts(of)))} |")
+            lines.append(f"| all, as printed | {' | '.join(map(str, _counts(printed)))} |")
+            for paper, rows in of[of["reading"] != ""].groupby("paper", sort=False):
+                lines.append(
+                    f"| {name_of_paper(str(paper))}, by readings of ours | {' | '.join(map(str, _counts(rows)))} |"
+                )
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
@@ -111,7 +120,7 @@ def in_a_sentence(claims: pd.DataFrame) -> str:
         )
         counts = f"{holds} hold{'s' * (holds == 1)}, {fails} do not, {open_words} and {not_run} are not run"
         said.append(f"Of {len(rows)} {what} {counts}.")
-    return "\n".join(said)
+    return "\n".join(fill(sentence, 118) for sentence in said)
 
 
 def _counts(rows: pd.DataFrame) -> list[int]:
@@ -127,12 +136,13 @@ def published(results: Path) -> str:
     table = read_csv(results / "experiments.csv")
     there = table[table["computed"].notna()]
     commits = sorted(set(" ".join(there["commits"].dropna()).split()))
+    missing = table[table["computed"].isna()]["experiment"]
     hours = there["core_hours"].sum()
     dates = sorted(there["computed"].unique())
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     return (
         f"{len(there)} of {len(table)} experiments are published at full scale, computed {when} in {hours:.1f} "
-        f"core-hours by commits {', '.join(commits)}."
+        f"core-hours by commits {', '.join(commits)}. Not run: {', '.join(missing)}."
     )
 
 
