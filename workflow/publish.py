@@ -51,7 +51,8 @@ WITHOUT = (".pdf", ".png")
 LEFT_OUT = ("curves.csv",)
 """Tables that follow from others."""
 PACKED = "rounds.csv"
-"""Published as `rounds.csv.gz`."""
+"""Published as `rounds.csv.gz`, as are tables of more than `LONG` bytes."""
+LONG = 60_000
 LARGEST = 1_000_000
 """Bytes of the largest file that is published."""
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "pandas", "simpy", "snakemake")
@@ -235,10 +236,11 @@ def is_published(file: str) -> bool:
 
 
 def pack(folder: Path) -> None:
-    """Compress the table of rounds, byte for byte the same each time, and remove files that are too large."""
-    rounds = folder / PACKED
-    rounds.with_name(f"{PACKED}.gz").write_bytes(gzip.compress(rounds.read_bytes(), 9, mtime=0))
-    rounds.unlink()
+    """Compress long tables, byte for byte the same each time, and remove files that are too large."""
+    for table in (file for file in folder.glob("*.csv") if file.name != "claims.csv"):
+        if table.name == PACKED or table.stat().st_size > LONG:
+            table.with_name(f"{table.name}.gz").write_bytes(gzip.compress(table.read_bytes(), 9, mtime=0))
+            table.unlink()
     for file in folder.iterdir():
         if file.stat().st_size > (LARGEST_ROUNDS if file.name.startswith(PACKED) else LARGEST):
             print(

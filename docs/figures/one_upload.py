@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
-import pandas as pd
 
 from asyncfl.base.figure_style import OKABE_ITO, RC
+from asyncfl.experiments.csv_files import read_csv
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 
 BROKEN, KEPT = OKABE_ITO[1], OKABE_ITO[2]
@@ -39,7 +39,7 @@ TICKS = (0.02, 0.2, 2, 6, 20, 60, 200, 600, 2000)
 
 def measured(results: Path, experiment: str, cell: dict[str, Any]) -> tuple[float, int]:
     """Return the measured epsilon of one upload, mean over seeds, and the number of seeds."""
-    rows = pd.read_csv(results / "audit" / experiment / "final.csv")
+    rows = read_csv(results / "audit" / experiment / "final.csv")
     rows = rows[rows["metric"] == "epsilon_measured_upload"]
     for name, value in cell.items():
         rows = rows[rows[name].astype(str) == str(value)]

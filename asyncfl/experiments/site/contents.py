@@ -33,9 +33,11 @@ PROVENANCE = "provenance.json"
 """File of a published experiment that says what made it."""
 VALUES = (
     ("at the end", "final.csv"),
+    ("at the end", "final.csv.gz"),
     ("over rounds", "curves.csv"),
     ("of each seed over rounds", "rounds.csv.gz"),
     ("cells", "cells.csv"),
+    ("cells", "cells.csv.gz"),
 )
 """What a table of an experiment has, and its file; published results have the packed rounds in place of the curves."""
 HEADINGS: dict[Author, str] = {
