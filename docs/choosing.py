@@ -134,10 +134,12 @@ def of_krum(final: pd.DataFrame) -> str:
             f"{percent(plain.mean)}, the best one {percent(best.mean)} ({best.defence}); without attackers it costs "
             f"{100 * (plain.clean - krum.clean):.1f} points."
         )
-    answer = f"{'' if helps else 'Not everywhere '}{'b' if not helps else 'B'}etter than no defence"
+    answer = "Better" if helps else "Not everywhere better"
     return " ".join(
         [
-            f"{answer}, {'here and there' if is_best else 'never'} the best. It must be told the share of attackers.",
+            f"{answer} than no defence, {'here and there' if is_best else 'never'} the best. It must be told the share",
+            "of attackers, and chooses those that leave out their own noise, as they lie closest together",
+            "([measured](results/papers/safl.html#safl-table2-61)).",
             *said,
         ]
     )
