@@ -130,17 +130,16 @@ def signs(excess: Floats, strict: bool, alpha: float) -> Reading:
         return Reading("none", 0, 1.0, 1.0, np.nan, -np.inf, np.inf, np.nan, 0.0)
     with np.errstate(invalid="ignore"):
         middle = float(np.median(excess))  # NaN between two infinities of different signs
-    if n < fewest_signs(alpha):
-        t = float(np.sign(excess).mean() * np.sqrt(n))
-        return Reading("none", n, 1.0, 1.0, middle, -np.inf, np.inf, np.nan, t)
     kept = int((excess > 0).sum() if strict else (excess >= 0).sum())
+    t = float((2 * kept - n) / np.sqrt(n))
+    if n < fewest_signs(alpha):
+        return Reading("none", n, 1.0, 1.0, middle, -np.inf, np.inf, np.nan, t)
     p_holds, p_fails = (float(bdtr(n - k, n, 0.5)) for k in (kept, n - kept))
     # the largest number of values that may lie beyond each limit
     beyond = max((k for k in range(n // 2) if bdtr(k, n, 0.5) <= alpha), default=-1)
     ordered = np.sort(excess)
     low, high = (-np.inf, np.inf) if beyond < 0 else (float(ordered[beyond]), float(ordered[n - 1 - beyond]))
-    t = (2 * kept - n) / np.sqrt(n)
-    return Reading("signs", n, p_holds, p_fails, middle, low, high, np.nan, float(t))
+    return Reading("signs", n, p_holds, p_fails, middle, low, high, np.nan, t)
 
 
 def runs(broken: int, n: int, tolerated: float, alpha: float) -> Reading:

@@ -73,6 +73,12 @@ def test_after_giving_up_only_comparisons_that_may_fail_get_more_seeds():
     assert [one.reading.t for one in AllOf([futile, up, down]).decide(THREE_LOOKS).wanting] == [pytest.approx(-2)]
 
 
+def test_seeds_that_all_tie_on_the_claims_side_are_looked_at_again():
+    alike = comparison(*[0.0] * 6, strict=False).decide(THREE_LOOKS)
+    assert (alike.answer, alike.by.more, alike.by.is_futile) == ("not decided", 12, False)
+    assert comparison(*[0.0] * 12, strict=False).decide(THREE_LOOKS).answer == "holds"
+
+
 def test_p_values_of_looks_count_what_a_look_costs():
     found = at_t(3.5, 3).decide(THREE_LOOKS)
     assert found.p_holds == pytest.approx(at_t(3.5, 3).decide().p_holds * 0.025 / 0.0093)
