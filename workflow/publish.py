@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import chain
@@ -87,6 +87,8 @@ class Provenance:
     """File of each data set -> its SHA-256; none for recorded runs and formulas."""
     file: str
     """Digest of the experiment file that the verdicts were made with."""
+    looks: list[int] = field(default_factory=list)
+    """Numbers of seeds that were planned to be looked at; empty where they were listed."""
 
 
 class Publisher:
@@ -122,12 +124,12 @@ class Publisher:
         return found
 
     def is_current(self, name: str) -> bool:
-        """Tell whether what is published of an experiment was made by this code, for the cells of its file."""
+        """Tell whether what is published of an experiment was made by this code, for its file's cells and looks."""
         told = self.published().get(name)
         if told is None:
             return False
         cells = published_cells(self.experiments[name], set(runs_in(self.folder(name))))
-        return cells is not None and told.code == code_of(cells)
+        return cells is not None and told.code == code_of(cells) and told.looks == looks_of(self.experiments[name])
 
     def left_hours(self) -> float:
         return self.core_hours - sum(told.core_hours for told in self.published().values())
@@ -175,6 +177,7 @@ class Publisher:
             versions={package: version(package) for package in PACKAGES},
             data=checksums(cells),
             file=digest_of_file(self.paths[name]),
+            looks=looks_of(experiment),
         )
         folder = self.folder(name)
         staging = folder.with_name(f".{folder.name}")
@@ -269,6 +272,10 @@ def published_cells(experiment: Experiment, runs: set[str]) -> list[Cell] | None
     chosen = [next((cell for cell in at if name_of(cell) in runs), None) for at in zip(*looks, strict=True)]
     found = [cell for cell in chosen if cell is not None]
     return found if len(found) == len(chosen) and set(map(name_of, found)) == runs else None
+
+
+def looks_of(experiment: Experiment) -> list[int]:
+    return list(experiment.seeds.looks("full").at)
 
 
 def name_of(cell: Cell) -> str:

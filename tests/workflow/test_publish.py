@@ -164,6 +164,15 @@ def test_an_experiment_that_is_gone_is_published_no_more(files: Path) -> None:
     assert [path.parent.name for path in files.glob("published/full/*/*/claims.csv")] == ["two"]
 
 
+def test_an_experiment_that_plans_more_looks_is_computed_again(files: Path) -> None:
+    publish(publisher(files))
+    write(files, {**EXPERIMENT, "seeds": {"quick": 2, "full": {"looks": [6, 12]}}})
+    again = publisher(files)
+    assert not again.is_current("nbafl/one")
+    assert "computed" in publish(again)["nbafl/one"][0]
+    assert publisher(files).is_current("nbafl/one")
+
+
 def scenario(data: dict[str, Any]) -> Scenario:
     return Scenario.read({**EXPERIMENT["scenario"], "data": data})
 
