@@ -68,13 +68,23 @@ _KNOWN = (
         "Wei et al., Federated Learning with Differential Privacy: Algorithms and Performance Analysis (2020)",
         "https://arxiv.org/abs/1911.00222",
     ),
-    Paper("safl", "SAFL", "Asynchronous federation with local differential privacy and poison detection"),
-    Paper("adaptive", "adaptive DP", "Xu, Tong, Dai: federated learning with adaptive differential privacy"),
-    Paper("mechanisms", "mechanisms", "Gaussian and Laplace noise, at the clients, at the server, at both"),
+    Paper(
+        "safl",
+        "SAFL",
+        "Wei et al., A Secure Gradient Aggregation Scheme Based on Local Differential Privacy in Asynchronous "
+        "Horizontal Federated Learning (2024)",
+    ),
+    Paper(
+        "adaptive",
+        "adaptive DP",
+        "Xu, Tong, Dai, Research on Federated Learning Adaptive Differential Privacy Method Based on Heterogeneous "
+        "Data (2025)",
+    ),
+    Paper("mechanisms", "mechanisms", "A teaching text on Gaussian and Laplace noise at the clients and at the server"),
     Paper(
         "dp_fedavg",
         "DP-FedAvg",
-        "McMahan et al., Learning Differentially Private Recurrent Language Models (2018)",
+        "A teaching text on the algorithm of McMahan et al., Learning Differentially Private Recurrent Language Models",
         "https://arxiv.org/abs/1710.06963",
     ),
     Paper(
