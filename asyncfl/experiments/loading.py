@@ -76,7 +76,10 @@ def _checked(experiment: Experiment) -> list[Fault]:
             except ScenarioError as error:
                 of_cells += error.faults
     recorded = [(cell.recording, cell.scenario) for cell in found if cell.recording is not None]
-    if recorded and any(len(experiment.seeds.looks(scale).at) > 1 for scale in SCALES):
+    looks = any(len(experiment.seeds.looks(scale).at) > 1 for scale in SCALES)
+    if looks and (experiment.membership or experiment.pictures):
+        faults.append(Fault("seeds", "must be listed or counted, as runs are attacked after the last look"))
+    if recorded and looks:
         faults.append(Fault("seeds", "must be listed or counted, as recorded runs cannot be given more"))
     else:
         faults += [Fault("recorded", fault) for fault in starmap(recording_fault, recorded) if fault is not None]

@@ -227,3 +227,10 @@ def test_margins_are_numbers_that_have_a_reason() -> None:
     assert told == ["as the paper has it", "twice that", "", "its own"]
     with pytest.raises(ValidationError, match="names of margins must be numbers, got 'five'"):
         make_experiment(margins={"five": "x"})
+
+
+def test_runs_that_are_attacked_afterwards_get_no_looks(tmp_path: Path) -> None:
+    file = Path(__file__).parents[2] / "workflow" / "experiments" / "audit" / "membership.yaml"
+    (tmp_path / "mine.yaml").write_text(file.read_text().replace("full: 12", "full: {looks: [3, 6]}"))
+    with pytest.raises(ScenarioError, match="runs are attacked after the last look"):
+        load(tmp_path / "mine.yaml", "audit/mine")
