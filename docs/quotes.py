@@ -152,7 +152,7 @@ def anchored(results: Path) -> pd.DataFrame:
     experiments = {
         name: load(path, name, check=False) for name, path in find(ROOT / "workflow" / "experiments").items()
     }
-    claims = pd.read_csv(results / "claims.csv", keep_default_na=False)
+    claims = pd.read_csv(results / "claims.csv", keep_default_na=False, dtype={"commit": str})
     place = claims.groupby("experiment").cumcount()
     claims.index = pd.Index([f"{anchor_of(name)}-{at}" for name, at in zip(claims["experiment"], place, strict=True)])
     claims["page"] = [file_of_paper(experiments[name].source.paper) for name in claims["experiment"]]

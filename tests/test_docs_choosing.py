@@ -55,7 +55,7 @@ def test_the_best_defence_that_does_no_harm_is_chosen(choosing: Any) -> None:
     assert "| none | skewed | epsilon 6 | **evidence** | +0.0 | 60.0, 60.0 (label flip) | 45.0, 40.0 |" in page
     assert page.count("AFLGuard, 100: 66.0 (2 attacks; no defence 45.0) |") == 2
     assert page.count("evidence: 60.0 (2 attacks; no defence 45.0) |") == 2
-    assert "Better than no defence, never the best. It must be told the share of attackers, and" in page
+    assert "Better than no defence under these attacks, never the best. It must be told the share" in page
     assert (
         "Where labels are alike it keeps 69.0 under label flip, sign flip, no defence 45.0, the best one 72.5" in page
     )

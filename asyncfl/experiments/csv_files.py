@@ -40,7 +40,7 @@ def read_csv(path: str | Path) -> pd.DataFrame:
             packed_file if packed_file.is_file() and not Path(path).is_file() else path,
             keep_default_na=False,
             na_values=[""],
-            dtype={"run": str},
+            dtype={"run": str, "commit": str, "commits": str},  # not numbers, though 765121e0 looks like one
         )
     except pd.errors.EmptyDataError:
         return pd.DataFrame()

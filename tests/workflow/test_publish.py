@@ -15,6 +15,7 @@ import yaml
 from asyncfl import Scenario
 from asyncfl.experiments.analysis import make_figures, make_tables
 from asyncfl.experiments.cells import Cell
+from asyncfl.experiments.csv_files import read_csv
 from asyncfl.experiments.job import CODES
 from asyncfl.experiments.plan import all_cells
 from asyncfl.experiments.site.contents import size_of
@@ -53,7 +54,7 @@ class ByHand(MODULE["Publisher"]):  # type: ignore[misc]
             if not run.is_dir():
                 write_run(run, loss)
                 (run / "timing.json").write_text(json.dumps({"0": {"total": 1800.0}, "1": {"total": 1800.0}}))
-                codes = {"own": MODULE["code_of"]([cell]), "job": "", "commit": "0123abcd", "cpu": "one with cores"}
+                codes = {"own": MODULE["code_of"]([cell]), "job": "", "commit": "765121e0", "cpu": "one with cores"}
                 (run / CODES).write_text(json.dumps(codes))
             runs.append((cell.values, run))
         make_tables(experiment, "full", runs, folder)
@@ -89,14 +90,14 @@ def test_what_is_published_says_where_it_comes_from(files: Path) -> None:
     folder = files / "published" / "full" / "nbafl" / "one"
     told = json.loads((folder / "provenance.json").read_text())
     assert (told["commits"], told["cpu"], told["core_hours"], told["seeds"]) == (
-        ["0123abcd"],
+        ["765121e0"],
         ["one with cores"],
         2,
         "6",
     )
-    assert pd.read_csv(folder / "claims.csv")["commit"].tolist() == ["0123abcd"]
-    all_claims = pd.read_csv(files / "published" / "claims.csv")
-    assert all_claims[["verdict", "commit", "seeds"]].to_numpy().tolist() == [["holds", "0123abcd", 6]]
+    assert read_csv(folder / "claims.csv")["commit"].tolist() == ["765121e0"]
+    all_claims = read_csv(files / "published" / "claims.csv")
+    assert all_claims[["verdict", "commit", "seeds"]].to_numpy().tolist() == [["holds", "765121e0", 6]]
     assert "the loss falls" in (files / "published" / "index.html").read_text()
 
 
@@ -139,10 +140,10 @@ def test_edited_claims_are_judged_from_the_published_tables(files: Path) -> None
     write(files, {**EXPERIMENT, "claims": [rises]})
     again = publisher(files)
     publish(again)
-    claims = pd.read_csv(files / "published" / "claims.csv")
+    claims = read_csv(files / "published" / "claims.csv")
     assert again.asked == 0
     assert claims[["claim", "verdict", "commit"]].to_numpy().tolist() == [
-        ["the loss rises", "does not hold", "0123abcd"]
+        ["the loss rises", "does not hold", "765121e0"]
     ]
 
 
@@ -151,7 +152,7 @@ def test_what_exceeds_the_hours_is_listed_as_not_run_with_the_reason(files: Path
     what, why = publish(one)["nbafl/one"]
     assert what == "is not run"
     assert "core-hours, more than the 1e-09 allowed" in why
-    claims = pd.read_csv(files / "published" / "claims.csv")
+    claims = read_csv(files / "published" / "claims.csv")
     assert claims[["verdict", "reason"]].to_numpy().tolist() == [["not run", why]]
     assert pd.read_csv(files / "published" / "experiments.csv")["not_run"].tolist() == [why]
     assert why in (files / "published" / "index.html").read_text()
