@@ -90,7 +90,7 @@ def write_site(
     scores = scores_of(claims)
     front = templates.get_template("front.html.j2").render(
         scores=scores,
-        as_printed=scores_of(claims[claims["reading"] != "ours"]),
+        as_printed=scores | scores_of(claims[claims["reading"] != "ours"]),
         groups={author: groups_of(papers, claims, author) for author in scores},
         wrong={author: wrong_verdicts(claims[claims["of"] == author]) for author in scores},
         left_out=left_out(done, experiments, not_run),

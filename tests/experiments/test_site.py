@@ -2,6 +2,7 @@
 
 import math
 import re
+import shutil
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,10 +15,11 @@ import pytest
 from asyncfl.base.errors import RunError
 from asyncfl.experiments.analysis import make_figures
 from asyncfl.experiments.claims import Order
+from asyncfl.experiments.csv_files import read_csv
 from asyncfl.experiments.figures import Curves, Final
-from asyncfl.experiments.report import page_files, write_run_pages
+from asyncfl.experiments.report import page_files, write_run_pages, write_site
 from asyncfl.experiments.site.contents import figure_of, size_of, standard
-from asyncfl.experiments.verdicts import FinishedExperiment, Score, scores_of
+from asyncfl.experiments.verdicts import FinishedExperiment, Score, finished, scores_of
 from tests.experiments.results_folder import EPSILON, EVIL, marked_up
 
 
@@ -83,6 +85,16 @@ def test_papers_and_our_own_claims_are_counted_apart(results: Path) -> None:
         text.index("1 statements of ours"),
     )
     assert of_papers < text.index("the loss rises") < ours < text.index("accurate everywhere")
+
+
+def test_sentences_that_are_all_read_otherwise_than_printed_are_counted(results: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(results, tmp_path / "results")
+    experiments = {marked_up().name: marked_up()}
+    claims = read_csv(root / "claims.csv").assign(reading="ours")
+    write_site(root, finished(root, experiments), experiments, claims, {})
+    front = (root / "index.html").read_text()
+    assert ", by our readings" in front
+    assert "Counted are sentences as they are printed" not in front
 
 
 def test_the_score_leaves_out_what_is_not_run(results: Path) -> None:
