@@ -97,11 +97,16 @@ def choices(final: pd.DataFrame, found: Settings, given: Mapping[str, str]) -> I
     """Yield a line of the table of choices, and the defence chosen, for each setting with and without clean samples."""
     for samples in (True, False):
         for (noise, partition), (rows, _) in found.items():
-            chosen, plain = harmless(rows, samples, given), next(row for row in rows if row.defence == "mean")
+            chosen, plain = harmless(rows, samples, given), undefended(rows)
             line = ["100" if samples else "none", LABELS[partition], noise, f"**{chosen.defence}**"]
             line += [f"{100 * (chosen.clean - plain.clean):+.1f}", chosen.under_attack]
             line += [f"{percent(plain.mean)}, {percent(plain.worst)}", of_all(final, noise, partition, samples, given)]
             yield line, chosen.defence
+
+
+def undefended(rows: Sequence[Row]) -> Row:
+    """Return the row of the plain mean."""
+    return next(row for row in rows if row.defence == "mean")
 
 
 def harmless(rows: Sequence[Row], samples: bool, given: Mapping[str, str]) -> Row:
@@ -109,7 +114,7 @@ def harmless(rows: Sequence[Row], samples: bool, given: Mapping[str, str]) -> Ro
 
     samples: whether the server has clean samples.
     """
-    plain = next(row for row in rows if row.defence == "mean")
+    plain = undefended(rows)
     allowed = [row for row in rows if samples or "clean samples" not in given[row.defence]]
     return next(row for row in allowed if row.clean >= plain.clean - WORTH and not row.banned)
 
@@ -117,7 +122,7 @@ def harmless(rows: Sequence[Row], samples: bool, given: Mapping[str, str]) -> Ro
 def of_all(final: pd.DataFrame, noise: str, partition: str, samples: bool, given: Mapping[str, str]) -> str:
     """Return in words the best harmless defence over the attacks that all were run against, and the plain mean's."""
     rows, attacks = rows_of(final, noise, partition, least=0.0)
-    best, plain = harmless(rows, samples, given), next(row for row in rows if row.defence == "mean")
+    best, plain = harmless(rows, samples, given), undefended(rows)
     return f"{best.defence}: {percent(best.mean)} ({len(attacks)} attacks; no defence {percent(plain.mean)})"
 
 

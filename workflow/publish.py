@@ -51,8 +51,9 @@ WITHOUT = (".pdf", ".png")
 LEFT_OUT = ("curves.csv",)
 """Tables that follow from others."""
 PACKED = "rounds.csv"
-"""Published as `rounds.csv.gz`, as are tables of more than `LONG` bytes."""
+"""Published as `rounds.csv.gz`."""
 LONG = 60_000
+"""Bytes above which another table is compressed too."""
 LARGEST = 1_000_000
 """Bytes of the largest file that is published."""
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "pandas", "simpy", "snakemake")
