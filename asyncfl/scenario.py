@@ -10,16 +10,16 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from asyncfl.base.component import Described, kind_of, own_sources
 from asyncfl.base.description import faults_of, override, sound_parts
 from asyncfl.base.disclosure import LOSSES, SCORES
-from asyncfl.base.errors import DataError, Fault, InputError, ScenarioError
+from asyncfl.base.errors import DataError, Fault, InputError, MissingDataError, ScenarioError
 from asyncfl.base.files.own_folder import FORMAT
 from asyncfl.base.files.yaml_text import read_yaml, write_text
 from asyncfl.base.quantities import MeasuredIn
@@ -41,6 +41,8 @@ from asyncfl.threats import Threats
 from asyncfl.world import World
 
 MOST_SEEDS = 100_000
+UNCHECKED: Final = {"check": False}
+"""Context of pydantic for a scenario whose fields are not checked against each other."""
 SEEDS = f"must be a number of seeds, 1..{MOST_SEEDS}, or a list of as many different ones"
 
 
@@ -108,7 +110,9 @@ class Scenario(Described):
         return value
 
     @model_validator(mode="after")
-    def _check_together(self) -> Scenario:
+    def _check_together(self, info: ValidationInfo) -> Scenario:
+        if info.context is UNCHECKED:
+            return self
         faults = list(_faults_between({name: getattr(self, name) for name in type(self).model_fields}))
         if faults:
             raise ScenarioError(faults)
@@ -117,20 +121,23 @@ class Scenario(Described):
     # --- reading ---------------------------------------------------------------------------------------------------
 
     @classmethod
-    def read(cls, description: Any, source: str | Path | None = None) -> Scenario:
+    def read(cls, description: Any, source: str | Path | None = None, check: bool = True) -> Scenario:
         """Return the scenario that `description` (nested mappings) describes. `source`: file named in error messages.
 
-        Raises: ScenarioError with every fault.
+        check: whether fields are checked against each other and against the data and other files that they name; false:
+        only each field by itself, and no file is opened.
+
+        Raises: ScenarioError with every fault, MissingDataError where data are not on disk and cannot be downloaded.
         """
         if not isinstance(description, Mapping):
             raise ScenarioError("a scenario must be a mapping of fields (data, model, training, ...)", source)
         try:
-            return cls.model_validate(description)
+            return cls.model_validate(description, context=None if check else UNCHECKED)
         except ValidationError as error:
-            sound = sound_parts(cls, description)
-            raise ScenarioError([*faults_of(error, cls, description), *_faults_between(sound)], source) from None
+            between = _faults_between(sound_parts(cls, description)) if check else ()
+            raise ScenarioError([*faults_of(error, cls, description), *between], source) from None
         except InputError as error:
-            if isinstance(error, DataError) and error.source is not None:
+            if isinstance(error, MissingDataError) or (isinstance(error, DataError) and error.source is not None):
                 raise  # the fault is in a data file
             raise ScenarioError(error.faults, source or error.source) from None
 

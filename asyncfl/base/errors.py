@@ -4,6 +4,7 @@
     ├── InputError         a file or call of the user with one or more faults, all listed
     │   ├── ScenarioError       a scenario or experiment file
     │   └── DataError           a data folder or data file
+    │       └── MissingDataError    data sets by name that are not on disk
     ├── ComponentError      a component that returned an invalid value
     ├── MessageError        an impossible message to a server, such as a second answer
     ├── OutputError         a results folder that cannot be written
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,6 +112,17 @@ class ScenarioError(InputError):
 
 class DataError(InputError):
     """A data set that is missing, damaged or too small for the scenario."""
+
+
+class MissingDataError(DataError):
+    """Data sets by name that are not on disk, and are not downloaded."""
+
+    def __init__(
+        self, faults: Iterable[Fault] | str, source: str | Path | None = None, missing: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(faults, source)
+        self.missing = dict(missing or {})
+        """Name of each missing data set -> its title."""
 
 
 class ComponentError(AsyncflError):

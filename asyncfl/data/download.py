@@ -15,13 +15,14 @@ import io
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 
-from asyncfl.base.errors import DataError, Fault, OutputError, shortened
+from asyncfl.base.errors import DataError, Fault, MissingDataError, OutputError, shortened
 from asyncfl.base.files.atomic import atomic_file
 from asyncfl.base.streams import Streams
 from asyncfl.base.torchvision_parts import torchvision_part
@@ -39,13 +40,37 @@ _MADE_SIZES: dict[Split, int] = {"train": 8000, "test": 2000}
 """Number of images that are made for each split, enough for experiments; the originals are larger."""
 
 
+_refusals = 0
+"""Number of `downloads_refused` under way."""
+
+
+@contextmanager
+def downloads_refused() -> Iterator[None]:
+    """Have `fetch` raise MissingDataError for data sets that are not on disk, without touching the network."""
+    global _refusals
+    _refusals += 1
+    try:
+        yield
+    finally:
+        _refusals -= 1
+
+
+def title_of(name: str) -> str:
+    """Return the title of a data set by its name."""
+    return CATALOG[name].title if name in CATALOG else ARRAY_SETS[name].title
+
+
 def fetch(names: Iterable[str] = TORCHVISION) -> list[Path]:
     """Download or make the data sets `names` that are not on disk yet, and return the paths of their npz files.
 
     Raises DataError for names that cannot be downloaded (all of them at once) and for downloads that fail or have other
-    contents than expected, OutputError if the folder cannot be written.
+    contents than expected, MissingDataError where downloads are refused, OutputError if the folder cannot be written.
     """
     names = list(names)
+    if _refusals and (absent := {name: title_of(name) for name in names if not find(name)}):
+        command = f"download it with asyncfl data fetch {' '.join(absent)}"
+        message = f"{', '.join(absent.values())} must be on disk; {command}, or name its folder in {DATA_DIR}"
+        raise MissingDataError([Fault("data", message)], missing=absent)
     if missing := [name for name in names if name not in FETCHABLE and not (name in CATALOG and find(name))]:
         unknown = f"is not a data set that can be downloaded; known are {', '.join((*CATALOG, *_NATURAL))}"
         known = f"cannot be downloaded through torchvision (those that can: {', '.join(TORCHVISION)})"

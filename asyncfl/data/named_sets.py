@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import PlainSerializer, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from asyncfl.base.errors import DataError, Fault, hint, shortened
+from asyncfl.base.errors import DataError, Fault, MissingDataError, hint, shortened
 from asyncfl.data.catalog import (
     ARRAY_SETS,
     CATALOG,
@@ -77,11 +77,12 @@ def array_source(dataset: str | Dataset, source: AnySource) -> ArraySource | Non
     if path is None and source != "real":
         message = f"{about.title} is not on disk and has no stand-in: download it with asyncfl data fetch {about.name}"
         advice = f"or put {about.name}.npz into the folder that {DATA_DIR} names"
-        raise DataError([Fault("data.dataset", f"{message}, {advice}")])
+        missing: dict[str, str] = {about.name: about.title}
+        raise MissingDataError([Fault("data.dataset", f"{message}, {advice}")], missing=missing)
     path = path or fetch([about.name])[0]
     found = load_source(NpzFile(path=str(path), classes=len(about.classes)))
-    if missing := [name for name in about.columns if name not in found.columns]:
-        raise DataError((Fault(f"{name}_train", "is missing; it says whose each sample is") for name in missing), path)
+    if unknown := [name for name in about.columns if name not in found.columns]:
+        raise DataError((Fault(f"{name}_train", "is missing; it says whose each sample is") for name in unknown), path)
     return _natural_source(about, found)
 
 

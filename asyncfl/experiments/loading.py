@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from asyncfl.base.columns import Column
 from asyncfl.base.description import faults_of
-from asyncfl.base.errors import Fault, ScenarioError, hint
+from asyncfl.base.errors import Fault, MissingDataError, ScenarioError, hint
 from asyncfl.base.files.yaml_text import read_yaml
 from asyncfl.data import CATALOG
 from asyncfl.experiments.bounds import first_fault
@@ -22,7 +22,7 @@ from asyncfl.experiments.columns import NOT_MEASURED, OF_TABLES, TARGETS, is_kno
 from asyncfl.experiments.figures import Final
 from asyncfl.experiments.figures.base import FigureBase
 from asyncfl.experiments.grid import AxisValues, ExperimentPart
-from asyncfl.experiments.spec import SCALES, Experiment, is_number, place_in_variant
+from asyncfl.experiments.spec import SCALES, Experiment, Scale, is_number, place_in_variant
 from asyncfl.experiments.table import Table
 from asyncfl.scenario import Scenario
 
@@ -39,7 +39,7 @@ def load(path: str | Path, name: str | None = None, check: bool = True) -> Exper
 
     `name` is what results are filed under; None: the file's name. `check` false is for files whose cells the workflow
     has checked before: its jobs do not do so again. Raises ScenarioError with the faults of all fields; where there are
-    none, with those between fields, all of them.
+    none, with those between fields, all of them; and as `check_cells` does.
     """
     fields = read_yaml(Path(path))
     if not isinstance(fields, dict):
@@ -49,9 +49,19 @@ def load(path: str | Path, name: str | None = None, check: bool = True) -> Exper
         experiment = Experiment.model_validate(raw)
     except ValidationError as error:
         raise ScenarioError(faults_of(error, Experiment, raw), path) from None
-    if check and (faults := list(_large(experiment)) or _checked(experiment)):
-        raise ScenarioError(dict.fromkeys(faults), path)
+    if check:
+        check_cells(experiment, path)
     return experiment
+
+
+def check_cells(experiment: Experiment, path: str | Path, wanted: Scale | None = None) -> None:
+    """Check everything that an experiment's cells, figures and claims name; `path` is that of its file.
+
+    wanted: the scale that is to be run; None: both. Raises ScenarioError with all faults, and MissingDataError where
+    data of the wanted scale are not on disk; cells of the other scale whose data are missing are not checked.
+    """
+    if faults := list(_large(experiment)) or _checked(experiment, wanted):
+        raise ScenarioError(dict.fromkeys(faults), path)
 
 
 def _large(experiment: Experiment) -> Iterator[Fault]:
@@ -61,8 +71,8 @@ def _large(experiment: Experiment) -> Iterator[Fault]:
             yield Fault(place, f"must span at most {MOST_CELLS} combinations, got {number}")
 
 
-def _checked(experiment: Experiment) -> list[Fault]:
-    """Return all faults of an experiment whose fields are sound."""
+def _checked(experiment: Experiment, wanted: Scale | None) -> list[Fault]:
+    """Return all faults of an experiment whose fields are sound; `wanted` as for `check_cells`."""
     faults = list(_own_faults(experiment))
     if any(fault.field.startswith("quick.") for fault in faults):
         experiment = experiment.model_copy(update={"quick": {}})
@@ -75,6 +85,9 @@ def _checked(experiment: Experiment) -> list[Fault]:
                 found += cells(experiment, scale)
             except ScenarioError as error:
                 of_cells += error.faults
+            except MissingDataError:
+                if wanted in (None, scale):
+                    raise
     recorded = [(cell.recording, cell.scenario) for cell in found if cell.recording is not None]
     looks = any(len(experiment.seeds.looks(scale).at) > 1 for scale in SCALES)
     if looks and (experiment.membership or experiment.pictures):
@@ -93,7 +106,7 @@ def _checked(experiment: Experiment) -> list[Fault]:
 
 def _scenario_faults(raw: dict[str, Any]) -> tuple[Fault, ...]:
     try:
-        Scenario.read(raw)
+        Scenario.read(raw, check=False)
     except ScenarioError as error:
         return error.faults
     return ()

@@ -13,17 +13,20 @@ import json
 import math
 import tempfile
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
-from asyncfl.base.errors import Fault, OutputError, ScenarioError, system_says
+from asyncfl.base.errors import Fault, InputError, MissingDataError, OutputError, ScenarioError, system_says
+from asyncfl.data.catalog import DATA_DIR
+from asyncfl.data.download import downloads_refused
 from asyncfl.experiments.cells import Cell, cells
 from asyncfl.experiments.code import code_digest, combined
 from asyncfl.experiments.files import find, rule_name
 from asyncfl.experiments.job import read_codes
-from asyncfl.experiments.loading import load
+from asyncfl.experiments.loading import check_cells, load
 from asyncfl.experiments.spec import SCALES, Experiment, Scale
 from asyncfl.federation.limits import memory_bytes
 from asyncfl.federation.storage import COMPLETE, TABLES
@@ -100,6 +103,8 @@ class Plan:
     jobs: list[WorkflowJob]
     growing: frozenset[str]
     """Digests of runs to which seeds may be added: an experiment of the folder, selected or not, looks at them."""
+    without_data: dict[str, str]
+    """Experiment that is asked for and cannot be run, as its data are not on disk -> the reason in words."""
 
     @property
     def origins(self) -> dict[str, str]:
@@ -135,31 +140,57 @@ def make_plan(
 
     job_s: estimated seconds up to which runs share a job.
     only: names of experiments (`nbafl/fig2`) or of folders (`nbafl`); none: all, at quick scale without those that run
-    `on_request`. Raises ScenarioError with the faults of every faulty file, or where `only` names nothing that exists;
-    OutputError where results cannot be written.
+    `on_request`. Nothing is downloaded: an experiment whose data are missing is not run. Raises ScenarioError with the
+    faults of every selected file, or where `only` names nothing that exists; OutputError where results cannot be
+    written.
     """
     chosen: Scale | None = next((known for known in SCALES if known == scale), None)
     if chosen is None:
         raise ScenarioError([Fault("scale", f"must be one of {', '.join(SCALES)}, got {scale!r}")])
     check_writable(results)
     paths = find(folder)
-    experiments = load_all(paths)
+    experiments = load_all(paths, check=False)
     only = [item.strip().strip("/") for item in only if item.strip()]
     names = select(list(paths), only)
     if chosen == "quick" and not only:
         names = [name for name in names if not experiments[name].on_request]
     selected, growing = {}, set()
+    with downloads_refused():
+        without_data = _check({name: experiments[name] for name in names}, paths, chosen)
+        for name, experiment in experiments.items():
+            looks_at_cells = len(experiment.seeds.looks(chosen).at) > 1
+            if name in without_data or (name not in names and not looks_at_cells):
+                continue
+            try:
+                looks = tuple(all_cells(experiment, chosen))
+            except InputError:
+                if name in names:
+                    raise
+                continue  # nobody asks for an experiment that is faulty, or whose data are missing
+            if name in names:
+                selected[name] = PlannedExperiment(experiment, paths[name], looks)
+            if looks_at_cells:
+                growing |= {cell.digest for cell in chain(*looks) if cell.recording is None}
+        jobs = _jobs(selected, Path(results) / "runs", job_s)
+    return Plan(chosen, experiments, paths, selected, jobs, frozenset(growing), without_data)
+
+
+def _check(experiments: Mapping[str, Experiment], paths: Mapping[str, Path], scale: Scale) -> dict[str, str]:
+    """Check the cells of experiments; return those whose data at `scale` are not on disk, and the reason in words.
+
+    Raises ScenarioError with the faults of all files.
+    """
+    without_data, failed = {}, {}
     for name, experiment in experiments.items():
-        looks_at_cells = len(experiment.seeds.looks(chosen).at) > 1
-        if name not in names and not looks_at_cells:
-            continue
-        looks = tuple(all_cells(experiment, chosen))
-        if name in names:
-            selected[name] = PlannedExperiment(experiment, paths[name], looks)
-        if looks_at_cells:
-            growing |= {cell.digest for cell in chain(*looks) if cell.recording is None}
-    jobs = _jobs(selected, Path(results) / "runs", job_s)
-    return Plan(chosen, experiments, paths, selected, jobs, frozenset(growing))
+        try:
+            check_cells(experiment, paths[name], scale)
+        except MissingDataError as error:
+            fetched = f"asyncfl data fetch {' '.join(error.missing)}"
+            without_data[name] = f"needs {', '.join(error.missing.values())} on disk: {fetched}, or set {DATA_DIR}"
+        except ScenarioError as error:
+            failed[paths[name]] = error
+    _raise_together(failed)
+    return without_data
 
 
 def all_cells(experiment: Experiment, scale: Scale) -> Iterator[list[Cell]]:
@@ -188,12 +219,17 @@ def load_all(paths: Mapping[str, Path], check: bool = True) -> dict[str, Experim
             loaded[name] = load(path, name, check)
         except ScenarioError as error:
             failed[path] = error
+    _raise_together(failed)
+    return loaded
+
+
+def _raise_together(failed: Mapping[Path, ScenarioError]) -> None:
+    """Raise one error with the faults of several files; none for no file."""
     if len(failed) == 1:
         raise next(iter(failed.values()))
     if failed:
         faults = [(f"{path}: {fault.field}", fault.message) for path, of in failed.items() for fault in of.faults]
         raise ScenarioError([Fault(place.rstrip(": "), message) for place, message in faults])
-    return loaded
 
 
 def select(names: list[str], only: Sequence[str]) -> list[str]:
@@ -311,16 +347,21 @@ def scenarios(folder: str | Path, scale: str, wanted: Mapping[str, str]) -> dict
 
 
 def index_rows(experiments: Mapping[str, Experiment]) -> list[dict[str, Any]]:
-    """Return the rows of runs/index.csv: experiment, scale and axis values of each run."""
-    return [
-        {
-            "run": cell.digest,
-            "experiment": name,
-            "scale": scale,
-            "cell": json.dumps(cell.values, sort_keys=True, default=str),
-        }
-        for name, experiment in experiments.items()
-        for scale in SCALES
-        for cell in chain(*all_cells(experiment, scale))
-        if cell.recording is None
-    ]
+    """Return the rows of runs/index.csv: experiment, scale and axis values of each run.
+
+    Experiments that are faulty, or whose data are missing, have none.
+    """
+    rows: list[dict[str, Any]] = []
+    for (name, experiment), scale in product(experiments.items(), SCALES):
+        with downloads_refused(), suppress(InputError):
+            rows += [
+                {
+                    "run": cell.digest,
+                    "experiment": name,
+                    "scale": scale,
+                    "cell": json.dumps(cell.values, sort_keys=True, default=str),
+                }
+                for cell in chain(*all_cells(experiment, scale))
+                if cell.recording is None
+            ]
+    return rows

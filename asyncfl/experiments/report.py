@@ -58,11 +58,12 @@ def write_site(
     claims: pd.DataFrame,
     pages: Mapping[str, str],
     not_run: Mapping[str, str] | None = None,
+    without_data: Mapping[str, str] | None = None,
 ) -> None:
     """Write the front page and a page per paper; a paper of which nothing has been run has a page that says so.
 
-    pages: digest of a run -> path, from the folder of the papers' pages, of a page that shows it. not_run: experiments
-    without results, and why.
+    pages: digest of a run -> path, from the folder of the papers' pages, of a page that shows it. not_run,
+    without_data: as for `all_claims`.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -93,7 +94,7 @@ def write_site(
         as_printed=scores | scores_of(claims[claims["reading"] != "ours"]),
         groups={author: groups_of(papers, claims, author) for author in scores},
         wrong={author: wrong_verdicts(claims[claims["of"] == author]) for author in scores},
-        left_out=left_out(done, experiments, not_run),
+        left_out=left_out(done, experiments, not_run, without_data),
     )
     write_text(front, root / "index.html")
     made = {f"{PAPERS}/{paper['file']}": paper for paper in papers}
@@ -141,18 +142,22 @@ def _without_html(text: str) -> str:
 
 
 def write_report(
-    results: str | Path, experiments: Mapping[str, Experiment], not_run: Mapping[str, str] | None = None
+    results: str | Path,
+    experiments: Mapping[str, Experiment],
+    not_run: Mapping[str, str] | None = None,
+    without_data: Mapping[str, str] | None = None,
 ) -> Scores:
     """Write claims.csv, claims.md, index.html and pages of papers and runs into `results`; return the scores.
 
-    not_run: experiments without results, and why; None: those that quick scale runs on request only are called so.
+    not_run: experiments without results, and why; None: those that quick scale runs on request only, and those that
+    `without_data` names, are called so.
     """
     root = Path(results)
     done = finished(root, experiments)
-    claims = all_claims(done, experiments, not_run)
+    claims = all_claims(done, experiments, not_run, without_data)
     write_csv(claims, root / "claims.csv")
     write_text(claims_page(claims, done), root / "claims.md")
-    write_site(root, done, experiments, claims, write_run_pages(root, done), not_run)
+    write_site(root, done, experiments, claims, write_run_pages(root, done), not_run, without_data)
     return scores_of(claims)
 
 

@@ -241,16 +241,18 @@ def all_claims(
     done: Sequence[FinishedExperiment],
     experiments: Mapping[str, Experiment],
     not_run: Mapping[str, str] | None = None,
+    without_data: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Return the verdicts of all experiments, one row each; `q` is the q-value of `p` among all of the same author.
 
     Claims of experiments without results are `not run`: of those that `not_run` names, with the reason that it gives,
-    or else of those that quick scale runs on request only.
+    or else of those that quick scale runs on request only, and of those that `without_data` names, with its reason.
     """
     scale = "quick" if not_run is None else "full"
     if not_run is None:
         command = "quick scale runs it on request: snakemake --cores 2 --config only="
         not_run = {name: f"{command}{name}" for name in _missing(done, experiments, on_request=True)}
+        not_run |= without_data or {}
     there = {item.experiment.name for item in done}
     waiting = [
         _row(claim, experiments[name], scale=scale, verdict="not run", reason=reason)
@@ -271,13 +273,18 @@ def left_out(
     done: Sequence[FinishedExperiment],
     experiments: Mapping[str, Experiment],
     not_run: Mapping[str, str] | None = None,
+    without_data: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Return sentences that name the experiments without results, and why, or else the command that runs them."""
+    there = {item.experiment.name for item in done}
     if not_run is not None:
-        there = {item.experiment.name for item in done}
         return [f"Not run: {name}: {why}." for name, why in not_run.items() if name not in there]
-    missing, on_request = (_missing(done, experiments, asked) for asked in (False, True))
-    told = [f"Not run yet: {', '.join(missing)}."] if missing else []
+    known = without_data or {}
+    told = [f"Not run: {name}: {why}." for name, why in known.items() if name not in there]
+    missing, on_request = (
+        [name for name in _missing(done, experiments, asked) if name not in known] for asked in (False, True)
+    )
+    told += [f"Not run yet: {', '.join(missing)}."] if missing else []
     command = f"snakemake --cores 2 --config only={','.join(on_request)}"
     return told + ([f"Run on request at quick scale, and at full scale: {command}"] if on_request else [])
 

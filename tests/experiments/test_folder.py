@@ -101,6 +101,15 @@ def test_claims_of_experiments_on_request_are_not_run_and_name_their_command(tmp
     assert command in (tmp_path / "index.html").read_text()
 
 
+def test_claims_whose_data_are_missing_are_not_run_and_say_what_they_need(tmp_path: Path) -> None:
+    needy = marked_up(name="outside/mnist", on_request=True)
+    write_report(tmp_path, {needy.name: needy}, without_data={needy.name: "needs MNIST on disk"})
+    claims = pd.read_csv(tmp_path / "claims.csv")
+    assert set(claims["verdict"]) == {"not run"}
+    assert set(claims["reason"]) == {"needs MNIST on disk"}
+    assert "Not run: outside/mnist: needs MNIST on disk." in (tmp_path / "index.html").read_text()
+
+
 def test_claims_md_has_a_row_for_each_claim_with_source_verdict_and_reason(results: Path) -> None:
     page = (results / "claims.md").read_text()
     head, *rows = rows_of(page)

@@ -33,7 +33,7 @@ def test_a_sound_file(write, described):
 )
 def test_comparisons_with_other_libraries_cite_their_source(name):
     file = Path(__file__).parents[2] / "workflow" / "experiments" / "outside" / f"{name}.yaml"
-    assert load(file, f"outside/{name}").claims
+    assert load(file, f"outside/{name}", check=False).claims
     assert re.search(r"[0-9a-f]{40}|pull request \d+|arXiv:\d{4}\.\d{5}", file.read_text(encoding="utf-8"))
 
 

@@ -9,7 +9,15 @@ from asyncfl.base.errors import OutputError, ScenarioError
 from asyncfl.experiments import plan as planning
 from asyncfl.experiments.code import combined
 from asyncfl.experiments.files import find, rule_name
-from asyncfl.experiments.plan import Plan, WorkflowJob, check_writable, make_plan, runs_among, scenarios
+from asyncfl.experiments.plan import (
+    Plan,
+    WorkflowJob,
+    check_writable,
+    index_rows,
+    make_plan,
+    runs_among,
+    scenarios,
+)
 
 
 def faults(folder):
@@ -167,7 +175,7 @@ def test_runs_of_different_code_share_a_job_and_keep_its_code(folder, tmp_path, 
 def test_a_job_gets_the_cores_that_others_leave(costs_s, there, threads):
     first, *rest = (WorkflowJob("a", (str(n),), "code", cost_s) for n, cost_s in enumerate(costs_s))
     jobs = [first, *(replace(job, on_disk=there) for job in rest)]
-    plan = Plan("full", {}, {}, {}, jobs, frozenset())
+    plan = Plan("full", {}, {}, {}, jobs, frozenset(), {})
     assert [plan.threads(job, cores=8) for job in jobs] == threads
 
 
@@ -180,6 +188,48 @@ def test_faults_of_several_files_are_reported_together(folder, write, described,
     with pytest.raises(ScenarioError, match="2 faults") as two:
         make_plan(folder, "quick", results=tmp_path)
     assert len(two.value.faults) == 2
+
+
+@pytest.fixture
+def nothing_on_disk(monkeypatch, tmp_path):
+    """No data set on disk, and a network that must not be used."""
+    monkeypatch.delenv("ASYNCFL_DATA_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no-downloads"))
+
+    def refuse(name):
+        raise AssertionError(f"{name} was downloaded")
+
+    monkeypatch.setattr("asyncfl.data.download._download", refuse)
+
+
+def with_data(described, **fields):
+    scenario = described["scenario"]
+    return {**described, "scenario": {**scenario, "data": {**scenario["data"], **fields}}}
+
+
+def test_planning_without_data_runs_what_needs_none(folder, write, described, tmp_path, nothing_on_disk):
+    write(with_data(described, source="real"), "outside/mnist")
+    write(with_data(described, dataset="shakespeare", source="auto"), "outside/plays")
+    plan = make_plan(folder, "quick", results=tmp_path / "results")
+    assert list(plan.selected) == ["nbafl/fig2", "nbafl/fig3"]
+    assert plan.without_data == {
+        "outside/mnist": "needs MNIST on disk: asyncfl data fetch mnist, or set ASYNCFL_DATA_DIR",
+        "outside/plays": "needs Shakespeare on disk: asyncfl data fetch shakespeare, or set ASYNCFL_DATA_DIR",
+    }
+    assert {row["experiment"] for row in index_rows(plan.experiments)} == {"nbafl/fig2", "nbafl/fig3"}
+
+
+def test_data_that_only_the_other_scale_needs_are_not_asked_for(folder, write, described, tmp_path, nothing_on_disk):
+    write({**with_data(described, source="real"), "quick": {"data.source": "embedded"}}, "outside/mnist")
+    assert "outside/mnist" in make_plan(folder, "quick", results=tmp_path / "results").selected
+    assert "outside/mnist" in make_plan(folder, "full", results=tmp_path / "results").without_data
+
+
+def test_only_selected_experiments_are_checked(folder, write, described, tmp_path):
+    write(with_data(described, clients=0), "own/faulty")
+    assert list(make_plan(folder, "quick", ["nbafl/fig2"], tmp_path / "results").selected) == ["nbafl/fig2"]
+    with pytest.raises(ScenarioError, match=r"scenario\.data\.clients"):
+        make_plan(folder, "quick", ["own"], tmp_path / "results")
 
 
 def test_results_that_cannot_be_written(tmp_path):

@@ -61,6 +61,8 @@ except AsyncflError as error:
     stop(error)
 
 expect(PLAN.jobs)
+for name, reason in PLAN.without_data.items() if workflow.is_main_process else ():
+    print(f"not run: {name} {reason}", file=sys.stderr)
 
 
 def folder_of(name):
@@ -101,4 +103,5 @@ config.update(
     origins=PLAN.origins,
     codes=PLAN.codes,
     growing=sorted(PLAN.growing),
+    without_data=PLAN.without_data,
 )

@@ -7,5 +7,7 @@ from asyncfl.experiments.report import write_report
 from asyncfl.experiments.verdicts import scores_in_words
 
 with logged(snakemake.log[0]):
-    scores = write_report(snakemake.config["results"], load_all(find(snakemake.config["experiments"]), check=False))
+    config = snakemake.config
+    experiments = load_all(find(config["experiments"]), check=False)
+    scores = write_report(config["results"], experiments, without_data=config["without_data"])
     print(*scores_in_words(scores), sep="\n")
