@@ -27,7 +27,7 @@ from pathlib import Path
 import pandas as pd
 from scour import scour
 
-from asyncfl.base.errors import AsyncflError
+from asyncfl.base.errors import AsyncflError, OutputError
 from asyncfl.base.files.own_folder import write_json
 from asyncfl.data.image_file import ImageFile
 from asyncfl.experiments.cells import Cell
@@ -181,6 +181,8 @@ class Publisher:
             looks=looks_of(experiment),
         )
         folder = self.folder(name)
+        if folder.is_symlink() or (folder.exists() and not (folder / PROVENANCE).is_file()):
+            raise OutputError(f"cannot write {folder}: it was not published by this program; move it away")
         staging = folder.with_name(f".{folder.name}")
         shutil.rmtree(staging, ignore_errors=True)
         shutil.copytree(made, staging, ignore=lambda _, files: [one for one in files if not is_published(one)])

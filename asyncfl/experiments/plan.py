@@ -27,6 +27,7 @@ from asyncfl.experiments.code import code_digest, combined
 from asyncfl.experiments.files import find, rule_name
 from asyncfl.experiments.job import read_codes
 from asyncfl.experiments.loading import check_cells, load
+from asyncfl.experiments.report import PAPERS
 from asyncfl.experiments.spec import SCALES, Experiment, Scale
 from asyncfl.federation.limits import memory_bytes
 from asyncfl.federation.storage import COMPLETE, TABLES
@@ -35,8 +36,8 @@ from asyncfl.scenario import Scenario
 RUN_FILES = ("scenario.yaml", *(f"{name}.parquet" for name in TABLES), COMPLETE, "timing.json")
 WORKER_SECONDS = 20.0
 """Estimated seconds of a run for which a further process is worth its start."""
-REPORT_FILES = ("index.html", "claims.md", "claims.csv")
-"""Files at the top of the results folder."""
+REPORT_FILES = ("index.html", "claims.md", "claims.csv", PAPERS)
+"""Names at the top of the results folder that the report replaces."""
 
 
 @dataclass(frozen=True)
@@ -135,10 +136,12 @@ def make_plan(
     only: Iterable[str] = (),
     results: str | Path = "results",
     job_s: float = 240.0,
+    write: bool = True,
 ) -> Plan:
     """Plan the experiments below `folder` at a scale.
 
-    job_s: estimated seconds up to which runs share a job.
+    job_s: estimated seconds up to which runs share a job. write: whether results are to be written, and not only
+    planned.
     only: names of experiments (`nbafl/fig2`) or of folders (`nbafl`); none: all, at quick scale without those that run
     `on_request`. Nothing is downloaded: an experiment whose data are missing is not run. Raises ScenarioError with the
     faults of every selected file, or where `only` names nothing that exists; OutputError where results cannot be
@@ -147,7 +150,8 @@ def make_plan(
     chosen: Scale | None = next((known for known in SCALES if known == scale), None)
     if chosen is None:
         raise ScenarioError([Fault("scale", f"must be one of {', '.join(SCALES)}, got {scale!r}")])
-    check_writable(results)
+    if write:
+        check_writable(results)
     paths = find(folder)
     experiments = load_all(paths, check=False)
     only = [item.strip().strip("/") for item in only if item.strip()]
@@ -245,7 +249,10 @@ def select(names: list[str], only: Sequence[str]) -> list[str]:
 
 
 def check_writable(folder: str | Path) -> None:
-    """Raise OutputError where results could not be written below `folder`, or only over files of others."""
+    """Raise OutputError where results could not be written below `folder`, or only over files of others.
+
+    A link in place of the pages' folder is refused: Snakemake empties the folder, wherever it leads to.
+    """
     place = Path(folder).absolute()
     above = next(parent for parent in (place, *place.parents) if parent.exists())
     try:
@@ -256,6 +263,8 @@ def check_writable(folder: str | Path) -> None:
         raise OutputError(
             f"results folder {folder}: {above}: {system_says(error)}; choose another with --config results=DIR"
         ) from None
+    if link := next((one for one in (place / PAPERS, place / PAPERS / "runs") if one.is_symlink()), None):
+        raise OutputError(f"results folder {folder}: {link} is a link, and what is in it is replaced; remove the link")
     # A job writes its log before anything else.
     foreign = [name for name in REPORT_FILES if (place / name).exists()]
     if foreign and not (place / "logs" / "report_on_claims.log").exists():

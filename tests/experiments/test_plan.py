@@ -253,6 +253,29 @@ def test_the_users_files_in_the_results_folder_are_kept(folder, tmp_path):
     check_writable(results)
 
 
+@pytest.mark.parametrize("name", ["papers", "papers/runs"])
+def test_pages_are_not_written_through_a_link(folder, tmp_path, name):
+    results, home = tmp_path / "results", tmp_path / "home"
+    (home / "runs").mkdir(parents=True)
+    (results / "logs").mkdir(parents=True)
+    (results / "logs" / "report_on_claims.log").touch()
+    (results / name).parent.mkdir(exist_ok=True)
+    (results / name).symlink_to(home)
+    with pytest.raises(OutputError, match=f"{name} is a link, and what is in it is replaced; remove the link"):
+        make_plan(folder, "quick", results=results)
+
+
+def test_a_folder_of_pages_that_is_not_of_the_workflow_is_kept(folder, tmp_path):
+    (tmp_path / "results" / "papers" / "runs").mkdir(parents=True)
+    with pytest.raises(OutputError, match="papers in it is not of this workflow"):
+        make_plan(folder, "quick", results=tmp_path / "results")
+
+
+def test_what_is_only_planned_may_lie_where_nothing_can_be_written(folder, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert make_plan(folder, "quick", results=tmp_path / "file" / "results", write=False).jobs
+
+
 def test_scenarios_are_found_again_by_their_digest(folder, tmp_path):
     plan = make_plan(folder, "full", results=tmp_path)
     wanted = {digest: plan.origins[digest] for digest in digests(plan)[-2:]}

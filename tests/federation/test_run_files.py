@@ -186,7 +186,7 @@ def test_an_edited_file_is_seen(run: Path, name: str) -> None:
 
 
 def test_what_an_interrupt_left_beside_a_whole_run_is_removed(run: Path) -> None:
-    left = run / ".partial" / "conditions" / "seed-0"
+    left = run / ".partial" / "0123456789abcdef" / "seed-0"
     left.mkdir(parents=True)
     (left / "summary.json").touch()
     execute(Run.load(run).scenario, run)

@@ -56,6 +56,7 @@ try:
         ONLY,
         RESULTS,
         60 * config["job_minutes"],
+        write=not workflow.dryrun,
     )
 except AsyncflError as error:
     stop(error)

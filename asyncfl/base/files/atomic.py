@@ -13,16 +13,18 @@ from asyncfl.base.files.reading import check_ordinary
 
 
 @contextmanager
-def atomic_file(path: str | Path, ours: Callable[[bytes], bool] | None = None) -> Iterator[Path]:
+def atomic_file(path: str | Path, ours: Callable[[bytes], bool] | None = None, follow: bool = True) -> Iterator[Path]:
     """Return a temporary path beside `path` to write to; it is renamed to `path` when the context ends normally.
 
-    Until then, and after an exception, `path` is unchanged. A link is followed and kept. `ours` decides from the first
-    bytes of an existing file whether it may be replaced (None: always). Raises OutputError where the file cannot be
-    written.
+    Until then, and after an exception, `path` is unchanged. A link is followed and kept; with `follow` false, as for
+    files whose names the program has chosen, it is replaced. `ours` decides from the first bytes of an existing file
+    whether it may be replaced (None: always). Raises OutputError where the file cannot be written.
     """
     # Not Path.resolve, which raises its own error for circular links.
-    target = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(path)) if follow else Path(os.path.realpath(Path(path).parent), Path(path).name)
     try:
+        if target.is_symlink() and not follow:
+            target.unlink()
         if target.is_symlink():
             raise OutputError(f"cannot write {path}: it is a link that leads to itself")
         if target.is_dir():
@@ -52,9 +54,9 @@ def check_free(files: Iterable[Path], force: bool) -> None:
         raise OutputError(f"cannot write {there[0]}: it exists already; name another file, or replace it with --force")
 
 
-def write_text(text: str, path: str | Path) -> None:
+def write_text(text: str, path: str | Path, follow: bool = True) -> None:
     """Write a text file atomically, see `atomic_file`."""
-    with atomic_file(path) as part:
+    with atomic_file(path, follow=follow) as part:
         part.write_text(text, encoding="utf-8")
 
 
@@ -63,15 +65,22 @@ def partial_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.part")
 
 
+def _open_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
 @contextmanager
 def lock_file(path: Path, name: str | Path) -> Iterator[None]:
     """Lock the file `path` for this process, creating it if it is missing.
 
-    The lock ends with the context or the process. Raises OutputError about `name` where another process has the lock.
+    The lock ends with the context or the process. Raises OutputError about `name` where another process has the lock,
+    and where `path` is a link: what it leads to is not the program's to write.
     """
+    if path.is_symlink():
+        raise OutputError(f"cannot write {name}: {path} is a link; remove it")
     if path.exists():
         check_ordinary(path)
-    with path.open("ab") as file:
+    with open(path, "ab", opener=_open_no_link) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -31,7 +31,7 @@ LONGEST_HEADER = 10_000
 def write_checkpoint(path: Path, header: Mapping[str, Any], content: bytes | memoryview) -> None:
     """Write a checkpoint, completely or not at all. Raises OutputError."""
     mac = _mac(_key(), dict(header), content)
-    with atomic_file(path) as part, part.open("wb") as file:
+    with atomic_file(path, follow=False) as part, part.open("wb") as file:
         os.fchmod(file.fileno(), 0o600)
         file.write(json.dumps({"mac": mac, "asyncfl": package_digest(), **header}).encode() + b"\n")
         file.write(content)

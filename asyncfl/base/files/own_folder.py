@@ -4,6 +4,9 @@
     FOLDER/.partial/       unfinished work: finished parts that wait for the rest, and the lock of the working process
     FOLDER/*               the files listed in the mark, and files of the user, which are left alone
 
+Only what the program made is removed, and no link is followed: `.partial`, and the folders in it that the program would
+empty, are opened by descriptor, and refused where they are links.
+
 A process may be killed between any two steps: the next one finds the old contents complete, or continues `.partial`.
 """
 
@@ -12,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -30,6 +34,8 @@ MARK = ".asyncfl.json"
 LARGEST_MARK = 10_000_000
 PARTIAL = ".partial"
 LOCK = "lock"
+OWN_PARTS = re.compile("[0-9a-f]{16}|live|whole")
+"""Names of the folders that the program makes in `.partial`."""
 CHECKPOINT = ".checkpoint"
 
 Write = Callable[[Path], object]
@@ -154,7 +160,7 @@ class OwnFolder:
         """Lock and return the folder for unfinished work, creating what is missing.
 
         Its contents are kept when the context ends; where it is empty, everything created is removed. Raises
-        OutputError as `check` does, where it cannot be written, and where another process is working there.
+        OutputError as `check` does, where it is a link or cannot be written, and where another process is at work.
         """
         self.check(force)
         area = self.folder / PARTIAL
@@ -163,6 +169,7 @@ class OwnFolder:
                 made = [place for place in (self.folder, *self.folder.parents) if not place.exists()]
                 stack.callback(_remove_empty, made)
                 self.folder.mkdir(parents=True, exist_ok=True)
+                self._refuse_links(area)
                 if self.mark() is None:
                     self._write_mark(FolderMark(self.holds, self.scenario))
                 area.mkdir(exist_ok=True)
@@ -174,15 +181,26 @@ class OwnFolder:
                 self._write_mark(FolderMark(self.holds, self.scenario))
             yield area
 
+    def _refuse_links(self, area: Path) -> None:
+        """Raise OutputError where work in `area` would be done, and removed, somewhere else."""
+        inside = [] if area.is_symlink() else [area / name for name in _own_parts(area)]
+        if link := next((place for place in (area, *inside) if place.is_symlink()), None):
+            told = "is a link, and unfinished work is removed there; remove the link"
+            raise OutputError(f"cannot write {self.folder}: {link} {told}")
+
     def _clean(self, area: Path) -> None:
         # A file that cannot be removed is harmless, and must not hide the original error.
-        with suppress(OSError):
-            for left in area.glob("*/*.unfinished"):
-                shutil.rmtree(left)
-            _remove_empty(area.glob("*/"))
-            if any(place.name != LOCK for place in area.iterdir()):
+        with suppress(OSError), _opened(area) as inside:
+            for part in _own_parts(inside):
+                with suppress(OSError), _opened(part, inside) as below:
+                    for name in (name for name in os.listdir(below) if name.endswith(".unfinished")):
+                        shutil.rmtree(name, dir_fd=below)
+                with suppress(OSError):
+                    os.rmdir(part, dir_fd=inside)
+            if os.listdir(inside) != [LOCK]:
                 return
-            shutil.rmtree(area)
+            os.unlink(LOCK, dir_fd=inside)
+            area.rmdir()
             if [path.name for path in self.folder.iterdir()] == [MARK]:
                 (self.folder / MARK).unlink()
 
@@ -204,7 +222,7 @@ class OwnFolder:
             sha256 = {name: _sha256(staging / name) for name in new if name not in self.volatile}
             old = () if (mark := self.mark()) is None else mark.files
             if foreign := [name for name in sorted({*old, *new}) if self._is_foreign(name, old)]:
-                shutil.rmtree(staging)
+                _empty(area)
                 raise OutputError(
                     f"cannot write {self.folder}: {', '.join(foreign)} was not written by this program; move it away"
                 )
@@ -234,7 +252,7 @@ class OwnFolder:
         return os.path.lexists(path) and (name not in old or (path.is_dir() and not path.is_symlink()))
 
     def _write_mark(self, mark: FolderMark) -> None:
-        write_text(mark.to_json(), self.folder / MARK)
+        write_text(mark.to_json(), self.folder / MARK, follow=False)
 
     @contextmanager
     def _os_errors(self) -> Iterator[None]:
@@ -255,9 +273,29 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+@contextmanager
+def _opened(folder: str | Path, within: int | None = None) -> Iterator[int]:
+    """Open a folder and yield its descriptor; `within`: descriptor of the folder that holds it. A link is an OSError."""
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)
+    try:
+        yield number
+    finally:
+        os.close(number)
+
+
+def _own_parts(area: Path | int) -> list[str]:
+    """Return the names in the working area that the program uses; none where there is no such folder."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return sorted(filter(OWN_PARTS.fullmatch, os.listdir(area)))
+    return []
+
+
 def _empty(area: Path) -> None:
-    for place in area.glob("*/"):
-        shutil.rmtree(place)
+    """Remove the program's folders in the working area. What cannot be removed is harmless, and links are kept."""
+    with suppress(OSError), _opened(area) as inside:
+        for name in _own_parts(inside):
+            with suppress(OSError):
+                shutil.rmtree(name, dir_fd=inside)
 
 
 def _remove_empty(folders: Iterable[Path]) -> None:
@@ -270,7 +308,9 @@ def fill(folder: Path, write: Write) -> None:
     """Fill a new folder by `write`, and give it the name `folder` when it is complete, replacing an older one."""
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     for old in (unfinished, folder):
-        if old.exists():
+        if old.is_symlink():
+            old.unlink()
+        elif old.exists():
             shutil.rmtree(old)
     unfinished.mkdir(parents=True)
     try:

@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 from asyncfl.base.errors import OutputError
 from asyncfl.base.files.atomic import lock_file
 from asyncfl.base.files.own_folder import LOCK, MARK, PARTIAL, FolderMark, OwnFolder, Write, is_worked_on
+
+CONDITIONS = "0123456789abcdef"
+"""Name of a folder as the program makes them in the working area."""
 
 
 def files(**texts: str) -> Write:
@@ -169,14 +173,14 @@ def test_a_scenario_begun_meanwhile_is_not_pushed_aside(tmp_path: Path) -> None:
     mine.check()
     other = OwnFolder(tmp_path / "r", "run", "other")
     with other.working() as area:
-        other.keep(area / "conditions" / "seed-0", files(a="1"))
+        other.keep(area / CONDITIONS / "seed-0", files(a="1"))
     with pytest.raises(OutputError, match="of another scenario"), mine.working():
         pytest.fail("began all the same")
     assert other.mark() == FolderMark("run", "other")
 
 
 def test_what_was_begun_and_kept_nothing_is_no_hindrance(tmp_path: Path) -> None:
-    (tmp_path / "r" / PARTIAL / "conditions" / "seed-0.unfinished").mkdir(parents=True)
+    (tmp_path / "r" / PARTIAL / CONDITIONS / "seed-0.unfinished").mkdir(parents=True)
     (tmp_path / "r" / MARK).write_text(FolderMark("run", "killed").to_json())
     put(tmp_path / "r", "abc", files(end="1"))
     assert contents(tmp_path / "r") == {"end": "1"}
@@ -191,10 +195,18 @@ STEPS = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.replace",
 folder, last = Path(sys.argv[1]), int(sys.argv[2])
 done = 0
 
+def of_descriptor(argument):
+    """Place of the open folder that an argument may be the descriptor of."""
+    try:
+        return Path(os.readlink(f"/proc/self/fd/{argument}")) if type(argument) is int else Path()
+    except OSError:
+        return Path()
+
 def watch(event, arguments):
     """Ends the process without any cleaning up before its step number `last` on the disk."""
     global done
-    if event in STEPS and str(folder) in str(arguments):
+    below = any(folder == place or folder in place.parents for place in map(of_descriptor, arguments))
+    if event in STEPS and (below or str(folder) in str(arguments)):
         done += 1
         if done == last:
             os._exit(9)
@@ -207,7 +219,7 @@ def write(into):
 def put():
     own = OwnFolder(folder, "run", "B")
     with own.working(force=True) as area:
-        place = area / "conditions" / "seed-0"
+        place = area / "0123456789abcdef" / "seed-0"
         if not place.exists():
             own.keep(place, write)
         own.replace(area, write, "end")
@@ -312,3 +324,71 @@ def test_where_there_are_no_locks_a_folder_that_is_not_whole_is_taken_for_worked
     with OwnFolder(folder, "run", "abc").working():
         assert is_worked_on(folder)
     assert not is_worked_on(folder)
+
+
+def thesis_in(home: Path) -> Path:
+    """Folders of a user, with names that the program uses in its own, and a file in each."""
+    for name in ("thesis", CONDITIONS, "whole"):
+        (home / name / "seed-0.unfinished").mkdir(parents=True)
+        (home / name / "seed-0.unfinished" / "a.tex").write_text("precious")
+        (home / name / "b.tex").write_text("precious")
+    return home
+
+
+def untouched(home: Path) -> bool:
+    return [path.read_text() for path in sorted(home.rglob("*.tex"))] == ["precious"] * 6
+
+
+@pytest.mark.parametrize("name", ["", CONDITIONS, "whole"])
+def test_a_link_in_place_of_unfinished_work_is_refused_and_nothing_behind_it_is_removed(
+    tmp_path: Path, name: str
+) -> None:
+    home, area = thesis_in(tmp_path / "home"), tmp_path / "r" / PARTIAL
+    put(tmp_path / "r", "abc", files(a="1", end="1"))
+    if name:
+        area.mkdir()
+    (area / name).symlink_to(home)
+    whole = OwnFolder(tmp_path / "r", "run", "abc")
+    whole.tidy()
+    assert whole.is_whole()
+    with pytest.raises(OutputError, match=f"{area / name} is a link, and unfinished work is removed there"):
+        put(tmp_path / "r", "other", files(a="2", end="2"), force=True)
+    assert contents_of_files(tmp_path / "r") == {"a": "1", "end": "1"}
+    assert untouched(home)
+
+
+def contents_of_files(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir() if path.is_file() and path.name != MARK}
+
+
+def test_links_and_folders_of_others_beside_unfinished_work_stay_and_end_no_run(tmp_path: Path) -> None:
+    home, area = thesis_in(tmp_path / "home"), tmp_path / "r" / PARTIAL
+    (area / "mine").mkdir(parents=True)
+    (area / "mine" / "c.tex").write_text("precious")
+    (area / "scratch").symlink_to(home)
+    (tmp_path / "r" / MARK).write_text(FolderMark("run", "abc").to_json())
+    own = OwnFolder(tmp_path / "r", "run", "abc")
+    with own.working() as working:
+        (working / CONDITIONS).mkdir()
+        (working / CONDITIONS / "inside").symlink_to(home)
+        (working / CONDITIONS / "seed-0").symlink_to(home)
+        own.keep(working / CONDITIONS / "seed-0", files(a="1"))
+        own.replace(working, files(a="1", end="1"), "end")
+    assert own.is_whole()
+    assert sorted(path.name for path in area.iterdir()) == [LOCK, "mine", "scratch"]
+    assert (area / "mine" / "c.tex").read_text() == "precious"
+    assert untouched(home)
+
+
+@pytest.mark.parametrize("name", [MARK, f".{MARK}.part", f"{PARTIAL}/{LOCK}"])
+def test_files_of_the_program_are_never_written_through_links(tmp_path: Path, name: str) -> None:
+    put(tmp_path / "r", "abc", files(a="1", end="1"))
+    (tmp_path / "r" / PARTIAL).mkdir()
+    thesis = tmp_path / "thesis.tex"
+    thesis.write_text(place.read_text() if (place := tmp_path / "r" / name).exists() else "precious")
+    before = thesis.read_text()
+    place.unlink(missing_ok=True)
+    place.symlink_to(thesis)
+    with suppress(OutputError):
+        put(tmp_path / "r", "other", files(a="2", end="2"), force=True)
+    assert thesis.read_text() == before
