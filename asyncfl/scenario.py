@@ -146,8 +146,8 @@ class Scenario(Described):
         """Read a scenario from a YAML file. Raises ScenarioError."""
         return cls.read(read_yaml(path), path)
 
-    def override(self, changes: Mapping[str, Any]) -> Scenario:
-        """Return this scenario with the fields named by `changes` (dotted names) changed.
+    def override(self, changes: Mapping[str, Any], check: bool = True) -> Scenario:
+        """Return this scenario with the fields named by `changes` (dotted names) changed; `check` as for `read`.
 
         A change of `kind` discards the other fields of that component; those without a default must be given too.
 
@@ -155,7 +155,7 @@ class Scenario(Described):
         """
         description = self.model_dump(mode="json")
         override(description, changes)
-        return Scenario.read(description)
+        return Scenario.read(description, check=check)
 
     # --- writing ---------------------------------------------------------------------------------------------------
 

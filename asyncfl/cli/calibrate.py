@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from asyncfl.base.errors import Fault, ScenarioError
+from asyncfl.base.errors import DataError, Fault, ScenarioError
 from asyncfl.cli.options import Force, Json, argument, option
 from asyncfl.cli.output import console, print_json, print_table, print_text
 
@@ -64,8 +64,13 @@ def calibrate(
     if checks and is_read_in_part(loaded[0][1].scenario):
         checks = 0
         notes = [*notes, "the fit is not checked: the run's scenario names code of your own, which is not imported"]
-    checked = predictions_of(fitted, observed[0], checks) if checks else []
-    predicted = predictions_of(fitted, observed[0], checks, other) if checks and other is not None else []
+    checked, predicted = [], []
+    if checks:
+        try:
+            checked = predictions_of(fitted, observed[0], checks)
+            predicted = [] if other is None else predictions_of(fitted, observed[0], checks, other)
+        except DataError as error:
+            notes = [*notes, f"the fit is not checked, as that needs the data of the run: {error}"]
     if json:
         described = [dict(zip(columns, row, strict=True)) for row in rows]
         found = {"check": [*map(asdict, checked)], "predicted": [*map(asdict, predicted)]}

@@ -91,9 +91,18 @@ def models_in(folder: Path, seeds: Sequence[int]) -> dict[tuple[int, int], bytes
 
 
 def kept_module(
-    scenario: Scenario, models: KeptFiles, version: int | None, seed: int | None, client: int | None
+    scenario: Scenario,
+    data: Mapping[str, Any],
+    models: KeptFiles,
+    version: int | None,
+    seed: int | None,
+    client: int | None,
 ) -> torch.nn.Module:
-    """Load a kept model and return it as a torch module, as `Run.model` documents. Raises RunError."""
+    """Load a kept model and return it as a torch module, as `Run.model` documents. Raises RunError.
+
+    data: `data` of the run's summary, which holds the shape of a sample and the number of outputs; where it does not,
+    as in runs of before, they are those of the scenario's data, which must be on disk.
+    """
     chosen = choose(models, version, seed)
     if isinstance(scenario.model, RecordedPart) or isinstance(scenario.data, RecordedPart):
         raise RunError("the network or the data are code of your own, which is not imported; export with --own-code")
@@ -107,13 +116,21 @@ def kept_module(
     source = str(content) if isinstance(content, Path) else f"version {chosen[1]}"
     try:
         weights = read_weights(content) if isinstance(content, Path) else decode_weights(content, source)
-        shape, outputs = scenario.data.shape, scenario.data.outputs
+        shape, outputs = _recorded_sizes(data) or (scenario.data.shape, scenario.data.outputs)
         if client is not None:
             weights = scenario.model.parameter_split(shape, outputs).of_client(weights, client)
         flat = flat_weights(scenario.model, shape, outputs, weights, source)
         return module_with_parameters(scenario.model, shape, outputs, flat)
     except DataError as error:
         raise RunError(f"{error}; the file is damaged, or the code of the network has changed") from None
+
+
+def _recorded_sizes(data: Mapping[str, Any]) -> tuple[tuple[int, ...], int] | None:
+    """Return the shape of a sample and the number of outputs that a summary holds; None where it holds none."""
+    shape, outputs = data.get("shape"), data.get("outputs")
+    if not isinstance(shape, list) or not all(type(size) is int and 0 < size < 2**31 for size in (*shape, outputs)):
+        return None
+    return tuple(shape), int(outputs or 0)
 
 
 def choose(models: KeptFiles, version: int | None, seed: int | None) -> tuple[int, int]:

@@ -103,7 +103,7 @@ class Run:
         layers to use, if `model.personal` gives clients layers of their own. Raises RunError if that model was not
         kept, if there is no such client, or if the file is damaged.
         """
-        return kept_module(self.scenario, self.models, version, seed, client)
+        return kept_module(self.scenario, self.summary.get("data", {}), self.models, version, seed, client)
 
     rounds = _frame(
         "rounds", "One row per seed and published version: time, losses, accuracy, noise, staleness, traffic."

@@ -275,7 +275,7 @@ def _sha256(path: Path) -> str:
 
 @contextmanager
 def _opened(folder: str | Path, within: int | None = None) -> Iterator[int]:
-    """Open a folder and yield its descriptor; `within`: descriptor of the folder that holds it. A link is an OSError."""
+    """Open a folder and yield its descriptor. `within`: that of the folder which holds it. A link is an OSError."""
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)
     try:
         yield number
