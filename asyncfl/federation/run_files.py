@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.types as types
 
+from asyncfl.base.columns import AuditTable, PerClientTable, RoundsTable, schema_of
 from asyncfl.base.description import sound_parts
 from asyncfl.base.errors import RunError, ScenarioError, system_says
 from asyncfl.base.files.own_folder import MARK, FolderMark
@@ -18,7 +21,7 @@ from asyncfl.base.files.yaml_text import read_yaml
 from asyncfl.base.own_classes import imports_refused
 from asyncfl.learning.gemm import Arithmetic
 from asyncfl.scenario import Scenario
-from asyncfl.trace.events import SCHEMA
+from asyncfl.trace.events import EMPTY, SCHEMA
 
 _INTEGER, _NUMBER, _TEXT = "whole numbers", "numbers", "text"
 
@@ -41,7 +44,7 @@ def _columns(integers: str, texts: str = "", numbers: str = "") -> dict[str, str
 
 NEEDED: dict[str, dict[str, str]] = {
     "rounds": _columns("version", numbers="time_s train_loss test_loss test_accuracy"),
-    "events": {column.name: _kind_of_values(column.type) for column in SCHEMA},
+    "events": {column.name: _kind_of_values(column.type) for column in SCHEMA if column.name not in EMPTY},
     "clients": _columns("client"),
     "ledger": _columns("client", "adversary"),
     "spending": _columns("client version", "holder adversary", "time_s exact_epsilon"),
@@ -49,6 +52,13 @@ NEEDED: dict[str, dict[str, str]] = {
     "audit": _columns("client version task", "holder adversary kind", "distance sensitivity epsilon"),
 }
 """Required columns: table -> column -> kind of values. Tables may have others."""
+DECLARED: dict[str, pa.Schema] = {
+    "rounds": schema_of(RoundsTable),
+    "events": SCHEMA,
+    "per_client": schema_of(PerClientTable),
+    "audit": schema_of(AuditTable),
+}
+"""Columns that a table has today. A run that an earlier version wrote may lack some, which are read as empty."""
 
 _OF_A_SUMMARY = {"versions": int, "virtual_s": int | float, "stopped": str, "notes": list, "fates": dict, "tasks": dict}
 _COUNTS = ("fates", "tasks")
@@ -74,7 +84,10 @@ def check_unchanged(folder: Path, names: Iterable[str]) -> None:
 
 
 def read_table(folder: Path, name: str) -> pa.Table:
-    """Read the table `name` of the run in `folder`. Raises RunError, FileNotFoundError."""
+    """Read the table `name` of the run in `folder`; columns that an earlier version did not write are empty.
+
+    Raises RunError, FileNotFoundError.
+    """
     path = folder / f"{name}.parquet"
     try:
         table = read_parquet(path)
@@ -92,11 +105,28 @@ def read_table(folder: Path, name: str) -> pa.Table:
         for one, wanted in NEEDED[name].items()
         if found.get(one, wanted) != wanted
     ]
+    known = {one.name: _kind_of_values(one.type) for one in DECLARED.get(name, ())}
+    faults += [
+        f"column {one} must hold {known[one]}, got {kind}"
+        for one, kind in found.items()
+        if one not in NEEDED[name] and kind != known.get(one, kind)
+    ]
     faults += [f"column {one} has gaps" for one in NEEDED[name] if not faults and table[one].null_count]
     if faults:
         raise RunError(
             f"{path} is no table of {name}: {'; '.join(faults)}; its columns are {', '.join(found) or 'none'}"
         )
+    return _completed(table, DECLARED.get(name, pa.schema([])))
+
+
+def _completed(table: pa.Table, declared: pa.Schema) -> pa.Table:
+    """Return a table with an empty column for each declared one that it lacks."""
+    for column in (column for column in declared if column.name not in table.column_names):
+        nothing = math.nan if types.is_floating(column.type) else False if types.is_boolean(column.type) else None
+        value = EMPTY.get(column.name, nothing)
+        plain = column.type.value_type if types.is_dictionary(column.type) else column.type
+        values = pa.array([value], plain).take(pa.array(np.zeros(len(table), dtype=np.int64)))
+        table = table.append_column(column.name, values.cast(column.type))
     return table
 
 

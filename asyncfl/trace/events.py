@@ -6,7 +6,7 @@ each column declares what it tells an adversary that observes the event about tr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from typing import Annotated
 
@@ -149,3 +149,5 @@ _TYPES = {
 }
 SCHEMA = pa.schema(list(_TYPES.items()))
 """Columns of the event table and their Arrow types, in order."""
+EMPTY = {field.name: field.default for field in fields(Event) if field.default is not MISSING}
+"""Column -> the value where it does not apply."""

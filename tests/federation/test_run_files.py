@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pytest
 
 from asyncfl.api import execute, simulate
 from asyncfl.base.errors import AsyncflError, OutputError, RunError
-from asyncfl.base.files.own_folder import is_worked_on
+from asyncfl.base.files.own_folder import MARK, is_worked_on
 from asyncfl.federation.run_files import NEEDED, conditions_of, read_table
 from asyncfl.federation.storage import ASKED_FOR, TABLES, Run, RunFolder
 from asyncfl.scenario import Scenario
@@ -96,6 +97,18 @@ def test_a_column_that_is_missing_or_of_another_type_is_named(run: Path, name: s
     pq.write_table(table.set_column(at, column, pa.nulls(len(table), table[column].type)), path)
     with pytest.raises(RunError, match=rf"column {column} has gaps"):
         Run.load(run)
+
+
+def test_a_column_that_an_earlier_version_did_not_write_is_empty(run: Path) -> None:
+    for name, lacking in (("events", ["attempt", "weight", "detail"]), ("rounds", ["recall", "bytes_up"])):
+        path = run / f"{name}.parquet"
+        pq.write_table(pq.read_table(path).drop(lacking), path)
+    (run / MARK).unlink()  # the mark would tell that the files were edited
+    read = Run.load(run)
+    events = read.events[["attempt", "weight", "detail"]].drop_duplicates()
+    assert events.to_dict("records") == [{"attempt": -1, "weight": pytest.approx(math.nan, nan_ok=True), "detail": ""}]
+    assert read.rounds["recall"].isna().all()
+    assert read.rounds["bytes_up"].isna().all()
 
 
 @pytest.mark.parametrize(
