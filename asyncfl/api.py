@@ -19,6 +19,7 @@ import pyarrow as pa
 from asyncfl.audit.neighbours import TwinsObserver, audited
 from asyncfl.base.errors import AsyncflError, Fault, OutputError, RunError, ScenarioError, system_says
 from asyncfl.base.files.own_folder import CHECKPOINT, FORMAT, fill
+from asyncfl.base.interrupts import Interrupts
 from asyncfl.base.progress import Stage, ignore_progress
 from asyncfl.federation import (
     Federation,
@@ -112,7 +113,8 @@ def execute(
     later call goes on.
 
     Raises OutputError or ScenarioError before anything is computed, DataError, and RunError where data or code change
-    during the run; seeds that were finished before are kept.
+    during the run; seeds that were finished before are kept. A signal (SIGINT, SIGTERM, SIGHUP) leaves a checkpoint and
+    raises KeyboardInterrupt, unless the caller handles it.
     """
     scenario = _read(scenario)
     own = RunFolder(Path(folder), scenario)
@@ -127,7 +129,7 @@ def execute(
         return own.folder
     limits.check(scenario)
     check_workers(workers)
-    with own.working(force) as area, started_workers(workers) as started:
+    with own.working(force) as area, Interrupts() as interrupts, started_workers(workers) as started:
         parts: list[Run] = []
         conditions = _conditions(scenario)
         for seed in scenario.seeds:
@@ -139,17 +141,21 @@ def execute(
                 log.info("seed %d was finished before, in %s", seed, place if cached is None else kept)
             else:
                 snapshots = Snapshots(place.parent, scenario, seed)
-                checkpoints = Checkpoints(place.with_suffix(CHECKPOINT), scenario, seed, until)
+                file = place.with_suffix(CHECKPOINT)
+                checkpoints = Checkpoints(file, scenario, seed, until, interrupts=interrupts)
                 try:
                     part = one_seed(scenario, seed, progress, prior, snapshots, stage, started, checkpoints)
+                    # On a nearly full disk the finished seed is worth more than the snapshots.
+                    snapshots.clear()
+                    if not _check_unchanged(scenario, own.scenario, seed, scenario.seeds[: len(parts)]):
+                        kept = None
+                    own.keep(place, part.write_to)
                 except PausedError as paused:
                     log.info("%s", paused)
                     continue
-                # On a nearly full disk the finished seed is worth more than the snapshots.
-                snapshots.clear()
-                if not _check_unchanged(scenario, own.scenario, seed, scenario.seeds[: len(parts)]):
-                    kept = None
-                own.keep(place, part.write_to)
+                except KeyboardInterrupt:
+                    checkpoints.keep_ended()
+                    raise
                 checkpoints.clear()
             if kept is not None and cached is None:
                 _cache_seed(part, kept)

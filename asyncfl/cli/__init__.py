@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from asyncfl.base.errors import AsyncflError, system_says
+from asyncfl.base.interrupts import status_of
 from asyncfl.base.own_classes import describe_user_exception, look_for_modules_in
 from asyncfl.cli import (
     audit,
@@ -131,8 +132,8 @@ def main() -> None:
             sys.stdout.flush()
     except AsyncflError as error:
         _fail(str(error), 2)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except KeyboardInterrupt as error:
+        sys.exit(status_of(error))
     except BaseException as error:
         if (message := describe_user_exception(error)) is not None:
             if "--traceback" in sys.argv:

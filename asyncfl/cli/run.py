@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
+
+from asyncfl.base.interrupts import status_of
 from asyncfl.base.own_classes import look_for_modules_in
 from asyncfl.base.quantities import quantity
 from asyncfl.base.tracking import JsonLines, Trackers, read_tracker
@@ -102,13 +105,13 @@ def run(
             return
         result = Run.load(folder)
         trackers.end(result.tables["rounds"].to_pylist(), result.summary)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         finished = sum(place.name.startswith("seed-") for place in own.kept())
         kept = [f"{finished} of {len(description.seeds)} seeds are kept"] if finished else []
         kept += ["a checkpoint is kept"] if any(own.checkpoints()) else []
-        if kept:
-            print_text(f"interrupted; {', '.join(kept)}; repeat the command to continue")
-        raise
+        told = f"{', '.join(kept)}; repeat the command to continue" if kept else "nothing is kept"
+        print_text(f"interrupted; {told}", to=stderr)
+        raise typer.Exit(status_of(error)) from None
     finally:
         trackers.close()
     if not json:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from asyncfl.base.errors import OutputError, RunError
+from asyncfl.base.files.own_folder import CHECKPOINT, PARTIAL
+from asyncfl.base.interrupts import status_of
 from asyncfl.cli.options import Json, MaxGib, MaxHours, ScenarioFile, Threads, limit_threads, option
 from asyncfl.cli.output import console, print_json, print_table, print_text
 
@@ -61,10 +65,12 @@ def sweep(
                 ended = "exists already" if swept.was_there else f"written in {swept.seconds:.1f} s"
                 outcome = f"{swept.folder} {'failed' if swept.failed else ended}"
                 console.print(f"{len(found)} of {len(cells)}: {_named(cells[place])}: {outcome}")
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         there = sum(not one.failed for one in found.values())
-        print_text(f"interrupted; {there} of {len(cells)} runs are finished; repeat the command to continue")
-        raise
+        begun = {cell.digest for cell in cells if any((out / cell.digest / PARTIAL).glob(f"*/*{CHECKPOINT}"))}
+        kept = f", of {len(begun)} more a checkpoint is kept" if begun else ""
+        print_text(f"interrupted; {there} of {len(cells)} runs are finished{kept}; repeat the command to continue")
+        raise typer.Exit(status_of(error)) from None
     _report(cells, dict(sorted(found.items())), json)
     if failed := [place for place in sorted(found) if found[place].failed]:
         first = f"{_named(cells[failed[0]])}: {found[failed[0]].failed}"

@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 import os
 import re
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
 from asyncfl.base.description import override
 from asyncfl.base.errors import AsyncflError, Fault, ScenarioError, shortened
 from asyncfl.base.files.yaml_text import read_text, read_yaml, write_text
+from asyncfl.base.interrupts import Interrupts
 from asyncfl.base.own_classes import describe_user_exception, look_for_modules_in
 from asyncfl.experiments.cells import Cell, cells
 from asyncfl.experiments.loading import MOST_CELLS
@@ -140,8 +143,9 @@ def _worked(work: Mapping[str, _Work], jobs: int, modules_in: Path) -> Iterator[
         yield from ((digest, _run(*one)) for digest, one in work.items())
         return
     begin: Callable[..., None] = _begin
-    with ProcessPoolExecutor(jobs, get_context("spawn"), begin, (str(Path.cwd()), str(modules_in))) as pool:
-        waiting = {pool.submit(_run, *one): digest for digest, one in work.items()}
+    folders = str(Path.cwd()), str(modules_in)
+    with Interrupts(), ProcessPoolExecutor(jobs, get_context("spawn"), begin, folders) as pool:
+        waiting = {pool.submit(_run_in_worker, *one): digest for digest, one in work.items()}
         try:
             for done in as_completed(waiting):
                 digest = waiting[done]
@@ -151,6 +155,11 @@ def _worked(work: Mapping[str, _Work], jobs: int, modules_in: Path) -> Iterator[
                     why = "its process was killed" if isinstance(error, BrokenProcessPool) else str(error)
                     swept = SweepResult(work[digest][1], 0.0, f"{type(error).__name__}: {why}")
                 yield digest, swept
+        except KeyboardInterrupt:
+            for process in active_children():
+                with suppress(OSError):  # ended meanwhile
+                    os.kill(process.pid or 0, signal.SIGINT)
+            raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
@@ -158,6 +167,20 @@ def _worked(work: Mapping[str, _Work], jobs: int, modules_in: Path) -> Iterator[
 def _begin(*folders: str) -> None:
     for folder in folders:
         look_for_modules_in(folder)
+
+
+_interrupted = False
+"""Whether this worker was interrupted: it begins no further run."""
+
+
+def _run_in_worker(description: dict[str, Any], folder: Path, limits: Limits) -> SweepResult:
+    global _interrupted
+    if not _interrupted:
+        try:
+            return _run(description, folder, limits)
+        except KeyboardInterrupt:
+            _interrupted = True
+    return SweepResult(folder, 0.0, "interrupted")
 
 
 def _run(description: dict[str, Any], folder: Path, limits: Limits) -> SweepResult:

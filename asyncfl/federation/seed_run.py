@@ -154,10 +154,9 @@ def conclude(run: SeedRun, federation: Federation, server: Server, recording: Re
     run.resolved, run.context, run.recording = resolved, path.context, recording
     run.learner, run.gemm = dict(learner.description), learner.gemm
     run.domains = tuple(data.domains[place] for place in data.client_domains) if len(data.domains) > 1 else ()
-    described = resolved.scenario.data
     run.data = {"source": data.source, "provenance": data.provenance, "original": data.original}
     # The network of a kept model follows from them, without the data.
-    run.data |= {"shape": list(described.shape), "outputs": described.outputs}
+    run.data |= {"shape": list(data.shape), "outputs": data.outputs}
     run.notes = list(_notes(run.events, federation))
     if run.missing:
         run.notes.append(f"{len(run.missing)} events could not be written, the first of them: {run.missing[0]}")

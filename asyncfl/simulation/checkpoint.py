@@ -12,10 +12,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from asyncfl.base.errors import AsyncflError, OutputError, RunError
 from asyncfl.base.files.checkpoint_file import read_checkpoint, write_checkpoint
+from asyncfl.base.interrupts import Interrupts
 from asyncfl.evaluation import Minutes
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.round_recorder import RoundRecorder
@@ -59,12 +60,18 @@ class Checkpoints:
         seed: int,
         until: int | None = None,
         clock_s: Callable[[], float] = time.monotonic,
+        interrupts: Interrupts | None = None,
     ) -> None:
-        """`until`: version at which to pause; None: do not."""
+        """`until`: version at which to pause; None: do not. `interrupts`: signals at which to leave a checkpoint."""
         self.path = path
         self.until = until
+        self.interrupts = Interrupts() if interrupts is None else interrupts
+        self.ended: UnderWay | None = None
+        """The seed at the end of its clock, until its results are on disk."""
         self._every = scenario.evaluation.checkpoint
         self._about = {"scenario": scenario.digest(), "seed": seed}
+        self._failed = False
+        """Whether the last checkpoint could not be written."""
         self._clock_s = clock_s
         self._last_version, self._due_s = 0, self._next_s(0.0)
 
@@ -82,20 +89,45 @@ class Checkpoints:
             is_due = self._every is not None and self._clock_s() >= self._due_s
         if not (is_due or pauses):
             return
-        state.rounds.finish()
         began_s = self._clock_s()
         try:
-            with suppress(OSError):
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_checkpoint(self.path, {**self._about, "version": version}, saved(state, _fixed(state)))
+            self._write(version, state)
         except (OutputError, RunError) as error:
             if pauses:
                 raise
-            log.warning("the run goes on without checkpoints: %s", error)
-            self._every = None
+            if not self._failed:
+                log.warning("the run goes on without checkpoints: %s", error)
+            self._failed = True
+            if isinstance(error, RunError):
+                self._every = None  # what cannot be pickled now never can; a full disk may have space again
+        else:
+            if self._failed:
+                log.warning("checkpoints are written again")
+            self._failed = False
         self._last_version, self._due_s = version, self._next_s(self._clock_s() - began_s)
         if pauses:
             raise PausedError(f"seed {self._about['seed']} pauses at version {version}")
+
+    def _write(self, version: int, state: UnderWay) -> None:
+        """Write a checkpoint. Raises OutputError, and RunError where a component cannot be pickled."""
+        state.rounds.finish()
+        with suppress(OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_checkpoint(self.path, {**self._about, "version": version}, saved(state, _fixed(state)))
+
+    def leave(self, state: UnderWay) -> NoReturn:
+        """Write a checkpoint between two steps of the clock, and end the run as the signal that came asks for."""
+        try:
+            self._write(state.driver.clock.version, state)
+        except (OutputError, RunError) as error:
+            log.warning("no checkpoint is kept: %s", error)
+        self.interrupts.stop()
+
+    def keep_ended(self) -> None:
+        """Write a checkpoint of a seed whose clock had ended when it was interrupted; nothing in other cases."""
+        if self.ended is not None:
+            with suppress(OutputError, RunError):
+                self._write(self.ended.driver.clock.version, self.ended)
 
     def load(self, fresh: UnderWay) -> UnderWay | None:
         """Return the state of the checkpoint; None without one that can be used. `fresh`: the seed at its beginning,
@@ -123,6 +155,7 @@ class Checkpoints:
 
     def clear(self) -> None:
         """Remove the checkpoint."""
+        self.ended = None
         self.path.unlink(missing_ok=True)
 
 

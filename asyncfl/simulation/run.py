@@ -168,12 +168,9 @@ def _simulated(
         elif progress is not None:
             for row in rounds.rows:
                 progress(row)
-        version = driver.clock.version
-        while driver.goes_on:
-            driver.clock.step()
-            if driver.clock.version != version and checkpoints is not None and not driver.clock.stopped:
-                version = driver.clock.version
-                checkpoints.at(version, state)
+        _take_steps(state, checkpoints)
+        if checkpoints is not None:
+            checkpoints.ended = state
         stopped = driver.end()
         rounds.finish()
     run = _seed_run(driver, rounds, stopped)
@@ -190,6 +187,24 @@ def _simulated(
     versions = len(rounds.rows) - 1
     log.info("seed %d: %s after %d versions, %d tasks trained; %s", seed, run.stopped, versions, run.trained, parts)
     return run
+
+
+def _take_steps(state: UnderWay, checkpoints: Checkpoints | None) -> None:
+    """Simulate a seed to the end of its clock, and leave the checkpoints that are due."""
+    driver, clock = state.driver, state.driver.clock
+    if checkpoints is None:
+        while driver.goes_on:
+            clock.step()
+        return
+    version, interrupts = clock.version, checkpoints.interrupts
+    with interrupts.waiting():
+        while driver.goes_on:
+            clock.step()
+            if interrupts.came is not None:
+                checkpoints.leave(state)
+            if clock.version != version and not clock.stopped:
+                version = clock.version
+                checkpoints.at(version, state)
 
 
 def _begun(federation: Federation) -> UnderWay:

@@ -184,7 +184,8 @@ def start_remover(folder: Path) -> subprocess.Popen[bytes]:
 def _begin_worker(lifeline: Connection, started: Any) -> None:
     """Make a process ready to compute: on a GPU of its own, if there are any. `lifeline`: is closed when nobody waits
     for results any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits
+    for one in (signal.SIGINT, signal.SIGHUP):  # they are for the process that waits
+        signal.signal(one, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
     with started.get_lock():
         number, started.value = started.value, started.value + 1

@@ -4,6 +4,7 @@ import itertools
 import json
 import multiprocessing
 import random
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from asyncfl import Scenario
 from asyncfl.api import execute, one_seed
 from asyncfl.base.errors import OutputError, ScenarioError
 from asyncfl.base.files import checkpoint_file
+from asyncfl.base.interrupts import InterruptedBySignalError
 from asyncfl.cli import app
 from asyncfl.federation.storage import Run
 from asyncfl.simulation import started_workers
 from asyncfl.simulation.checkpoint import Checkpoints, PausedError
+from asyncfl.simulation.clock import Clock
 
 GOLDEN: dict[str, Any] = json.loads(Path(__file__).with_name("golden_runs.json").read_text(encoding="utf-8"))
 BASE = GOLDEN["scenario"] | {"seeds": [0], "evaluation": {"checkpoint": 1}}
@@ -131,6 +134,82 @@ def test_a_run_that_pauses_prints_nothing_but_json_lines(tmp_path: Path) -> None
     found = CliRunner().invoke(app, ["run", str(file), "--json", *arguments], catch_exceptions=False)
     assert [json.loads(line)["row"]["version"] for line in found.stdout.splitlines()[1:]] == [0, 1, 2]
     assert "pauses at version 2" in " ".join(found.stderr.split())
+
+
+INTERRUPTED = {
+    "rounds": {},
+    "buffered, shared links": {
+        "protocol": BUFFERED,
+        "world.uplink.server_bandwidth_bps": 1e5,
+        "world.uplink.loss": {"kind": "independent", "probability": 0.1},
+        "evaluation.record": "digests",
+    },
+}
+
+
+@pytest.mark.parametrize("name", INTERRUPTED)
+def test_a_signal_between_any_two_steps_costs_nothing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = Scenario.read(BASE).override({**INTERRUPTED[name], "evaluation.checkpoint": None})
+    execute(scenario, tmp_path / "undisturbed")
+    chosen, step, interrupts = random.Random(name), Clock.step, 0
+    left = [0]
+
+    def interrupted_step(clock: Clock) -> None:
+        step(clock)
+        left[0] -= 1
+        if left[0] == 0:
+            signal.raise_signal(chosen.choice([signal.SIGINT, signal.SIGTERM, signal.SIGHUP]))
+
+    monkeypatch.setattr(Clock, "step", interrupted_step)
+    for _ in range(200):
+        left[0] = chosen.randint(1, 40)
+        try:
+            execute(scenario, tmp_path / "run")
+            break
+        except InterruptedBySignalError:
+            interrupts += 1
+            assert [*(tmp_path / "run").glob(".partial/*/seed-0.checkpoint")]
+    assert interrupts > 3
+    assert contents(tmp_path / "run") == contents(tmp_path / "undisturbed")
+
+
+@pytest.mark.parametrize("place", ["asyncfl.api.SeedLedger", "asyncfl.federation.storage.Run.write_to"])
+def test_a_signal_after_the_last_version_costs_no_training(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = Scenario.read(BASE).override({"evaluation.checkpoint": None})
+    execute(scenario, tmp_path / "undisturbed")
+    with monkeypatch.context() as patched:
+        patched.setattr(place, lambda *arguments: signal.raise_signal(signal.SIGTERM))
+        with pytest.raises(InterruptedBySignalError):
+            execute(scenario, tmp_path / "run")
+
+    def train_again(*arguments: Any) -> None:
+        raise AssertionError("a task was trained again")
+
+    monkeypatch.setattr("asyncfl.simulation.clients.TrainingClients.collect", train_again)
+    execute(scenario, tmp_path / "run")
+    assert contents(tmp_path / "run") == contents(tmp_path / "undisturbed")
+
+
+def test_checkpoints_are_written_again_when_the_disk_has_space_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    written, write = [], checkpoint_file.write_checkpoint
+
+    def full_at_first(path: Path, header: Any, content: Any) -> None:
+        written.append(header["version"])
+        if header["version"] < 3:
+            raise OutputError(f"cannot write {path}: No space left on device")
+        write(path, header, content)
+
+    monkeypatch.setattr("asyncfl.simulation.checkpoint.write_checkpoint", full_at_first)
+    one_seed(Scenario.read(BASE), 0, checkpoints=Checkpoints(tmp_path / "seed", Scenario.read(BASE), 0))
+    assert written == [1, 2, 3, 4, 5]
+    assert (tmp_path / "seed").is_file()
+    assert caplog.text.count("goes on without checkpoints") == caplog.text.count("are written again") == 1
 
 
 def test_a_run_computed_again_can_pause_too(tmp_path: Path) -> None:
