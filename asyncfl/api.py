@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from asyncfl.audit.neighbours import TwinsObserver, audited
 from asyncfl.base.errors import AsyncflError, Fault, OutputError, RunError, ScenarioError, system_says
-from asyncfl.base.files.own_folder import CHECKPOINT, FORMAT, fill
+from asyncfl.base.files.own_folder import CHECKPOINT, FORMAT, FolderMark, Write, fill
 from asyncfl.base.interrupts import Interrupts
 from asyncfl.base.progress import Stage, ignore_progress
 from asyncfl.federation import (
@@ -43,6 +43,9 @@ from asyncfl.simulation.checkpoint import Checkpoints, PausedError
 from asyncfl.simulation.workers import check_workers
 
 log = logging.getLogger(__name__)
+
+SEED = "seed"
+"""Contents of a folder with one finished seed, by its mark."""
 
 
 def simulate(
@@ -135,8 +138,8 @@ def execute(
         for seed in scenario.seeds:
             place = area / conditions / f"seed-{seed}"
             kept = None if seed_cache is None else seed_cache / conditions / f"seed-{seed}"
-            cached = None if kept is None else _kept(kept)
-            part = cached or _kept(place)
+            cached = None if kept is None else _kept(kept, scenario, seed)
+            part = cached or _kept(place, scenario, seed)
             if part is not None:
                 log.info("seed %d was finished before, in %s", seed, place if cached is None else kept)
             else:
@@ -149,7 +152,7 @@ def execute(
                     snapshots.clear()
                     if not _check_unchanged(scenario, own.scenario, seed, scenario.seeds[: len(parts)]):
                         kept = None
-                    own.keep(place, part.write_to)
+                    own.keep(place, _writer(part))
                 except PausedError as paused:
                     log.info("%s", paused)
                     continue
@@ -158,7 +161,7 @@ def execute(
                     raise
                 checkpoints.clear()
             if kept is not None and cached is None:
-                _cache_seed(part, kept)
+                _cache_seed(part, kept, scenario, seed)
             parts.append(part)
         if len(parts) < len(scenario.seeds):
             log.info("%s is not complete yet", own.folder)
@@ -189,19 +192,44 @@ def _check_unchanged(scenario: Scenario, digest: str, seed: int, kept: Sequence[
     )
 
 
-def _kept(place: Path) -> Run | None:
-    """Load the finished seed in `place`; None where there is no readable one."""
-    with suppress(RunError):
-        return Run.load(place)
-    return None
+def _writer(part: Run) -> Write:
+    """Return a function that writes the run of one seed, and a mark with the digests of its files, into a folder."""
+
+    def write(into: Path) -> None:
+        part.write_to(into)
+        FolderMark.of(into, SEED, "", volatile=RunFolder.volatile).write(into)
+
+    return write
 
 
-def _cache_seed(part: Run, place: Path) -> None:
+def _kept(place: Path, scenario: Scenario, seed: int) -> Run | None:
+    """Load the finished seed in `place`; None where there is none, or one that is damaged or of another scenario."""
+    if not place.is_dir():
+        return None
+    try:
+        mark, part = FolderMark.read(place), Run.load(place)
+        if mark is None or mark.holds != SEED:
+            raise RunError("it has no mark of a finished seed")
+        if list(part.summary["seeds"]) != [str(seed)] or _of_one(part.description) != _of_one(scenario.resolved()):
+            raise RunError("it is of another scenario or seed")
+    except AsyncflError as error:
+        log.warning("seed %d in %s is not used and computed again: %s", seed, place, error)
+        return None
+    return part
+
+
+def _of_one(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a scenario on which the run of one seed depends."""
+    evaluation = {name: value for name, value in description["evaluation"].items() if name != "checkpoint"}
+    return {**description, "seeds": None, "evaluation": evaluation}
+
+
+def _cache_seed(part: Run, place: Path, scenario: Scenario, seed: int) -> None:
     """Add a finished seed to the cache, completely or not at all. Raises OutputError."""
     mine = place.with_name(f"{place.name}.{os.getpid()}")
     try:
-        fill(mine, part.write_to)
-        if place.exists() and _kept(place) is None:
+        fill(mine, _writer(part))
+        if place.exists() and _kept(place, scenario, seed) is None:
             shutil.rmtree(place)
         # Another process may have added the same seed meanwhile.
         with suppress(OSError):

@@ -1,6 +1,7 @@
 """Runs in memory and on disk: the same bytes each time, interrupted ones go on, and seeds of two worlds never mix."""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from threadpoolctl import threadpool_limits
@@ -153,6 +155,38 @@ class Half(Rule):
 def with_rule(folder: Path, tiny: dict[str, Any], share: float) -> Scenario:
     (folder / "rule_that_changes.py").write_text(RULE.format(share=share))
     return Scenario.read({**tiny, "defence": {"rule": {"kind": "rule_that_changes:Half"}}, "seeds": 3})
+
+
+@pytest.mark.parametrize("field", ["training.lr", "a file", "its mark"])
+def test_a_finished_seed_of_another_scenario_or_edited_is_computed_again(
+    tmp_path: Path, tiny: dict[str, Any], caplog: pytest.LogCaptureFixture, field: str
+) -> None:
+    scenario = Scenario.read(tiny | {"seeds": [0, 1]})
+    plain = execute(scenario, tmp_path / "plain")
+
+    def after_one(row: dict[str, Any]) -> None:
+        if row["seed"] == 1:
+            raise KeyboardInterrupt
+
+    for name, one in (("run", scenario), ("other", scenario.override({"training.lr": 0.5}))):
+        with pytest.raises(KeyboardInterrupt):
+            execute(one, tmp_path / name, after_one)
+    (kept,) = (tmp_path / "run").glob(".partial/*/seed-0")
+    if field == "training.lr":
+        (foreign,) = (tmp_path / "other").glob(".partial/*/seed-0")
+        shutil.rmtree(kept)
+        shutil.copytree(foreign, kept)
+        said = "it is of another scenario or seed"
+    elif field == "a file":
+        table = pq.read_table(kept / "rounds.parquet")
+        pq.write_table(table.set_column(0, "seed", table["seed"]), kept / "rounds.parquet", compression="none")
+        said = "rounds.parquet was changed after the run was written"
+    else:
+        (kept / ".asyncfl.json").unlink()
+        said = "it has no mark of a finished seed"
+    assert files(execute(scenario, tmp_path / "run")) == files(plain)
+    assert f"seed 0 in {kept} is not used and computed again: " in caplog.text
+    assert said in caplog.text
 
 
 def with_data(folder: Path, tiny: dict[str, Any], share: float) -> Scenario:

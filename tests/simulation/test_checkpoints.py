@@ -3,6 +3,7 @@
 import itertools
 import json
 import multiprocessing
+import os
 import random
 import signal
 import time
@@ -248,6 +249,11 @@ def paused(tmp_path: Path) -> tuple[Scenario, Path]:
         (lambda content: content.replace(b'"version": 2', b'"version": 3'), "was not written by this account"),
         (lambda content: b"", "cannot be read: it is no checkpoint"),
         (lambda content: b"[" * 9000, "cannot be read: it is no checkpoint"),
+        (lambda content: b"[1]\n", "cannot be read: it is no checkpoint"),
+        (
+            lambda content: json.dumps({"mac": "\u00fc", "asyncfl": ""}).encode() + b"\n",
+            "was not written by this account, or was damaged or edited since",
+        ),
     ],
 )
 def test_a_damaged_or_foreign_checkpoint_is_refused_by_name(
@@ -309,6 +315,24 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path, caplog: pytest.Lo
     checkpoint_file._key.cache_clear()
     one_seed(scenario, 0, checkpoints=Checkpoints(path, scenario, 0))
     assert f"seed 0 begins anew: {key} must be a file that this account alone can read (chmod 600)" in caplog.text
+
+
+def test_a_key_that_is_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "state" / "asyncfl").mkdir(parents=True)
+    os.mkfifo(tmp_path / "state" / "asyncfl" / "checkpoint.key", 0o600)
+    scenario = Scenario.read(BASE)
+    one_seed(scenario, 0, checkpoints=Checkpoints(tmp_path / "seed", scenario, 0))
+    assert "checkpoint.key: it is no ordinary file" in caplog.text
+
+
+def test_the_key_may_lie_where_a_variable_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASYNCFL_CHECKPOINT_KEY", str(tmp_path / "volume" / "key"))
+    scenario, path = paused(tmp_path)
+    assert (tmp_path / "volume" / "key").stat().st_size == checkpoint_file.KEY_BYTES
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another container"))
+    checkpoint_file._key.cache_clear()
+    assert Checkpoints(path, scenario, 0).path.is_file()
+    assert checkpoint_file.read_checkpoint(path, {"seed": 0}) is not None
 
 
 @pytest.mark.long

@@ -25,6 +25,8 @@ from asyncfl.base.files.atomic import atomic_file
 from asyncfl.base.files.reading import check_ordinary
 
 KEY_BYTES = 32
+KEY_FILE = "ASYNCFL_CHECKPOINT_KEY"
+"""Environment variable that names the file of the account's key."""
 LONGEST_HEADER = 10_000
 
 
@@ -50,11 +52,11 @@ def read_checkpoint(path: Path, header: Mapping[str, Any]) -> tuple[dict[str, An
             line, content = file.readline(LONGEST_HEADER), file.read()
         found = json.loads(line)
         mac, code = found.pop("mac"), found.pop("asyncfl")
-        if not hmac.compare_digest(str(mac), _mac(_key(), found, content)):
+        if not hmac.compare_digest(str(mac).encode(), _mac(_key(), found, content).encode()):
             raise RunError(f"{path} was not written by this account, or was damaged or edited since")
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         reason = system_says(error) if isinstance(error, OSError) else "it is no checkpoint"
         raise RunError(f"{path} cannot be read: {reason}") from None
     if code != (ours := package_digest()):
@@ -71,12 +73,25 @@ def _mac(key: bytes, header: dict[str, Any], content: bytes | memoryview) -> str
     return signed.hexdigest()
 
 
+def key_file() -> Path:
+    """Return the file of the key: the one that `ASYNCFL_CHECKPOINT_KEY` names, or one in the account's state folder.
+
+    Raises OutputError where the account has no home.
+    """
+    if named := os.environ.get(KEY_FILE):
+        return Path(named)
+    try:
+        state = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
+    except RuntimeError:
+        raise OutputError(f"there is no home folder for the key of checkpoints; name a file in {KEY_FILE}") from None
+    return state / "asyncfl" / "checkpoint.key"
+
+
 @cache
 def _key() -> bytes:
     """Return the account's secret key, made when it is first needed. Raises OutputError."""
-    state = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
-    path = state / "asyncfl" / "checkpoint.key"
     try:
+        path = key_file()
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         part = path.with_name(f"{path.name}.{os.getpid()}")
         if not path.exists():
@@ -85,6 +100,7 @@ def _key() -> bytes:
             with suppress(FileExistsError):  # another process was faster
                 os.link(part, path)
             part.unlink()
+        check_ordinary(path)
         with path.open("rb") as file:
             about, key = os.fstat(file.fileno()), file.read(KEY_BYTES + 1)
     except (OSError, RuntimeError) as error:

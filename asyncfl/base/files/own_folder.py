@@ -17,9 +17,9 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -34,7 +34,8 @@ MARK = ".asyncfl.json"
 LARGEST_MARK = 10_000_000
 PARTIAL = ".partial"
 LOCK = "lock"
-OWN_PARTS = re.compile("[0-9a-f]{16}|live|whole")
+WHOLE = "whole"
+OWN_PARTS = re.compile(f"[0-9a-f]{{16}}|live|{WHOLE}")
 """Names of the folders that the program makes in `.partial`."""
 CHECKPOINT = ".checkpoint"
 
@@ -53,6 +54,17 @@ class FolderMark:
     files: tuple[str, ...] = ()
     sha256: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Name -> SHA-256 of the file when it was written."""
+
+    @classmethod
+    def of(cls, folder: Path, holds: str, scenario: str, volatile: Collection[str] = ()) -> FolderMark:
+        """Return the mark of the files in a folder, with the SHA-256 of those not in `volatile`. Raises OSError."""
+        names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
+        sha256 = {name: _sha256(folder / name) for name in names if name not in volatile}
+        return cls(holds, scenario, True, tuple(names), sha256)
+
+    def write(self, folder: Path) -> None:
+        """Write the mark into a folder. Raises OutputError."""
+        write_text(self.to_json(), folder / MARK, follow=False)
 
     def to_json(self) -> str:
         """Write the mark as JSON, the same bytes for equal marks."""
@@ -171,14 +183,14 @@ class OwnFolder:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 self._refuse_links(area)
                 if self.mark() is None:
-                    self._write_mark(FolderMark(self.holds, self.scenario))
+                    FolderMark(self.holds, self.scenario).write(self.folder)
                 area.mkdir(exist_ok=True)
                 stack.enter_context(lock_file(area / LOCK, self.folder))
             stack.callback(self._clean, area)
             # Checked again under the lock: another process may have started here meanwhile.
             self.check(force)
             if (mark := self.mark()) is not None and mark.scenario != self.scenario and not self.is_of_another():
-                self._write_mark(FolderMark(self.holds, self.scenario))
+                FolderMark(self.holds, self.scenario).write(self.folder)
             yield area
 
     def _refuse_links(self, area: Path) -> None:
@@ -215,19 +227,17 @@ class OwnFolder:
         `last`: the file by which readers recognise complete contents; it is absent while the others are exchanged.
         Raises OutputError, and changes nothing, where `write` fails or a file of the user has one of the new names.
         """
-        staging = area / "whole" / self.scenario
+        staging = area / WHOLE / self.scenario
         with self._os_errors():
             fill(staging, write)
-            new = sorted(path.relative_to(staging).as_posix() for path in staging.rglob("*") if not path.is_dir())
-            sha256 = {name: _sha256(staging / name) for name in new if name not in self.volatile}
-            old = () if (mark := self.mark()) is None else mark.files
+            whole = FolderMark.of(staging, self.holds, self.scenario, self.volatile)
+            new, old = whole.files, () if (mark := self.mark()) is None else mark.files
             if foreign := [name for name in sorted({*old, *new}) if self._is_foreign(name, old)]:
-                _empty(area)
+                _empty(area, WHOLE)
                 raise OutputError(
                     f"cannot write {self.folder}: {', '.join(foreign)} was not written by this program; move it away"
                 )
-            under_way = FolderMark(self.holds, self.scenario, False, tuple({*old, *new}))
-            self._write_mark(under_way)
+            FolderMark(self.holds, self.scenario, False, tuple({*old, *new})).write(self.folder)
             (self.folder / last).unlink(missing_ok=True)
             for name in sorted({*old} - {*new}):
                 (self.folder / name).unlink(missing_ok=True)
@@ -235,7 +245,7 @@ class OwnFolder:
                 (self.folder / name).parent.mkdir(exist_ok=True)
                 os.replace(staging / name, self.folder / name)
             _remove_empty(self.folder / name for name in {os.path.dirname(name) for name in old} - {""})
-            self._write_mark(replace(under_way, whole=True, files=tuple(new), sha256=sha256))
+            whole.write(self.folder)
             _empty(area)
 
     def tidy(self) -> None:
@@ -250,9 +260,6 @@ class OwnFolder:
         if above != self.folder and (above.is_symlink() or (above.exists() and not above.is_dir())):
             return True
         return os.path.lexists(path) and (name not in old or (path.is_dir() and not path.is_symlink()))
-
-    def _write_mark(self, mark: FolderMark) -> None:
-        write_text(mark.to_json(), self.folder / MARK, follow=False)
 
     @contextmanager
     def _os_errors(self) -> Iterator[None]:
@@ -290,10 +297,13 @@ def _own_parts(area: Path | int) -> list[str]:
     return []
 
 
-def _empty(area: Path) -> None:
-    """Remove the program's folders in the working area. What cannot be removed is harmless, and links are kept."""
+def _empty(area: Path, only: str | None = None) -> None:
+    """Remove the program's folders in the working area, or that of the name `only`.
+
+    Links are kept, and what cannot be removed is harmless.
+    """
     with suppress(OSError), _opened(area) as inside:
-        for name in _own_parts(inside):
+        for name in _own_parts(inside) if only is None else [only]:
             with suppress(OSError):
                 shutil.rmtree(name, dir_fd=inside)
 
