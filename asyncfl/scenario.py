@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from asyncfl.base.component import Described, kind_of, own_sources
-from asyncfl.base.description import faults_of, override, sound_parts
+from asyncfl.base.description import explicit_fields, faults_of, override, sound_parts
 from asyncfl.base.disclosure import LOSSES, SCORES
 from asyncfl.base.errors import DataError, Fault, InputError, MissingDataError, ScenarioError
 from asyncfl.base.files.own_folder import FORMAT
@@ -142,19 +142,25 @@ class Scenario(Described):
             raise ScenarioError(error.faults, source or error.source) from None
 
     @classmethod
-    def load(cls, path: str | Path) -> Scenario:
-        """Read a scenario from a YAML file. Raises ScenarioError."""
-        return cls.read(read_yaml(path), path)
+    def load(cls, path: str | Path, changes: Mapping[str, Any] | None = None) -> Scenario:
+        """Read a scenario from a YAML file, with the fields named by `changes` (dotted names) changed, see `override`.
+
+        Raises: ScenarioError.
+        """
+        description = read_yaml(path)
+        if changes and isinstance(description, dict):
+            override(description, changes, cls)
+        return cls.read(description, path)
 
     def override(self, changes: Mapping[str, Any], check: bool = True) -> Scenario:
         """Return this scenario with the fields named by `changes` (dotted names) changed; `check` as for `read`.
 
-        A change of `kind` discards the other fields of that component; those without a default must be given too.
+        A change of `kind` keeps the fields of that component that were given and that the new kind has.
 
         Raises: ScenarioError for unknown names, and for every fault of the new values.
         """
-        description = self.model_dump(mode="json")
-        override(description, changes)
+        description = explicit_fields(self)
+        override(description, changes, Scenario)
         return Scenario.read(description, check=check)
 
     # --- writing ---------------------------------------------------------------------------------------------------

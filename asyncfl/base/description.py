@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, get_args
 
@@ -15,10 +15,11 @@ from asyncfl.base.component import Choice
 from asyncfl.base.errors import Fault, ScenarioError, nearest, shortened
 
 
-def override(description: dict[str, Any], changes: Mapping[str, Any]) -> None:
-    """Set dotted fields in nested mappings, in place.
+def override(description: dict[str, Any], changes: Mapping[str, Any], model: type[BaseModel]) -> None:
+    """Set dotted fields in nested mappings that describe a `model`, in place.
 
-    Setting a `kind` to another value clears the other fields of that component, whatever the order of `changes`.
+    Setting a `kind` to another value removes the fields of that component that the new kind does not have, whatever the
+    order of `changes`.
     """
     for name in sorted(changes, key=lambda name: (name.count("."), not name.endswith(".kind"))):
         *path, last = name.split(".")
@@ -29,9 +30,32 @@ def override(description: dict[str, Any], changes: Mapping[str, Any]) -> None:
                 inner = part[step] = {}
             part = inner
         if last == "kind" and part.get("kind") != changes[name]:
-            part.clear()
+            known = _fields_of_kind(model, path, changes[name])
+            for field in [field for field in part if field not in known]:
+                del part[field]
         value = changes[name]
         part[last] = dict(value) if isinstance(value, Mapping) else value
+
+
+def _fields_of_kind(model: type[BaseModel], path: Sequence[str], kind: Any) -> Collection[str]:
+    """Return the fields of the component of this kind at `path` of a model; none of a kind that is not built in."""
+    models = [model]
+    for step in path:
+        models = [inner for one in models if step in one.model_fields for inner in _models_in(one.model_fields[step])]
+    return {name for one in models if _kind_of(one) == kind for name in one.model_fields}
+
+
+def explicit_fields(model: BaseModel) -> dict[str, Any]:
+    """Return the fields of a model that were given and not left at their defaults, and each `kind`, as plain values."""
+
+    def given(value: Any, plain: Any) -> Any:
+        if not (isinstance(value, BaseModel) and isinstance(plain, dict)):
+            return plain
+        chosen = {*value.model_fields_set, "kind"}
+        return {name: given(getattr(value, name), inner) for name, inner in plain.items() if name in chosen}
+
+    found: dict[str, Any] = given(model, model.model_dump(mode="json"))
+    return found
 
 
 def fields_of(value: Any, name: str = "") -> dict[str, Any]:

@@ -130,14 +130,17 @@ def data_line(data: DataSpec) -> str:
 
 
 def read_scenario(path: Path, assignments: list[str], world: Path | None = None) -> Scenario:
-    """Read a scenario, apply `field=value` assignments, and return the changed scenario. Raises ScenarioError."""
+    """Read a scenario, apply `field=value` assignments, and return the changed scenario, which alone must be valid.
+
+    Raises ScenarioError.
+    """
     look_for_modules_in(path.parent)
-    scenario = Scenario.load(path)
+    changes = read_assignments(assignments)
     if world is not None:
         from asyncfl.world.world_file import read_world
 
-        scenario = scenario.override({"world": read_world(world).model_dump(mode="json")})
-    return scenario.override(read_assignments(assignments)) if assignments else scenario
+        changes = {"world": read_world(world).model_dump(mode="json"), **changes}
+    return Scenario.load(path, changes)
 
 
 def print_summary(result: Any) -> None:

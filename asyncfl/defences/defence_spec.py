@@ -107,7 +107,7 @@ def detector_with(kind: str, changes: Mapping[str, Any]) -> tuple[Detector, Stri
         if name.partition(".")[0] not in ("detector", "strikes", "fallback"):
             raise ScenarioError([Fault(name, "must be a field of detector, strikes or fallback")])
     description: dict[str, Any] = {"detector": {"kind": kind}, "strikes": {"threshold": 2, "window": 3}}
-    override(description, changes)
+    override(description, changes, Defence)
     try:
         defence = Defence.model_validate(description)
     except ValidationError as error:

@@ -65,13 +65,14 @@ def sweep_of(path: Path, assignments: Sequence[str], seeds: int | None = None) -
     fixed, axes = read_axes(assignments)
     if not axes:
         raise ScenarioError([Fault("--set", "must give at least one field several values, such as field=1,5,10")])
-    base = Scenario.load(path)
-    described: dict[str, Any] = dict(read_yaml(path))
-    override(described, fixed)
     if "seeds" in fixed and seeds is not None:
         raise ScenarioError([Fault("--set seeds", "must be left out where --seeds is given")])
-    if "seeds" in fixed:
-        base = base.override({"seeds": fixed["seeds"]})
+    described: Any = read_yaml(path)
+    if not isinstance(described, dict):
+        Scenario.read(described, path)  # says what it must be
+    override(described, fixed, Scenario)
+    # A run of the sweep may mend what is wrong between fields of the file.
+    base = Scenario.read(described, path, check=False)
     described.pop("seeds", None)
     if (combinations := math.prod(map(len, axes.values()))) > MOST_CELLS:
         raise ScenarioError([Fault("--set", f"must stand for at most {MOST_CELLS} runs, got {combinations}")])

@@ -229,7 +229,7 @@ def example_text(entry: Entry) -> str:
     for part in _way(entry):
         alongside = getattr(part.model, "alongside", {}) if isinstance(part, Part) else {}
         missing = alongside.keys() - fields_of(description).keys()
-        override(description, {name: value for name, value in alongside.items() if name in missing})
+        override(description, {name: value for name, value in alongside.items() if name in missing}, SCENARIO.model)
     return yaml.dump(description, sort_keys=False, allow_unicode=True, default_flow_style=None, width=76)
 
 

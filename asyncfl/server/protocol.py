@@ -290,8 +290,8 @@ class FedAsync(Protocol):
     algorithm 1."""
 
     kind: Literal["fedasync"] = "fedasync"
-    in_flight: Annotated[Count | Share, MeasuredIn("tasks or share"), Field(examples=[10])]
-    """Number of tasks in flight at any time."""
+    in_flight: Annotated[Count | Share, MeasuredIn("tasks or share"), Field(examples=[10])] = 20
+    """Number of tasks in flight at any time, or a share of the clients."""
     mixing: Annotated[float, Field(gt=0, le=1), MeasuredIn("share")] = 0.6
     """a: weight of a fresh update against the current model, above 0 to 1."""
     staleness: AnyStaleness = PolynomialStaleness()

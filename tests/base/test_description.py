@@ -32,22 +32,29 @@ def told(model: type[BaseModel], description: dict[str, Any]) -> list[Fault]:
 
 def test_dotted_names_reach_into_mappings() -> None:
     description = {"a": {"b": 1, "c": 2}, "d": None}
-    override(description, {"a.b": 5, "d.e.f": 6})
+    override(description, {"a.b": 5, "d.e.f": 6}, Owner)
     assert description == {"a": {"b": 5, "c": 2}, "d": {"e": {"f": 6}}}
 
 
-@given(st.permutations(["p.kind", "p.x", "p.q.y"]))
-def test_another_kind_starts_afresh_whatever_the_order(names: list[str]) -> None:
-    description = {"p": {"kind": "old", "left": 1, "q": {"z": 1}}}
-    values = {"p.kind": "new", "p.x": 2, "p.q.y": 3}
-    override(description, {name: values[name] for name in names})
-    assert description == {"p": {"kind": "new", "x": 2, "q": {"y": 3}}}
+@given(st.permutations(["part.kind", "part.clip_norm", "part.stop_at.epsilon"]))
+def test_another_kind_keeps_the_fields_that_it_has_whatever_the_order(names: list[str]) -> None:
+    description = {"part": {"kind": "nbafl", "epsilon": 6, "exposures": 2, "stop_at": {"adversary": "server"}}}
+    values = {"part.kind": "dp_fedavg", "part.clip_norm": 2, "part.stop_at.epsilon": 3}
+    override(description, {name: values[name] for name in names}, Owner)
+    kept = {"stop_at": {"adversary": "server", "epsilon": 3}}
+    assert description == {"part": {"kind": "dp_fedavg", "clip_norm": 2, **kept}}
+
+
+def test_a_kind_of_the_users_own_starts_afresh() -> None:
+    description = {"part": dict(NBAFL)}
+    override(description, {"part.kind": "my_module:Mine"}, Owner)
+    assert description == {"part": {"kind": "my_module:Mine"}}
 
 
 def test_the_same_kind_keeps_its_fields() -> None:
-    description = {"p": {"kind": "old", "left": 1}}
-    override(description, {"p.kind": "old"})
-    assert description == {"p": {"kind": "old", "left": 1}}
+    description = {"part": {"kind": "nbafl", "left": 1}}
+    override(description, {"part.kind": "nbafl"}, Owner)
+    assert description == {"part": {"kind": "nbafl", "left": 1}}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`asyncfl run`: what it prints, and what it writes to the user's disk."""
 
+import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -179,3 +180,34 @@ def test_an_interrupted_run_keeps_its_finished_seeds(run: Any, tmp_path: Path, m
     assert status == 2
     assert "it holds a run of another scenario (seeds is [0, 1] there and [0] here)" in printed
     assert run("--out", tmp_path / "r", "--set", "seeds=2")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "repair"),
+    [
+        ({"training": {"lr": -1}}, "training.lr=0.1"),
+        ({"data": {"dataset": {"kind": "npz", "path": "gone.npz"}, "clients": 5}}, "data.dataset=mnist"),
+        ({"threats": {"attack": {"kind": "sign_flip"}, "attackers": 99}}, "threats.attackers=1"),
+    ],
+)
+def test_an_assignment_repairs_what_is_wrong_in_the_file(
+    tiny: dict[str, Any], tmp_path: Path, program: Any, fields: dict[str, Any], repair: str
+) -> None:
+    (tmp_path / "s.yaml").write_text(json.dumps({**tiny, **fields}))
+    run = ("run", tmp_path / "s.yaml", "--out", tmp_path / "r")
+    assert program(*run)[0] == 2
+    status, _, told = program(*run, "--set", "data.samples_per_client=10", "--set", repair)
+    assert (status, told) == (0, "")
+
+
+def test_another_kind_of_protocol_keeps_the_fields_that_it_shares(
+    tiny: dict[str, Any], tmp_path: Path, program: Any
+) -> None:
+    (tmp_path / "s.yaml").write_text(json.dumps(tiny))
+    kinds = ("--set", "protocol.kind=sync,fedbuff,fedasync", "--set", "data.clients=20")
+    arguments = (*kinds, "--out", tmp_path / "runs", "--jobs", 1, "--json")
+    status, told, _ = program("sweep", tmp_path / "s.yaml", *arguments)
+    assert status == 0
+    found = [yaml.safe_load((Path(one["folder"]) / "scenario.yaml").read_text()) for one in json.loads(told)["runs"]]
+    rounds = [(one["protocol"]["kind"], one["protocol"]["rounds"]) for one in found]
+    assert rounds == [("sync", 3), ("fedbuff", 3), ("fedasync", 3)]
