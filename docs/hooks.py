@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT))
 
 from asyncfl.experiments.files import find  # noqa: E402
 from asyncfl.experiments.loading import load  # noqa: E402
+from asyncfl.manual.symbols import glossary_text  # noqa: E402
 from docs.disclosures import disclosure_page  # noqa: E402
 from docs.notebook import NOTEBOOKS, notebook_page  # noqa: E402
 from docs.pages import command_page, component_pages, experiment_pages, reference_pages  # noqa: E402
@@ -32,6 +33,7 @@ def on_config(config: Any) -> Any:
     generated["notebooks"] = {f"notebooks/{name}.md": notebook_page(folder / f"{name}.ipynb") for name in NOTEBOOKS}
     generated["commands"] = {"commands.md": command_page()}
     generated["messages"] = {"messages.md": disclosure_page()}
+    generated["glossary"] = {"glossary.md": glossary_text()}
     config.nav = [_with_generated(entry) for entry in config.nav]
     return config
 

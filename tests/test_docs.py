@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from asyncfl.base.messages import Fate
 from asyncfl.cli import app
+from asyncfl.manual.symbols import glossary_text
 from asyncfl.privacy.ledger.accounts import COLUMNS as SPENDING
 from asyncfl.privacy.ledger.rows import COLUMNS as LEDGER
 from asyncfl.trace.events import SCHEMA, Kind
@@ -108,7 +109,7 @@ def test_the_page_of_tables_names_every_kind_of_event_fate_and_column() -> None:
 
 
 def test_the_glossary_names_fields_and_code_that_exist() -> None:
-    rows = re.findall(r"^\|(.+)\|$", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), flags=re.M)
+    rows = re.findall(r"^\|(.+)\|$", glossary_text(), flags=re.M)
     cells = [[cell.strip() for cell in row.split("|")] for row in rows]
     code = [name for row in cells for name in re.findall(r"`([\w.]+)`", row[3])]
     home, missing = "", []

@@ -1,3 +1,4 @@
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -125,3 +126,24 @@ def test_the_source_of_the_data_is_part_of_the_digest(
 def test_the_cost_grows_with_the_work(scenario: Scenario) -> None:
     assert scenario.override({"protocol.rounds": 30_000}).estimated_cost() > 2 * scenario.estimated_cost()
     assert scenario.override({"model": {"kind": "cnn"}}).estimated_cost() > scenario.estimated_cost()
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"protocol": {"kind": "synch", "rounds": 3}}, "got 'synch'; did you mean sync?"),
+        ({"world": {"uplink": {"loss": 0.3}}}, "did you mean {kind: independent, probability: 0.3}?"),
+        ({"world": {"device": 0.01}}, "did you mean {kind: fixed, s_per_sample: 0.01}?"),
+        ({"world": {"tap": {}}}, "world.tap: must name a tapped link (uplink, downlink or scoring: true)"),
+        ({"world": {"tap": {"at": "receiver"}}}, "world.tap: must name a tapped link"),
+    ],
+)
+def test_a_value_that_means_nothing_is_told_with_what_may_have_been_meant(
+    tiny: dict[str, Any], changes: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ScenarioError, match=re.escape(told)):
+        Scenario.read({**tiny, **changes})
+
+
+def test_a_tap_whose_links_are_named_as_untapped_is_none() -> None:
+    Scenario.read({"protocol": {"kind": "sync", "rounds": 1}, "world": {"tap": {"uplink": False}}})

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
 
@@ -180,11 +181,26 @@ class Choice:
             return self._own(kind, value)
         kinds = ", ".join(self.kinds)
         if kind is not None:
-            raise _fault(f"kind must be one of {kinds} or my_module:MyClass", f", got {shortened(repr(kind))}")
-        near = nearest(value, self.kinds) if isinstance(value, str) else None
-        meant = f"; did you mean {{kind: {near}}}?" if near else ""
+            near = nearest(kind, self.kinds) if isinstance(kind, str) else None
+            meant = f"; did you mean {near}?" if near else ""
+            raise _fault(f"kind must be one of {kinds} or my_module:MyClass", f", got {shortened(repr(kind))}{meant}")
+        meant = f"; did you mean {{{given}}}?" if (given := self._meant_by(value)) else ""
         got = ", got one without" if isinstance(value, dict) else f", got {shortened(repr(value))}{meant}"
         raise _fault(f"must be a mapping with a kind ({kinds})" if kinds else "must be a mapping with a kind", got)
+
+    def _meant_by(self, value: Any) -> str:
+        """Return the fields of a component that a plain value may stand for; empty if there is none or no one."""
+        if isinstance(value, str):
+            return f"kind: {near}" if (near := nearest(value, self.kinds)) else ""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return ""
+        for kind, cls in self.kinds.items():
+            own = [name for name in cls.__annotations__ if name in cls.model_fields and name != "kind"]
+            asked = own if len(own) == 1 else [name for name in own if cls.model_fields[name].is_required()]
+            with suppress(ValidationError, InputError):
+                if len(asked) == 1 and cls.model_validate({"kind": kind, asked[0]: value}):
+                    return f"kind: {kind}, {asked[0]}: {value}"
+        return ""
 
     def _own(self, kind: str, value: Any) -> Component:
         cls = load_custom(kind, self.base)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json as json_module
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
-from asyncfl.base.errors import OutputError
+from asyncfl.base.errors import OutputError, ScenarioError
 from asyncfl.cli.options import Force, Json, argument, option
 from asyncfl.cli.output import console, print_json, print_text, text_width
 
@@ -29,20 +30,28 @@ def explain(
     ] = "scenario",
     json: Json = False,
 ) -> None:
-    """Explain a field, section or component of a scenario.
+    """Explain a field, section or component of a scenario, or a symbol of a paper.
 
     Prints meaning, type, unit, range, default and source. Name a component by its kind (krum) or its class (Krum), one
-    of your own by its import path.
+    of your own by its import path, a symbol as the papers write it (L, sigma_U).
 
     Example: asyncfl explain defence.detector.spectral
     """
-    from asyncfl.manual.explanation import explained, facts, find
+    from asyncfl.manual.explanation import Entry, explained, facts, find
+    from asyncfl.manual.symbols import symbols_named
 
-    found = find(name)
+    symbols, found = symbols_named(name), list[Entry]()
+    try:
+        found = find(name)
+    except ScenarioError:
+        if not symbols:
+            raise
     if json:
-        print_json([facts(entry) for entry in found])
-    else:
+        print_json([*(facts(entry) for entry in found), *map(asdict, symbols)])
+        return
+    if found:
         console.print("\n\n".join(explained(entry, text_width()) for entry in found))
+    print_text(*(row.in_words() for row in symbols))
 
 
 def schema() -> None:

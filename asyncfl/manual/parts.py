@@ -356,7 +356,8 @@ def as_written(value: Any) -> str:
             kind = {"kind": kind_of(value)} if isinstance(value, Component) and hasattr(value, "kind") else {}
             if kind == {"kind": "fixed"} and list(changed) == ["value"]:
                 return as_written(changed["value"])
-            return as_written({**kind, **changed}) if kind or changed else OWN_DEFAULTS
+            given = {name: plain[name] for name in plain if name in value.model_fields_set}
+            return as_written({**kind, **(changed or given)}) if kind or changed or given else OWN_DEFAULTS
         case None | bool():
             return json.dumps(value)
         case float():

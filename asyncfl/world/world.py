@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from asyncfl.base.component import Described
 from asyncfl.base.errors import Fault
@@ -53,6 +54,13 @@ class Power(Described):
     """Power during the rest of the run, watts."""
 
 
+def _taps_something(tap: Tap) -> Tap:
+    """Refuse a tap that was described without any link; links that are named may all be false."""
+    if not tap.model_fields_set & {"uplink", "downlink", "scoring"}:
+        raise PydanticCustomError("tap", "must name a tapped link (uplink, downlink or scoring: true), or be left out")
+    return tap
+
+
 class World(Described):
     """Devices, links, availability and the eavesdropper of a federation."""
 
@@ -82,8 +90,8 @@ class World(Described):
     more often. Waiting for one of the `workers` does not count. The client stays online and tells the server."""
     power: Power | None = None
     """Power that the clients' devices consume. null: energy is not counted."""
-    tap: Tap = Tap()
-    """Eavesdropper on the links."""
+    tap: Annotated[Tap, AfterValidator(_taps_something)] = Tap(uplink=False)
+    """Eavesdropper on the links. By default there is none; a tap names its links."""
     aggregate_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Seconds that the server takes to aggregate a buffer, independent of its size."""
     aggregate_s_per_number: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0

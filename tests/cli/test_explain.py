@@ -100,3 +100,12 @@ def test_init_offers_each_starter(program: Any, tmp_path: Path, kind: str) -> No
 
 def test_schema_prints_the_json_schema(program: Any) -> None:
     assert json.loads(program("schema")[1])["title"] == "Scenario"
+
+
+def test_a_symbol_of_a_paper_leads_to_its_field(program: Any) -> None:
+    status, told, _ = program("explain", "L")
+    assert status == 0
+    assert "privacy.exposures" in told
+    status, told, _ = program("explain", "sigma_U", "--json")
+    assert [row["paper"] for row in json.loads(told)] == ["NbAFL", "Adaptive budgets"]
+    assert "did you mean" in program("explain", "sigma_UU")[2] or "sections are" in program("explain", "sigma_UU")[2]

@@ -150,7 +150,7 @@ def test_a_setting_of_one_phase_leaves_the_draws_of_the_others(changes, may_chan
 
 
 def test_the_tap_changes_no_transfer() -> None:
-    tapped, alone = start(), start(tap={})
+    tapped, alone = start(), start(tap={"uplink": False})
     for number in range(30):
         a, b = tapped.task(0, number).upload(BYTES), alone.task(0, number).upload(BYTES)
         assert not b.overheard
