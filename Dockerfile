@@ -1,5 +1,5 @@
 # docker build -t asyncfl .
-# docker run --rm -v "$PWD:/work" asyncfl run scenario.yaml
+# docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/work" asyncfl run scenario.yaml
 #
 # No compiler is needed: every dependency is a wheel but connection-pool, which is pure Python. Where torch's default build carries GPU libraries
 # that are not wanted, pass a package index with CPU builds: --build-arg PIP_OPTIONS="--extra-index-url ..."
@@ -11,7 +11,11 @@ COPY asyncfl ./asyncfl
 COPY snakemake_logger_plugin_asyncfl ./snakemake_logger_plugin_asyncfl
 RUN pip install --no-cache-dir --no-compile --only-binary :all: --no-binary connection-pool \
       --constraint constraints.txt $PIP_OPTIONS .
-# Users' own classes are looked for beside their scenario; results are written there too.
+# Users' own classes are looked for beside their scenario; results are written there too, by the account of the caller
+# (--user) or this one, and never by root. The key of checkpoints lies beside them: the home of a container is thrown away.
+RUN useradd --create-home --uid 1000 asyncfl
+ENV ASYNCFL_CHECKPOINT_KEY=/work/.asyncfl-checkpoint.key
 WORKDIR /work
+USER asyncfl
 ENTRYPOINT ["asyncfl"]
 CMD ["--help"]

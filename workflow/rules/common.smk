@@ -1,6 +1,8 @@
 # Reads configuration and experiment files, once, before any rule is made.
 
+import contextlib
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -18,6 +20,14 @@ from asyncfl.experiments.verdicts import best_scale
 from snakemake_logger_plugin_asyncfl import expect
 
 min_version("9.0")
+
+# A lock says not on which machine its run is at work: workflow/unlock.py reads this.
+if workflow.is_main_process and not any(Path(".snakemake", "locks").glob("*")):
+    with contextlib.suppress(OSError):
+        Path(".snakemake").mkdir(exist_ok=True)
+        Path(".snakemake", "machine_of_lock").write_text(
+            socket.gethostname(), encoding="utf-8"
+        )
 
 
 ROOT = Path(workflow.basedir)
