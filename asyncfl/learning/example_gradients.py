@@ -64,7 +64,7 @@ class ExampleGradients:
         import torch
 
         loss = loss_of(self._module(x), y)
-        gradient = list(torch.autograd.grad(loss, self._weights))
+        gradient = list(torch.autograd.grad(loss, self._weights, materialize_grads=True))
         clip_gradient(gradient, clip)
         return gradient, loss.item()
 
@@ -79,7 +79,7 @@ class ExampleGradients:
             for hook in hooks:
                 hook.remove()
             self._seen.clear()
-        errors = torch.autograd.grad(loss, [output for _, output in seen])
+        errors = torch.autograd.grad(loss, [output for _, output in seen], materialize_grads=True)
         with torch.no_grad():
             rules = _rules()
             parts = [

@@ -140,7 +140,7 @@ class Learner(ABC):
         for chosen in self._chunks(len(labels)):
             logits = module(self._tensor(images[chosen]))
             passed = torch.zeros_like(logits, requires_grad=True)
-            back = torch.autograd.grad(logits, weights, passed, create_graph=True)
+            back = torch.autograd.grad(logits, weights, passed, create_graph=True, materialize_grads=True)
             total = torch.stack([(one * part).sum() for one, part in zip(back, along, strict=True)]).sum()
             change = torch.autograd.grad(total, passed)[0].double()
             slope = loss_slope(logits.detach().double(), self._tensor(labels[chosen]))
@@ -159,7 +159,7 @@ class Learner(ABC):
         total = [torch.zeros_like(w) for w in weights]
         for part in self._chunks(len(labels)):
             loss = loss_of(module(self._tensor(images[part])), self._tensor(labels[part]), "sum") / len(labels)
-            torch._foreach_add_(total, torch.autograd.grad(loss, weights))
+            torch._foreach_add_(total, torch.autograd.grad(loss, weights, materialize_grads=True))
         return torch.cat([g.reshape(-1) for g in total]).cpu().numpy()
 
     def _step_noise(self, job: Job) -> StandardNormal | None:

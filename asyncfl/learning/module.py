@@ -108,7 +108,7 @@ class ModuleLearner(Learner):
             torch._foreach_mul_(gradient, 1 / n)
             return gradient, summed / n
         loss = loss_of(self._module(x), y)
-        gradient = list(torch.autograd.grad(loss, self._weights))
+        gradient = list(torch.autograd.grad(loss, self._weights, materialize_grads=True))
         if t.gradient_clip is not None:
             clip_gradient(gradient, t.gradient_clip)
         return gradient, loss.item()

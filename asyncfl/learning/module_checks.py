@@ -1,4 +1,8 @@
-"""Checks of a user's own `nn.Module`: whether it can be trained, averaged and evaluated."""
+"""Checks of a user's own `nn.Module`: whether it can be trained, averaged and evaluated.
+
+A model is its parameters: what `forward` keeps, draws or computes from other samples of a batch would leak from one client
+to the next, and differ between one process, several, and a run that goes on. So the module is tried on a small batch.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,8 @@ if TYPE_CHECKING:
 
 _TRIED = 2
 """Examples in the trial batch."""
+_CLOSE = 1e-3
+"""Largest difference, over the largest output, that rounding may make between batches of different sizes."""
 
 
 def module_faults(make: Callable[[], Any], name: str, shape: tuple[int, ...], outputs: int) -> Iterator[Fault]:
@@ -42,7 +48,7 @@ def module_faults(make: Callable[[], Any], name: str, shape: tuple[int, ...], ou
 
 def _part_faults(module: torch.nn.Module, other: torch.nn.Module, name: str) -> Iterator[Fault]:
     import torch
-    from torch.nn.modules.batchnorm import _NormBase
+    from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
     from torch.nn.modules.dropout import _DropoutNd
 
     parameters = dict(module.named_parameters())
@@ -69,6 +75,9 @@ def _part_faults(module: torch.nn.Module, other: torch.nn.Module, name: str) -> 
             why = "whose running statistics are not averaged"
             way = "use GroupNorm, or kind: torchvision:NAME, where it is exchanged"
             yield Fault("kind", f"{name} has {type(part).__name__} ({path}), {why}; {way}")
+        elif isinstance(part, _BatchNorm):
+            why = "whose output depends on the other samples of a batch"
+            yield Fault("kind", f"{name} has {type(part).__name__} ({path}), {why}; use GroupNorm")
         if (isinstance(part, _DropoutNd) and part.p) or (isinstance(part, torch.nn.RNNBase) and part.dropout):
             yield Fault("kind", f"{name} has dropout ({path}), which draws anew each time; set it to 0")
     drawn = dict(other.named_buffers())
@@ -80,18 +89,45 @@ def _part_faults(module: torch.nn.Module, other: torch.nn.Module, name: str) -> 
 def _output_faults(module: torch.nn.Module, name: str, shape: tuple[int, ...], outputs: int) -> Iterator[Fault]:
     import torch
 
-    inputs = torch.zeros(_TRIED, *shape)
+    # Zeros and ones are pixels as well as the numbers of words.
+    inputs = torch.randint(0, 2, (_TRIED, *shape), generator=torch.Generator().manual_seed(0)).float()
+    buffers = {path: buffer.clone() for path, buffer in module.named_buffers()}
     try:
-        found = module(inputs)
+        found, again = module.train()(inputs), module(inputs)
+        changed = [path for path, buffer in module.named_buffers() if not torch.equal(buffer, buffers[path])]
+        wanted = (_TRIED, outputs)
+        is_output = isinstance(found, torch.Tensor) and tuple(found.shape) == wanted and found.dtype == torch.float32
+        if not is_output:
+            is_tensor = isinstance(found, torch.Tensor)
+            got = f"{tuple(found.shape)} {str(found.dtype)[6:]}" if is_tensor else type(found).__name__
+            allowed = f"must return {wanted} float32 for inputs of shape {tuple(inputs.shape)}"
+            yield Fault("kind", f"{name} {allowed}, got {got}")
+        elif not found.requires_grad:
+            why = "does not depend on its parameters: there is nothing to train"
+            yield Fault("kind", f"{name} returns an output that {why}")
+        elif changed:
+            why = "forward changes it, and what is not a parameter is not averaged"
+            yield Fault("kind", f"{name} keeps state in its buffer {changed[0]}: {why}")
+        elif not torch.equal(found.nan_to_num(), again.nan_to_num()):
+            why = "draws at random (functional dropout, noise) or keeps state"
+            yield Fault("kind", f"{name} gives two outputs for the same inputs in training: its forward {why}")
+        elif mixes := next(filter(None, (_mixes_samples(module.train(on), inputs) for on in (True, False))), None):
+            yield Fault("kind", f"{name} gives a sample another output {mixes}; use no statistics over the batch")
     except (AsyncflError, KeyboardInterrupt):
         raise
     except BaseException as error:
         yield Fault("kind", f"{name} fails on inputs of shape {tuple(inputs.shape)}: {describe_exception(error)}")
-        return
-    got = f"{tuple(found.shape)} {str(found.dtype)[6:]}" if isinstance(found, torch.Tensor) else type(found).__name__
-    wanted = (_TRIED, outputs)
-    if not isinstance(found, torch.Tensor) or tuple(found.shape) != wanted or found.dtype != torch.float32:
-        yield Fault("kind", f"{name} must return {wanted} float32 for inputs of shape {tuple(inputs.shape)}, got {got}")
-    elif not found.requires_grad:
-        why = "does not depend on its parameters: there is nothing to train"
-        yield Fault("kind", f"{name} returns an output that {why}")
+
+
+def _mixes_samples(module: torch.nn.Module, inputs: torch.Tensor) -> str | None:
+    """Return how the output of a sample depends on the batch that it is in; None if it does not."""
+    import torch
+
+    with torch.no_grad():
+        together = module(inputs).nan_to_num()
+        alone = torch.cat([module(inputs[place : place + 1]) for place in range(len(inputs))]).nan_to_num()
+        turned = module(inputs.flip(0)).flip(0).nan_to_num()
+    close = _CLOSE * max(1.0, float(together.abs().max()))
+    if not torch.allclose(together, alone, rtol=0.0, atol=close):
+        return "alone than in a batch of two"
+    return None if torch.allclose(together, turned, rtol=0.0, atol=close) else "in another order of the batch"

@@ -38,7 +38,8 @@ def as_safetensors(
 
     arrays = {name: parameters[place].reshape(shape) for name, place, shape in layout.parameters()}
     arrays |= further or {}
-    return save({name: np.ascontiguousarray(array, np.float32) for name, array in arrays.items()})
+    # Not np.ascontiguousarray, which makes (1,) of ().
+    return save({name: np.asarray(array, np.float32, order="C") for name, array in arrays.items()})
 
 
 def read_weights(path: str | Path) -> dict[str, NDArray[Any]]:

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from asyncfl.api import execute
 from asyncfl.base.component import own_sources
 from asyncfl.base.errors import ScenarioError
 from asyncfl.base.own_classes import look_for_modules_in
+from asyncfl.federation.storage import Run
 from asyncfl.learning.architecture import OwnModule
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
@@ -112,6 +114,68 @@ class Misreading(Detached):
         raise ScenarioError([Fault("model.file", "is not there")])
 
 
+class Plain(nn.Module):
+    """A linear network; the networks below change what goes into it."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(1))
+        self.last = nn.Linear(784, 10)
+
+    def forward(self, x):
+        return self.last(self.change(x.flatten(1)))
+
+
+class Counting(Plain):
+    def change(self, x):
+        self.seen += len(x)
+        return x
+
+
+class Remembering(Plain):
+    calls = 0
+
+    def change(self, x):
+        self.calls += 1
+        return x * self.calls
+
+
+class Noisy(Plain):
+    def change(self, x):
+        return x + torch.randn_like(x)
+
+
+class Dropping(Plain):
+    def change(self, x):
+        return nn.functional.dropout(x, 0.5, self.training)
+
+
+class Centred(Plain):
+    def change(self, x):
+        return x - x.mean(0)
+
+
+class Ranked(Plain):
+    def change(self, x):
+        return x if self.training else x * torch.arange(1, len(x) + 1)[:, None]
+
+
+def batch_normed(): return flat(nn.BatchNorm2d(1, track_running_stats=False))
+def instance_normed(): return flat(nn.InstanceNorm2d(1))
+
+
+class TwoHeads(nn.Module):
+    """A network with a head that is not used, and a number of no dimensions."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(1.0))
+        self.used, self.unused = nn.Linear(784, 10), nn.Linear(784, 3)
+
+    def forward(self, x):
+        return self.used(x.flatten(1)) * self.scale
+
+
 class Described(Architecture):
     kind: str = "my_networks:Described"
     outputs: int = 10
@@ -145,6 +209,8 @@ def with_model(tiny: dict[str, Any], name: str, **fields: Any) -> dict[str, Any]
         ("sleeping", {}, 7850),
         ("Scaled", {}, 785 * 3 + 4 * 10),
         ("Described", {}, 7850),
+        ("instance_normed", {}, 7850),
+        ("TwoHeads", {}, 1 + 7850 + 785 * 3),
     ],
 )
 def test_any_sound_module_is_trained(tiny: dict[str, Any], name: str, fields: dict[str, Any], parameters: int) -> None:
@@ -166,6 +232,13 @@ def test_any_sound_module_is_trained(tiny: dict[str, Any], name: str, fields: di
         ("normed", {}, r"model\.kind: \S+:normed has BatchNorm2d \(0\), whose running statistics are not averaged"),
         ("dropping", {}, r"has dropout \(1\), which draws anew each time; set it to 0"),
         ("Drawn", {}, r"draws its buffer mask at random"),
+        ("Counting", {}, r"keeps state in its buffer seen: forward changes it"),
+        ("Remembering", {}, r"gives two outputs for the same inputs in training: its forward draws at random \(func"),
+        ("Noisy", {}, r"gives two outputs for the same inputs in training"),
+        ("Dropping", {}, r"gives two outputs for the same inputs in training"),
+        ("Centred", {}, r"gives a sample another output alone than in a batch of two; use no statistics over the"),
+        ("Ranked", {}, r"gives a sample another output alone than in a batch of two"),
+        ("batch_normed", {}, r"has BatchNorm2d \(0\), whose output depends on the other samples of a batch"),
         ("frozen", {}, r"must train all its parameters, 1\.bias has requires_grad=False"),
         ("double", {}, r"must have float32 parameters, 1\.weight is float64"),
         ("few", {}, r"must return \(2, 10\) float32 for inputs of shape \(2, 1, 28, 28\), got \(2, 9\) float32"),
@@ -209,3 +282,23 @@ def test_changed_code_is_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     code = importlib.import_module("my_networks")
     monkeypatch.setattr(code, "few", code.sleeping)
     assert list(model.faults((1, 28, 28), 10)) == []
+
+
+def test_a_parameter_without_gradient_stays_and_a_number_without_dimensions_is_kept(
+    tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    scenario = Scenario.read({**with_model(tiny, "TwoHeads"), "evaluation": {"keep": {"every": 3}}})
+    run = Run.load(execute(scenario, tmp_path / "run"))
+    first, last = run.model(0), run.model(3)
+    assert torch.allclose(first.unused.weight, last.unused.weight, rtol=0, atol=1e-6)  # means of equal numbers round
+    assert last.scale.shape == ()
+    assert not torch.equal(first.scale, last.scale)
+    again = scenario.override({"model.initial": str(next((tmp_path / "run" / "models").glob("3*")))})
+    assert simulate_seed(again, 0).rounds[0]["train_loss"] == pytest.approx(run.rounds["train_loss"].iloc[-1])
+
+
+def test_clipped_gradients_of_samples_take_a_parameter_without_gradient(tiny: dict[str, Any]) -> None:
+    private = {"privacy": {"kind": "dp_sgd", "noise_multiplier": 1.0}}
+    private["training"] = {**tiny["training"], "example_clip": 1.0, "example_noise": 1.0, "batches": "poisson"}
+    run = simulate_seed(Scenario.read({**with_model(tiny, "TwoHeads"), **private}), 0)
+    assert np.isfinite(run.rounds[-1]["train_loss"])

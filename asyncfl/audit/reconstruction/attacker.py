@@ -343,7 +343,7 @@ class Inversion:
         from torch.nn.functional import cosine_similarity, cross_entropy
 
         loss = cross_entropy(self._module(images), self._labels)
-        parts = torch.autograd.grad(loss, self._weights, create_graph=True)
+        parts = torch.autograd.grad(loss, self._weights, create_graph=True, materialize_grads=True)
         ours = torch.cat([part.reshape(-1) for part in parts])
         if distance == "l2":
             return (ours - self._wanted).square().sum() / self._wanted.square().sum().clamp_min(1e-30)
