@@ -16,12 +16,15 @@ from asyncfl.base.files.reading import check_ordinary
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.data.image_file import read_npz
 from asyncfl.data.own.dataset import Dataset, located
+from asyncfl.data.own.pictures import Colours, picture_bytes
 from asyncfl.data.own.samples import Samples
 from asyncfl.data.sample_source import Array, Ints
 
 Classes = Annotated[int, MeasuredIn("classes")] | None
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 """Endings of picture files, in lower case; other files are ignored."""
+VALIDATION = ("val", "valid", "validation")
+"""Names of a folder of pictures that stands for `test` where there is none."""
 
 
 class InFiles(Dataset):
@@ -119,7 +122,9 @@ class NpyFolder(_ArrayFiles):
 class ImageFolder(InFiles):
     """Pictures in a folder per class, `PATH/cats/1.png`; or `PATH/train/cats/...` and `PATH/test/cats/...`.
 
-    The classes are named after the folders, in alphabetical order.
+    The classes are named after the folders, in alphabetical order; pictures may lie in folders below. In place of
+    `test` there may be a folder `val`. Grey of 16 bits is scaled to bytes, transparency composed over white, and a
+    picture turned as its EXIF data say.
     """
 
     kind: Literal["folder"] = "folder"
@@ -127,7 +132,7 @@ class ImageFolder(InFiles):
     """The folder; looked for in the working directory, beside the scenario, and on PYTHONPATH."""
     size: Annotated[tuple[int, int], MeasuredIn("pixels")] | None = None
     """Height and width in pixels to which every picture is resized (bilinear); null: all must have the same size."""
-    colours: Literal["rgb", "grey"] = "rgb"
+    colours: Colours = "rgb"
     """Number of channels of every picture: `rgb` three, `grey` one."""
 
     @property
@@ -141,17 +146,23 @@ class ImageFolder(InFiles):
         root = located(self.path)
         if not root.is_dir():
             raise DataError("must be a folder with one folder of pictures per class, but there is no such folder", root)
-        splits = [root / "train", root / "test"] if (root / "train").is_dir() else [root]
+        splits = [root]
+        if (root / "train").is_dir():
+            tests = [name for name in ("test", *VALIDATION) if (root / name).is_dir()]
+            splits = [root / "train", *(root / name for name in tests[:1])]
+            if unread := [name for name in _folders(root) if root / name not in splits]:
+                got = f"got also {', '.join(unread)}"
+                raise DataError(f"must hold train and test (or val in its place), {got}; move it away", root)
         names = _folders(splits[0])
         if len(names) < 2:
             got = ", ".join(names) or "none"
             raise DataError(f"must hold at least two folders of pictures, one per class, got {got}", splits[0])
-        parts = [self._split(split, names) for split in splits if split.is_dir()]
+        parts = [self._split(split, names) for split in splits]
         if len(parts) == 2 and parts[0][0].shape[1:] != parts[1][0].shape[1:]:
             train, test = ("x".join(map(str, part[0].shape[1:3])) for part in parts)
             raise DataError(f"must hold pictures of {train} pixels as train does, got {test}; give size", splits[1])
-        tests, test_labels = parts[1] if len(parts) == 2 else (None, None)
-        return Samples(*parts[0], tests, test_labels, names)
+        test_pictures, test_labels = parts[1] if len(parts) == 2 else (None, None)
+        return Samples(*parts[0], test_pictures, test_labels, names)
 
     def _split(self, folder: Path, names: list[str]) -> tuple[NDArray[np.uint8], Ints]:
         pictures: list[NDArray[np.uint8]] = []
@@ -160,12 +171,12 @@ class ImageFolder(InFiles):
         if unknown := [name for name in _folders(folder) if name not in names]:
             raise DataError(f"must hold the classes {', '.join(names)}, got also {', '.join(unknown)}", folder)
         for label, name in enumerate(names):
-            found = sorted(path for path in (folder / name).glob("*") if path.suffix.lower() in ENDINGS)
-            if not found and folder.name != "test":
+            found = sorted(path for path in (folder / name).rglob("*") if path.suffix.lower() in ENDINGS)
+            if not found and folder.name not in ("test", *VALIDATION):
                 faults.append(Fault(name, f"must hold at least one picture ({', '.join(ENDINGS)}), got none"))
             for path in found:
                 read = self._picture(path)
-                place = f"{name}/{path.name}"
+                place = path.relative_to(folder).as_posix()
                 if isinstance(read, str):
                     faults.append(Fault(place, read))
                 elif pictures and read.shape != pictures[0].shape:
@@ -188,7 +199,11 @@ class ImageFolder(InFiles):
         try:
             check_ordinary(path)
             with Image.open(path) as opened:
-                picture = opened.convert("RGB" if self.colours == "rgb" else "L")
+                opened.load()
+                try:
+                    picture = picture_bytes(opened, self.colours)
+                except ValueError as error:
+                    return str(error)
                 if self.size is not None:
                     picture = picture.resize((self.size[1], self.size[0]), Image.Resampling.BILINEAR)
                 return np.asarray(picture, np.uint8)

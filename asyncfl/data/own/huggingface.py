@@ -10,6 +10,7 @@ from pydantic import Field
 from asyncfl.base.component import default_property
 from asyncfl.base.errors import DataError, Fault, hint, shortened
 from asyncfl.data.own.dataset import Dataset
+from asyncfl.data.own.pictures import picture_array
 from asyncfl.data.own.samples import Samples
 from asyncfl.data.sample_source import Array
 
@@ -78,7 +79,7 @@ class HuggingFace(Dataset):
 
     def _features(self, rows: Any) -> Array:
         """Return the feature columns as one array (n, ...)."""
-        columns = [[np.asarray(value) for value in rows[name]] for name in self.features]
+        columns = [[self._value(name, row, value) for row, value in enumerate(rows[name])] for name in self.features]
         for name, values in zip(self.features, columns, strict=True):
             for row, value in enumerate(values):
                 if value.shape != values[0].shape or value.dtype.kind not in "buif":
@@ -89,6 +90,15 @@ class HuggingFace(Dataset):
             found = np.stack(columns[0])
             return found[:, None] if found.ndim == 1 else found
         return np.stack([np.stack(values) for values in columns], axis=1)
+
+    def _value(self, name: str, row: int, value: Any) -> Array:
+        """Return a feature of a row as an array; pictures as bytes."""
+        if not hasattr(value, "mode"):  # a picture of PIL has one
+            return np.asarray(value)
+        try:
+            return picture_array(value)
+        except (OSError, ValueError) as error:
+            raise DataError([Fault(name, f"{error} in row {row}")], self.name) from None
 
     def _others(self, rows: Any) -> dict[str, Array]:
         """Return the columns of single values other than features and target."""
