@@ -425,6 +425,12 @@ class DataSpec(Described):
             raise DataError([Fault("data.partition.column", f"{allowed}, got {split_column!r}")])
         most = samples if not self.partition.sizes_from_data else self.samples_per_client or len(candidates)
         sorted_by = labels if split_column == "label" else source.column(split_column, self.train_on, candidates)
+        gaps = np.array([one is None or one != one for one in sorted_by.tolist()], bool)
+        if gaps.any():
+            first, more = int(np.sort(candidates[gaps])[0]), int(gaps.sum()) - 1
+            got = f"got none for sample {first} (counted from 0)" + (f" and {more} more" if more else "")
+            message = f"{split_column} must have a value for each sample of {source.title}, {got}; fill or drop them"
+            raise DataError([Fault("data.partition.column", message)])
         shares = self.partition.assign(sorted_by, clients, most, streams.generator("partition", number=domain))
         empty = [client for client, share in enumerate(shares) if not len(share)]
         if empty or len(shares) != clients:

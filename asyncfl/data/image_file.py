@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,12 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, Runtim
 """Errors of reading a damaged npz file."""
 
 
-def read_npz(path: Path, needed: Sequence[str], only_these: bool = True) -> dict[str, Array]:
+def read_npz(
+    path: Path, needed: Sequence[str], only_these: bool = True, other_names: Mapping[str, str] | None = None
+) -> dict[str, Array]:
     """Read the `needed` arrays of an npz file, or all, by name; pickled objects are refused.
+
+    other_names: name in the file -> the name that it stands for.
 
     Raises DataError, naming the file, for a file that is missing, damaged or another one, and for missing arrays.
     """
@@ -40,7 +44,7 @@ def read_npz(path: Path, needed: Sequence[str], only_these: bool = True) -> dict
         with np.load(path, allow_pickle=False) as archive:
             for name in archive.files:
                 if not only_these or name in needed:
-                    arrays[name] = archive[name]
+                    arrays[(other_names or {}).get(name, name)] = archive[name]
             there = ", ".join(sorted(archive.files)) or "no arrays"
     except _BROKEN as error:
         raise DataError([Fault(name, f"cannot be read: {error or type(error).__name__}")], path) from None

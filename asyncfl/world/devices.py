@@ -133,6 +133,12 @@ class CsvDevice(Device):
     on PYTHONPATH."""
     column: str = "s_per_sample"
     """Column with the seconds per sample, each > 0."""
+    unit_s: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("s")] = 1.0
+    """Seconds that 1 in the column stands for: 0.001 for a column in milliseconds."""
+    separator: Annotated[str, Field(min_length=1, max_length=1)] = ","
+    """Character between values, such as `;` or a tab (`"\t"`)."""
+    decimal: Annotated[str, Field(min_length=1, max_length=1)] = "."
+    """Decimal sign, such as `,`."""
     rows: RowOrder = "drawn"
     """Assignment of rows to clients: `drawn` at random with replacement, or `in_order`."""
 
@@ -142,7 +148,8 @@ class CsvDevice(Device):
 
     def draw(self, clients: int, rng: np.random.Generator) -> Floats:
         columns = (MeasuredColumn(self.column, positive=True),)
-        measured = read_profile(self.path, columns, "world.device.path")[self.column]
+        found = read_profile(self.path, columns, "world.device.path", self.separator, self.decimal)
+        measured = self.unit_s * found[self.column]
         return measured[rows_of(clients, len(measured), self.rows, rng)]
 
 

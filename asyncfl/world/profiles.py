@@ -39,15 +39,19 @@ def profile_content(path: str, field: str) -> tuple[Path, bytes]:
         raise DataError([Fault(field, f"must be a CSV file, and {path} cannot be read: {reason}")]) from None
 
 
-def read_profile(path: str, columns: tuple[MeasuredColumn, ...], field: str) -> dict[str, Floats]:
+def read_profile(
+    path: str, columns: tuple[MeasuredColumn, ...], field: str, separator: str = ",", decimal: str = "."
+) -> dict[str, Floats]:
     """Read columns of a CSV file, by name, (rows,) float64 each. A missing optional column is left out.
 
-    `field`: field of the scenario that holds the path. Raises DataError with line and column of every missing,
-    unreadable, negative or too large value.
+    `separator`: character between values. `decimal`: decimal sign. `field`: field of the scenario that holds the path.
+    Raises DataError with line and column of every missing, unreadable, negative or too large value.
     """
     source, content = profile_content(path, field)
     try:
-        reader = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), skipinitialspace=True)
+        reader = csv.reader(
+            io.StringIO(content.decode("utf-8-sig"), newline=""), skipinitialspace=True, delimiter=separator
+        )
         lines = [(reader.line_num, row) for row in reader if row]
     except (ValueError, csv.Error) as error:
         raise DataError([Fault(field, f"must be a CSV file, and cannot be read: {error}")], source) from None
@@ -66,7 +70,7 @@ def read_profile(path: str, columns: tuple[MeasuredColumn, ...], field: str) -> 
     table: dict[str, Floats] = {}
     for column in (column for column in columns if column.name in header):
         at = header.index(column.name)
-        cells = [(row[at] if at < len(row) else "", line_number) for line_number, row in lines[1:]]
+        cells = [(row[at].replace(decimal, ".") if at < len(row) else "", line) for line, row in lines[1:]]
         table[column.name] = np.array([_value(text, column, line_number, faults) for text, line_number in cells])
     if faults:
         raise DataError(faults, source)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 
 def check_ordinary(path: str | Path) -> None:
@@ -35,8 +36,15 @@ def read_bytes(path: str | Path, at_most: int | None = None, pipes: bool = False
     return content
 
 
+LARGEST_TABLE = 16 * 2**30
+"""Most bytes that the columns of a Parquet file may take in memory."""
+
+
 def read_parquet(path: Path) -> pa.Table:
-    """Read the table in the file `path`. Raises FileNotFoundError, OSError, or pyarrow's errors for a damaged file."""
+    """Read the table in the file `path`. Raises FileNotFoundError, OSError, or pyarrow's errors for a damaged file.
+
+    The footer says how many rows there are; a file that would take more memory than there is, is refused unread.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -48,4 +56,30 @@ def read_parquet(path: Path) -> pa.Table:
     except FileNotFoundError as error:
         raise FileNotFoundError(error.errno, "there is no such file", str(path)) from None
     with file:
-        return pq.read_table(file)
+        whole = pq.ParquetFile(file)
+        needed = _bytes_in_memory(whole)
+        if needed > (most := min(LARGEST_TABLE, 0.7 * _free_bytes())):
+            told = f"its {whole.metadata.num_rows} rows take about {needed / 2**30:.1f} GiB in memory"
+            raise OSError(errno.EFBIG, f"{told}, more than the {most / 2**30:.1f} GiB that are left for it", str(path))
+        return whole.read()
+
+
+def _bytes_in_memory(file: pq.ParquetFile) -> float:
+    """Return about how many bytes the columns of a Parquet file take, from its footer: constant columns are tiny in a
+    file and not in memory."""
+    import pyarrow.types as types
+
+    rows = file.metadata.num_rows
+    fixed = [one.type.bit_width / 8 for one in file.schema_arrow if types.is_primitive(one.type)]
+    other = len(file.schema_arrow) - len(fixed)
+    stored = sum(file.metadata.row_group(group).total_byte_size for group in range(file.metadata.num_row_groups))
+    return float(max(stored, rows * (sum(fixed) + 8 * other)))
+
+
+def _free_bytes() -> float:
+    """Return the bytes of memory that are free on this machine; infinite where the system does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            return next(1024.0 * int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
+    except (OSError, ValueError, IndexError, StopIteration):
+        return float("inf")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -25,6 +26,20 @@ ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".
 """Endings of picture files, in lower case; other files are ignored."""
 VALIDATION = ("val", "valid", "validation")
 """Names of a folder of pictures that stands for `test` where there is none."""
+
+
+OTHER_NAMES = {
+    f"{split}_{part}": f"{axis}_{split}"
+    for split in ("train", "test")
+    for part, axis in (("images", "x"), ("labels", "y"))
+}
+"""Names of arrays in files of MedMNIST -> our names."""
+UNREAD = ("val_images", "val_labels")
+
+
+def _flat_classes(labels: Array) -> Array:
+    """Return classes of shape (n, 1) as (n,); numbers to predict as they are."""
+    return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 and labels.dtype.kind in "buiUO" else labels
 
 
 class InFiles(Dataset):
@@ -52,7 +67,10 @@ class _ArrayFiles(InFiles):
     classes: Classes = None
 
     def gathered(self, arrays: Mapping[str, Array]) -> Samples:
-        """Gather arrays by name; all but x_* and y_* are columns."""
+        """Gather arrays by name; all but x_* and y_* are columns. Classes (n, 1) become (n,)."""
+        arrays = {
+            name: _flat_classes(array) if name in ("y_train", "y_test") else array for name, array in arrays.items()
+        }
         columns: dict[str, dict[str, Array]] = {"train": {}, "test": {}}
         for name, array in arrays.items():
             column, _, split = name.rpartition("_")
@@ -67,7 +85,8 @@ class NpzFile(_ArrayFiles):
 
     `x_*` are numbers of any shape (n, ...), or pictures as bytes; `y_*` are classes from 0, or text, or (as floats) the
     numbers (n,) or (n, outputs) that a regression predicts. Other arrays `NAME_train` and `NAME_test` with one value
-    per sample (writer, region) are columns for partitions.
+    per sample (writer, region) are columns for partitions. Files of MedMNIST are read by their names
+    (`train_images`, ...); what they keep for validation is not used.
     """
 
     kind: Literal["npz"] = "npz"
@@ -78,7 +97,11 @@ class NpzFile(_ArrayFiles):
 
     def load(self) -> Samples:
         """Load the arrays of the file; pickled objects are refused."""
-        return self.gathered(read_npz(located(self.path), ("x_train", "y_train"), only_these=False))
+        found = read_npz(located(self.path), ("x_train", "y_train"), only_these=False, other_names=OTHER_NAMES)
+        unread = sorted(name for name in found if name in UNREAD)
+        samples = self.gathered({name: array for name, array in found.items() if name not in UNREAD})
+        told = f"{' and '.join(unread)} are not used" if unread else ""
+        return replace(samples, caption=told)
 
 
 class NpyFolder(_ArrayFiles):

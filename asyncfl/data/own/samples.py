@@ -18,6 +18,7 @@ MOST_UNSEEN = 100
 UNSEEN_FACTOR = 10
 """Integer labels above `MOST_UNSEEN` are taken for identifiers if there are more than `UNSEEN_FACTOR` times as many
 classes up to the largest as occur: a model would need an output for each of them."""
+LEAST_SIDE = 8  # rows and columns from which on whole numbers count as a picture
 _AT_ONCE = 2**24  # numbers that are checked at once
 
 
@@ -160,6 +161,16 @@ def _feature_faults(features: Any, name: str) -> Iterator[Fault]:
         yield Fault(name, f"{allowed}, got {features.shape}{one}")
     elif features.dtype.kind == "f":
         yield from _number_faults(features, name)
+    elif features.dtype == np.uint8 and features.ndim == 4 and features.shape[3] not in (1, 2, 3, 4):
+        if features.shape[1] in (1, 2, 3, 4):
+            allowed = "must be pictures (n, height, width, channels): channels come last"
+            yield Fault(name, f"{allowed}, got {features.shape}; move axis 1 to the end")
+    elif features.dtype != np.uint8 and features.dtype.kind in "iu" and features.ndim in (3, 4):
+        low, high = int(features.min()), int(features.max())
+        if low < 0 or min(features.shape[1:3]) < LEAST_SIDE:
+            return
+        allowed = "must be bytes (uint8), as pictures are, which are scaled, or floats, which are taken as they are"
+        yield Fault(name, f"{allowed}, got whole numbers {low}..{high} as {features.dtype}")
 
 
 def _number_faults(numbers: Array, name: str) -> Iterator[Fault]:
@@ -183,6 +194,12 @@ def _fits_float32(values: Array) -> NDArray[np.bool_]:
     return fits
 
 
+def _look_like_classes(labels: Array) -> bool:
+    """Whether floats are 0, 1, 2, ... without a gap, up to at most `MOST_UNSEEN`."""
+    different = np.unique(labels)
+    return 2 <= len(different) <= MOST_UNSEEN and bool(np.array_equal(different, np.arange(len(different))))
+
+
 def _label_faults(known: int | Sequence[str] | None, labels: Any, name: str, name_of_classes: str) -> Iterator[Fault]:
     """Report labels that are not of the `known` classes, or not finite, or identifiers."""
     numbers = isinstance(labels, np.ndarray) and labels.dtype.kind == "f"
@@ -192,6 +209,10 @@ def _label_faults(known: int | Sequence[str] | None, labels: Any, name: str, nam
     elif numbers:
         if known is not None:
             yield Fault(name, f"must be whole numbers or text where classes are given, got {labels.dtype}")
+        elif labels.ndim == 1 and _look_like_classes(labels):
+            got = f"got the whole numbers 0..{labels.max():g} as {labels.dtype}"
+            ways = "make them integers if they are classes, or of shape (n, 1) if they are to be predicted"
+            yield Fault(name, f"must be integers or text (classes), or numbers to predict, {got}; {ways}")
         yield from _number_faults(labels, name)
     elif labels.dtype.kind in "UO":
         if isinstance(known, int):

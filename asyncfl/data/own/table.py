@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -11,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from asyncfl.base.errors import DataError, Fault, hint, shortened
-from asyncfl.base.files.reading import check_ordinary
+from asyncfl.base.files.reading import check_ordinary, read_parquet
 from asyncfl.base.own_classes import own_file
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.data.own.file_formats import InFiles
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 MOST_VALUES = 1000  # largest number of different texts in a feature column
 MOST_CODES = 20
 """Largest number of different numbers among texts that count as categories, such as house numbers with letters."""
+ALIKE = 0.9  # least share of texts of one kind in a column of that kind
 MOST_CLASSES = 100  # largest number of different integers that count as classes with `task: auto`
 
 
@@ -41,6 +44,15 @@ class TableFile(InFiles):
     PYTHONPATH."""
     test_path: str | None = Field(default=None, min_length=1)
     """File with the same columns for testing; null: a random fifth of the rows, the same in every run."""
+    separator: str = Field(default=",", min_length=1, max_length=1)
+    """Character between the values of a CSV file, such as `;` or a tab (`"\t"`)."""
+    decimal: str = Field(default=".", min_length=1, max_length=1)
+    """Decimal sign of numbers in a CSV file, such as `,`."""
+    thousands: str | None = Field(default=None, min_length=1, max_length=1)
+    """Sign between thousands in numbers of a CSV file; null: there is none."""
+    missing: tuple[str, ...] | None = None
+    """Texts of a CSV file that stand for a missing value; null: an empty cell, `NA`, `NaN`, `None`, `null` and others
+    like them. With `missing: [""]` these words are categories."""
     target: str = Field(min_length=1, examples=["income"])
     """Column to predict: classes (text or integers; each value that occurs is a class), or numbers."""
     task: Literal["auto", "classification", "regression"] = "auto"
@@ -70,7 +82,7 @@ class TableFile(InFiles):
 
     def load(self) -> Samples:
         """Load the rows as arrays: features (n, columns) float32, class names, and all columns."""
-        tables = [_read(name) for name in self.files]
+        tables = [self._read(name) for name in self.files]
         for path, table in tables:
             if faults := self._faults(table, tables[0][1]):
                 raise DataError(faults, path)
@@ -87,8 +99,30 @@ class TableFile(InFiles):
         scaled = {*columns, *([self.target] if names is None else [])} - {*texts, *self.bounds}
         measured = self.measured_on if texts or (scaled and self.standardised) else None
         features, test_features = (np.concatenate([part[side] for part in parts], axis=1) for side in (0, 1))
+        unseen = (_unseen(name, part) for name, part in zip(columns, parts, strict=True) if name in texts)
+        caption = "; ".join(filter(None, (caption, *unseen)))
         of_rows, of_tests = ({str(name): _plain(part[name]) for name in part} for part in (train, test))
         return Samples(features, targets[0], test_features, targets[1], names, of_rows, of_tests, measured, caption)
+
+    def _read(self, name: str) -> tuple[Path, pd.DataFrame]:
+        """Read a table and return its path and rows, texts without spaces around them."""
+        import pandas as pd
+
+        try:
+            path = own_file(name)
+            check_ordinary(path)
+            if path.suffix.lower() in (".parquet", ".pq"):
+                return path, read_parquet(path).to_pandas()
+            options: dict[str, Any] = {"sep": self.separator, "decimal": self.decimal, "thousands": self.thousands}
+            if self.missing is not None:
+                options |= {"keep_default_na": False, "na_values": list(self.missing)}
+            table = pd.read_csv(path, skipinitialspace=True, encoding="utf-8-sig", **options)
+        except (OSError, ValueError, RuntimeError, LookupError, MemoryError) as error:  # pandas and pyarrow raise those
+            reason = " ".join(str(error).split())
+            raise DataError(f"cannot be read as a table: {shortened(reason, 200)}", name) from None
+        for column in (one for one in table if table[one].dtype.kind not in "buifcmM"):
+            table[column] = table[column].map(lambda one: one.strip() if isinstance(one, str) else one)
+        return path, table
 
     def _targets(self, train: pd.Series[Any], test: pd.Series[Any]) -> tuple[list[str] | None, list[Array], str]:
         """Return the class names (None for a regression), the targets of both splits, and a caption."""
@@ -137,6 +171,9 @@ class TableFile(InFiles):
             for name in names
             if name not in table
         ]
+        if missing and table.shape[1] == 1 and (sign := next((one for one in ";\t|" if one in table.columns[0]), None)):
+            got = f"got one column, {shortened(repr(table.columns[0]))}"
+            return [Fault("separator", f"must be the character between values, {got}; set separator: {sign!r}")]
         stages = self._column_faults, self._value_faults, self._target_faults
         return missing or next(filter(None, (list(faults(table, first)) for faults in stages)), [])
 
@@ -154,6 +191,10 @@ class TableFile(InFiles):
             yield Fault("features", "must be at least one column besides the target, got none")
         elif set(features) != set(self._feature_columns(first)):
             yield Fault("", "must have the columns of the file to train on")
+        for name in features if self.features is None else ():
+            if UNNAMED.fullmatch(name):
+                got = f"column {1 + list(table).index(name)} has none: row numbers, it seems"
+                yield Fault("header", f"must name each feature, {got}; set without: [{quoted(name)}]")
 
     def _value_faults(self, table: pd.DataFrame, first: pd.DataFrame) -> Iterator[Fault]:
         """Report empty and invalid cells; row numbers count from 1 after the header."""
@@ -168,21 +209,37 @@ class TableFile(InFiles):
             if bad.any():
                 row = int(np.flatnonzero(bad)[0])
                 more = f" (and in {int(bad.sum()) - 1} more rows)" if bad.sum() > 1 else ""
-                got = f"got {column.iloc[row]} in row {row + 1}{more}; leave such rows out, or the column (without)"
-                yield Fault(str(name), f"must have a value in every row, {got}")
+                got = f"got {column.iloc[row]} in row {row + 1}{more}"
+                advice = "leave such rows out, or the column (without), or say which texts are missing values (missing)"
+                yield Fault(str(name), f"must have a value in every row, {got}; {advice}")
             elif numbers or (is_target and self.task != "auto"):
                 continue
             elif (odd := _odd_one_out(column)) is not None:
                 got = f"got {shortened(repr(column.iloc[odd]))} in row {odd + 1} among numbers"
                 way_out = "set task: classification" if is_target else "name the column in without"
                 yield Fault(str(name), f"must be numbers or text, {got}; mend it, or {way_out}")
+            elif (kind := _written_as_text(column)) is not None:
+                first_text = shortened(repr(column.iloc[0]))
+                ways = {
+                    "numbers": "set decimal and thousands, or write plain numbers",
+                    "points in time": "make numbers of them",
+                }
+                allowed = f"must be numbers or categories, got {kind} written as text (the first: {first_text})"
+                yield Fault(str(name), f"{allowed}; {ways[kind]}, or name the column in without")
             elif not is_target and (texts := column.nunique()) > MOST_VALUES:
                 got = f"got {texts} (the first: {shortened(column.iloc[0])}); name it in without"
                 yield Fault(str(name), f"must be numbers, or at most {MOST_VALUES} different texts, {got}")
 
     def _target_faults(self, table: pd.DataFrame, first: pd.DataFrame) -> Iterator[Fault]:
-        """Report a target that does not fit the task, or is ambiguous with `task: auto`."""
+        """Report a target that does not fit the task, is ambiguous with `auto`, or has classes for tests alone."""
         target = table[self.target]
+        if table is not first and not _fractional(target) and self.task != "regression":
+            known = set(map(str, first[self.target]))
+            if unknown := sorted(set(map(str, target)) - known):
+                allowed = f"must be of the {len(known)} classes to train on ({shortened(', '.join(sorted(known)))})"
+                numbers = target.dtype.kind in "buif" and target.nunique() > MOST_CLASSES
+                if not numbers:
+                    yield Fault(self.target, f"{allowed}, got also {shortened(', '.join(map(repr, unknown)))}")
         if target.dtype.kind not in "buif":
             if self.task == "regression":
                 got = shortened(str(target.iloc[0]))
@@ -193,21 +250,6 @@ class TableFile(InFiles):
         elif self.task == "auto" and not _fractional(target) and target.nunique() > MOST_CLASSES:
             many = f"{target.nunique()} different whole numbers"
             yield Fault("task", f"must be classification or regression where the target holds {many}, got auto")
-
-
-def _read(name: str) -> tuple[Path, pd.DataFrame]:
-    """Read a table and return its path and rows."""
-    import pandas as pd
-
-    try:
-        path = own_file(name)
-        check_ordinary(path)
-        if path.suffix.lower() in (".parquet", ".pq"):
-            return path, pd.read_parquet(path)
-        return path, pd.read_csv(path, skipinitialspace=True, encoding="utf-8-sig")
-    except (OSError, ValueError, RuntimeError) as error:  # errors of pandas and pyarrow are ValueErrors
-        reason = " ".join(str(error).split())
-        raise DataError(f"cannot be read as a table: {shortened(reason, 200)}", name) from None
 
 
 def _are_numbers(*columns: pd.Series[Any]) -> bool:
@@ -228,11 +270,48 @@ def _odd_one_out(column: pd.Series[Any]) -> int | None:
     return int(texts[0])
 
 
+UNNAMED = re.compile(r"Unnamed: \d+")
+"""Name that pandas gives to a column without one."""
+_NUMBER = re.compile(r"[+-]?(\d{1,3}([.,' \u00a0]\d{3})+|\d+)([.,]\d+)?([eE][+-]?\d+)?")
+"""A number with signs between thousands or another decimal sign than the point."""
+
+
+def quoted(name: str) -> str:
+    """Return a name as YAML reads it back."""
+    return f'"{name}"'
+
+
+def _written_as_text(column: pd.Series[Any]) -> str | None:
+    """Return what the texts of a column are, if nine in ten are alike and they are too many for categories: `numbers`
+    or `points in time`; None if neither."""
+    import pandas as pd
+
+    different = column.astype(str).drop_duplicates()
+    if len(different) <= MOST_CODES:
+        return None
+    if different.map(lambda text: _NUMBER.fullmatch(text.strip()) is not None).mean() >= ALIKE:
+        return "numbers"
+    if not different.str.contains(r"\d{4}|:\d\d|\d[/.-]\d", regex=True).mean() >= ALIKE:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a guess at each text's own format
+        times = pd.to_datetime(different.head(1000), errors="coerce", format="mixed")
+    return "points in time" if times.notna().mean() >= ALIKE else None
+
+
+def _unseen(name: str, part: Sequence[Floats]) -> str:
+    """Return in words how many rows have a text that no feature stands for; empty if none has."""
+    rows = int(sum((one.sum(1) == 0).sum() for one in part))
+    return f"{rows} rows hold a text of {name} that no measured row has" if rows else ""
+
+
 def _fractional(column: pd.Series[Any]) -> bool:
     """Whether a column holds a number that is not an integer."""
     return column.dtype.kind == "f" and bool((column != np.rint(column)).any())
 
 
 def _plain(column: pd.Series[Any]) -> Array:
-    """Return the values (n,) of a column: numbers and booleans as they are, all others as text."""
-    return column.to_numpy() if column.dtype.kind in "buif" else column.astype(str).to_numpy(object)
+    """Return the values (n,) of a column: numbers and booleans as they are, all others as text; None for a gap."""
+    if column.dtype.kind in "buif":
+        return column.to_numpy()
+    return np.array([None if gap else str(one) for one, gap in zip(column, column.isna(), strict=True)], object)
