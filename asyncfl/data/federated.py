@@ -70,6 +70,13 @@ class FederatedData:
         """Shape of a sample; for an image channels, height and width."""
         return self.images.shape[1:]
 
+    @property
+    def inputs_are_constant(self) -> bool:
+        """Whether all samples of the clients have the same inputs."""
+        first = self.images[:1]
+        starts = range(0, len(self.images), _ROWS)
+        return len(self.images) > 1 and all((self.images[at : at + _ROWS] == first).all() for at in starts)
+
     def feature_range(self) -> tuple[Floats, Floats]:
         """Return the smallest and the largest number that clients hold, per channel (first axis of a sample), in a
         shape that broadcasts over samples: (channels, 1, 1) for images."""

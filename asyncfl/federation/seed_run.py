@@ -167,6 +167,8 @@ def _notes(events: pa.Table, federation: Federation) -> Iterator[str]:
     """Yield sentences for readers of the results."""
     scenario, path = federation.resolved.scenario, federation.path
     private = not scenario.privacy.off
+    if federation.data.inputs_are_constant:
+        yield "all samples of the clients have the same inputs: nothing can be learned from them"
     yield from scheme_notes(path.scheme, path.context)
     if path.personal is not None:
         own, shared = len(path.personal.learner.initial), path.personal.learner.n_parameters

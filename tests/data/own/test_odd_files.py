@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from asyncfl.api import simulate
 from asyncfl.base.errors import DataError
 from asyncfl.base.streams import Streams
 from asyncfl.data import DataSpec
@@ -74,10 +75,8 @@ def test_texts_that_no_measured_row_has_are_counted(table: Write) -> None:
 def test_row_numbers_without_a_name_are_no_feature(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     pd.DataFrame({"x": AMOUNTS, "y": ABOVE}).to_csv(path)
-    assert (
-        'header: must name each feature, column 1 has none: row numbers, it seems; set without: ["Unnamed'
-        in refusal(path=str(path))
-    )
+    told = refusal(path=str(path))
+    assert 'header: must name each feature, column 1 has none: row numbers, it seems; set without: ["Unnamed' in told
     assert TableFile(target="y", path=str(path), without=("Unnamed: 0",)).load().features.shape == (160, 1)
 
 
@@ -88,9 +87,8 @@ def test_spaces_around_texts_do_not_make_other_classes(table: Write) -> None:
 
 def test_a_class_that_only_the_test_file_has_is_refused(tmp_path: Path) -> None:
     for name, end in (("train", ""), ("test", ".")):
-        pd.DataFrame({"x": AMOUNTS, "y": [f"{one}{end}" for one in ABOVE]}).to_csv(
-            tmp_path / f"{name}.csv", index=False
-        )
+        rows = pd.DataFrame({"x": AMOUNTS, "y": [f"{one}{end}" for one in ABOVE]})
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
     told = refusal(path=str(tmp_path / "train.csv"), test_path=str(tmp_path / "test.csv"))
     assert "y: must be of the 2 classes to train on (above, below), got also 'above.', 'below.'" in told
 
@@ -125,14 +123,16 @@ def npz(folder: Path, **arrays: Any) -> NpzFile:
 @pytest.mark.parametrize("shape", [(3, 16, 20), (1, 28, 28)])
 def test_pictures_with_channels_first_are_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
     pictures = RNG.integers(0, 256, (20, *shape), np.uint8)
-    with pytest.raises(DataError, match="x_train: must be pictures .n, height, width, channels.: channels come last"):
+    with pytest.raises(DataError, match=r"x_train: must be pictures .n, height, width, channels.: channels come last"):
         load_source(npz(tmp_path, x_train=pictures, y_train=np.arange(20) % 3))
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.uint16])
 def test_pictures_of_other_whole_numbers_than_bytes_are_refused(tmp_path: Path, kind: Any) -> None:
     pictures = RNG.integers(0, 256, (20, 28, 28)).astype(kind)
-    with pytest.raises(DataError, match="x_train: must be bytes .uint8., as pictures are, which are scaled, or floats"):
+    with pytest.raises(
+        DataError, match=r"x_train: must be bytes .uint8., as pictures are, which are scaled, or floats"
+    ):
         load_source(npz(tmp_path, x_train=pictures, y_train=np.arange(20) % 3))
 
 
@@ -158,3 +158,9 @@ def test_devices_may_be_measured_in_other_units_and_notations(tmp_path: Path) ->
     (tmp_path / "devices.csv").write_text("name;ms\nphone;2,5\n")
     device = CsvDevice(path=str(tmp_path / "devices.csv"), column="ms", unit_s=0.001, separator=";", decimal=",")
     np.testing.assert_allclose(device.draw(4, np.random.default_rng(0)), 0.0025)
+
+
+def test_inputs_that_are_all_the_same_are_noted(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    path = npz(tmp_path, x_train=np.ones((60, 4), np.float32), y_train=np.arange(60) % 2).path
+    tiny["data"] = {"dataset": {"kind": "npz", "path": path}, "clients": 5, "samples_per_client": 8}
+    assert any("all samples of the clients have the same inputs" in note for note in simulate(tiny).summary["notes"])
