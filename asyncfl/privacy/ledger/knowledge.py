@@ -61,7 +61,7 @@ def _known_bits(sent: UploadTable, versions: VersionTable, view: AdversaryView, 
     """Return the releases of each client through its bits: updates with weight 1 in a sum that no defence touches."""
     n, clients = len(sent.task), int(sent.client.max(initial=0)) + 1
     keys, updates = np.unique(sent.version * clients + sent.client, return_counts=True)
-    most = np.zeros(len(versions.entered))
+    most = np.zeros(len(versions.server_std))
     np.maximum.at(most, keys // clients, updates)
     table = replace(
         sent,
@@ -145,7 +145,7 @@ def _variances(sent: UploadTable, versions: VersionTable, facts: _Facts) -> Floa
     """Return (n_versions + 1,) variance of the Gaussian noise that protects the unknown part of each version."""
     in_sum = facts.in_sum & sent.additive
     squares = np.square(sent.weight[in_sum] * sent.std[in_sum])
-    found = np.bincount(sent.version[in_sum], squares, minlength=len(versions.entered))
+    found = np.bincount(sent.version[in_sum], squares, minlength=len(versions.server_std))
     if not versions.server_laplace:
         found = found + np.where(facts.hides, np.square(versions.server_std), 0.0)
     for victim, copies in facts.copies.items():

@@ -55,7 +55,6 @@ class UploadTable:
 class VersionTable:
     """Published versions of a run, row v for version v. All columns are (n_versions + 1,)."""
 
-    entered: Bools  # whether updates entered the version
     server_std: Floats  # standard deviation of the server's noise on each parameter
     server_laplace: bool  # whether the server's noise is Laplace
     fixed_weights: bool  # whether the weights of updates are independent of all data

@@ -38,7 +38,7 @@ def versions(*server_std: float, **of: Any) -> VersionTable:
     """Versions 1, 2, ... with this noise of the server."""
     usual = {"server_laplace": False, "fixed_weights": True, "epsilon": 9.0} | of
     std = np.array([0.0, *server_std])
-    return VersionTable(np.arange(len(std)) > 0, std, **usual)
+    return VersionTable(std, **usual)
 
 
 def view(uploads: dict[int, int], models: dict[int, int], n: int, v: int, **of: Any) -> AdversaryView:
