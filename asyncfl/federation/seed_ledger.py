@@ -19,7 +19,7 @@ from asyncfl.federation.adversaries import TRUSTS, RejectedUpdate, ScoreRelease,
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.sent_uploads import SentUploads
 from asyncfl.privacy import Guarantee
-from asyncfl.privacy.flags import COMPUTED, CRAFTED, REJECTION, SCALES, WEIGHTS
+from asyncfl.privacy.flags import BATCHES, COMPUTED, CRAFTED, REJECTION, SCALES, WEIGHTS
 from asyncfl.privacy.ledger.accounts import COLUMNS as SPENDING
 from asyncfl.privacy.ledger.accounts import Account, largest, spending
 from asyncfl.privacy.ledger.knowledge import known_releases
@@ -183,6 +183,8 @@ class SeedLedger:
             add(flag, clients)
         if self._resolved.reveals_scales and view.holds_any:
             add(SCALES, everybody)
+        if self.run.in_real_time and self._context.poisson_sizes and view.holds_any:
+            add(BATCHES, everybody)
         add(REJECTION, (one.client for one in self._rejected))
         add(CRAFTED, dict.fromkeys(trained.column("contribution.client")[trained.column("attacked")].tolist()))
         if copied := set(trained.table["computed_from"].combine_chunks().flatten().to_pylist()):
