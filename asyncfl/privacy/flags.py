@@ -46,8 +46,8 @@ FLAGS = {
     "the actual weights",
     SCALES: "means, deviations or texts that were measured on all clients' samples prepared the inputs of each client; "
     "no accountant counts what they reveal",
-    BATCHES: "trainings took real time, which grows with the samples that secret Poisson batches draw; no accountant counts "
-    "what the times of messages reveal",
+    BATCHES: "trainings took real time, which grows with the samples that secret Poisson batches draw; no accountant "
+    "counts what the times of messages reveal",
     DELTA: "delta is not below 1/samples (1/clients if the unit is a client): the guarantee allows that one "
     "sample (client) is revealed completely",
 }

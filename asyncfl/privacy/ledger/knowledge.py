@@ -122,6 +122,9 @@ class _Facts:
             shown = in_sum
         moment = np.where(held, view.uploads, np.where(in_sum, granted[sent.version], NEVER))
         in_sum, direct = in_sum & ~shown, held | shown
+        revealed = _traces(sent, np.where(in_sum | direct, moment, NEVER))
+        traced = revealed < NEVER
+        moment, direct, in_sum = np.minimum(moment, revealed), direct | traced, in_sum & ~traced
         for reader, sources in sent.computed_from:
             if in_sum[reader] or direct[reader]:
                 moment[sources] = np.minimum(moment[sources], moment[reader])
@@ -139,6 +142,23 @@ class _Facts:
             else:
                 echoed[victim] = known
         return cls(granted, direct, in_sum, moment, hides, echoed)
+
+
+def _traces(sent: UploadTable, moment: Ints) -> Ints:
+    """Return (n,) moment at which each update is revealed by traces that known updates carry; NEVER: by none.
+
+    `moment`: (n,) since when each update is known.
+    """
+    found = np.full(len(moment), NEVER)
+    if sent.carried:
+        readers, lasts = np.array(sent.carried).T
+        np.minimum.at(found, lasts, moment[readers])
+        earliest = found.tolist()
+        for row, before in reversed([*enumerate(sent.previous.tolist())]):
+            if before >= 0:
+                earliest[before] = min(earliest[before], earliest[row])
+        found = np.array(earliest)
+    return found
 
 
 def _variances(sent: UploadTable, versions: VersionTable, facts: _Facts) -> Floats:
