@@ -50,7 +50,9 @@ COLUMNS = {
     "basic_epsilon": "basic composition of the releases, each with the epsilon of its noise",
     "advanced_epsilon": "advanced composition of the same",
     "rdp_epsilon": "epsilon by Renyi accounting",
-    "exact_epsilon": "smallest epsilon that holds for the releases that happened (Laplace: by loss distributions)",
+    "exact_epsilon": "smallest epsilon for the releases that happened if their sensitivity holds: of Gaussian noise in "
+    "closed form; of Laplace noise and Poisson batches by loss distributions, close from above, or the Renyi epsilon "
+    "where more than 100 releases have Laplace noise of different size, or more than 20 clients different batches",
     "provable": "smallest epsilon that is proven for the releases that happened, without the scheme's assumptions; "
     "infinite if nothing is proven",
     "measured": "largest lower bound on epsilon from audits; null: this row was not audited",
