@@ -33,7 +33,7 @@ _TASK_BYTES, _CLIENT_BYTES = 2000, 2000
 """Bytes of the events and the state of one task, and of one client."""
 _ACCOUNTED_BYTES = 4000
 """Bytes of one task in the ledger and the tables, while they are made."""
-_ROW_BYTES = 10_000
+_ROW_BYTES = 5000
 """Bytes of one client in the ledger and the tables, while they are made."""
 
 
