@@ -26,7 +26,8 @@ adversaries that see decisions based on it. A leak that the scheme itself assume
 that follow the data) is a flag of its claim: nothing is proven, and `exact_epsilon` counts the noised releases alone.
 
 Training losses are sent only if `protocol.selection` needs them, or if `privacy` is off. The times of messages count as
-public: the time that a device takes for a task must not depend on the values of its samples."""
+public: the time that a device takes for a task must not depend on the values of its samples. With Poisson batches it
+depends on how many samples they draw, so nothing is proven of such trainings in real time."""
 
 
 def disclosure_page() -> str:

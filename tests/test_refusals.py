@@ -140,6 +140,8 @@ SHUFFLED = {"kind": "adaptive", "budgets": [1, 1, 2, 2, 3], "shuffler": {"swaps"
         ({"defence.rule": {"kind": "geometric_median"}}, "defence.rule", "got geometric_median"),
         ({"protocol": BUFFERED}, "privacy.shuffler", "waits for a whole cohort, which this protocol does not"),
         ({"protocol.open": {"kind": "quorum", "share": 0.5}}, "privacy.shuffler", "waits for a whole cohort"),
+        ({"protocol.check_norms": True}, "protocol.check_norms",
+         "must be null or false with privacy.shuffler, got true: a row holds layers of several clients"),
         ({"protocol.late": "carry"}, "protocol.late", "must be drop with privacy.shuffler, got carry"),
         ({"protocol": {**BUFFERED, "staleness": {"kind": "polynomial"}}}, "protocol.staleness",
          "must be constant with privacy.shuffler, got polynomial"),

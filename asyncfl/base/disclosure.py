@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias, get_type_hints
 
+BATCHES = "durations depend on secret batches"
 BUDGETS = "data-dependent budgets"
 CLIP_NORM = "clip norm depends on data"
 LOSSES = "losses without noise"

@@ -16,7 +16,7 @@ from typing import Annotated, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.disclosure import BUDGETS, CLIP_NORM, LOSSES, REJECTION, SCORES, Leak, Public, Released
+from asyncfl.base.disclosure import BATCHES, BUDGETS, CLIP_NORM, LOSSES, REJECTION, SCORES, Leak, Public, Released
 
 Vector: TypeAlias = NDArray[np.float32]
 Floats: TypeAlias = NDArray[np.float64]
@@ -58,7 +58,9 @@ class Fate(StrEnum):
 
 # --- to the server -------------------------------------------------------------------------------------------------
 
-Time: TypeAlias = Annotated[float, Public("devices, links and availability decide it, not the values of samples")]
+Time: TypeAlias = Annotated[
+    float, Leak(BATCHES, Public("devices, links and availability decide it, not the values of samples"))
+]
 ServerNumber: TypeAlias = Annotated[int, Public("the server gave this number")]
 ClientNumber: TypeAlias = Annotated[
     int, Leak(LOSSES, Public("the server chose the client at random, by its tasks so far or by times"))
@@ -159,7 +161,9 @@ class ClientGone:
     time_s: Time
     client: ClientNumber
     task: ServerNumber
-    fate: Annotated[Fate | None, Public("availability, links, deadlines and budgets decide it")]
+    fate: Annotated[
+        Fate | None, Leak(BUDGETS, Public("availability, links, deadlines, and noise and number of uploads decide it"))
+    ]
 
 
 @dataclass(frozen=True, slots=True)

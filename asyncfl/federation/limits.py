@@ -29,8 +29,12 @@ _CLIENT_S = 5e-5
 """Seconds of one core for the ledger and the tables of one client of a seed."""
 _NUMBER_S = 2e-8
 """Seconds of one core to draw, scale and partition one number of a training sample."""
-_TASK_BYTES = 2000
-_CLIENT_BYTES = 2000
+_TASK_BYTES, _CLIENT_BYTES = 2000, 2000
+"""Bytes of the events and the state of one task, and of one client."""
+_ACCOUNTED_BYTES = 4000
+"""Bytes of one task in the ledger and the tables, while they are made."""
+_ROW_BYTES = 5000
+"""Bytes of one client in the ledger and the tables, while they are made."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +69,11 @@ class Limits:
                 f"the run must take at most {self.hours:g} hours of one core, and would take about "
                 f"{_duration(seconds)}; {way_out}, or raise the limit (--max-hours, Limits(hours=...))",
             )
-        needed = memory_bytes(scenario, training)
+        shares = _memory_shares(scenario, training)
+        needed = sum(shares.values())
         if needed > self.gib * 2**30:
             yield Fault(
-                "model" if training and _model_bytes(scenario) > needed / 2 else "data.clients",
+                max(shares, key=shares.__getitem__),
                 f"the run must take at most {self.gib:g} GiB of memory, and would take about {needed / 2**30:.3g}; "
                 "make it smaller, or raise the limit (--max-gib, Limits(gib=...))",
             )
@@ -83,6 +88,14 @@ def clock_seconds(scenario: Scenario) -> tuple[float, float]:
     Returns:
         Seconds for the tasks, and seconds for changes of availability and tasks while the server is busy.
     """
+    planned, idle, changes = _clock_events(scenario)
+    seeds = len(scenario.seeds)
+    return seeds * _TASK_S * planned, seeds * (_CHANGE_S * changes + _TASK_S * idle)
+
+
+def _clock_events(scenario: Scenario) -> tuple[float, float, float]:
+    """Estimate the tasks that versions are made of, those that idle clients do meanwhile, and changes of availability,
+    of one seed."""
     world, dispatch, clients = scenario.world, scenario.protocol.dispatch, scenario.data.clients
     rounds, tasks = scenario.protocol.rounds, dispatch.at_publish(clients) or scenario.participants
     speeds = world.device.draw(min(clients, 1000), Streams(0).generator("device"))
@@ -95,9 +108,8 @@ def clock_seconds(scenario: Scenario) -> tuple[float, float]:
     virtual_s = min(rounds * (busy_s + task_s), scenario.protocol.time_limit_s or math.inf)
     # Clients that are kept busy continue while the server aggregates.
     idle_tasks = dispatch.level(clients) * min(rounds * busy_s, virtual_s) / task_s
-    waiting_s = _CHANGE_S * clients * virtual_s * world.availability.changes_per_s + _TASK_S * idle_tasks
-    seeds = len(scenario.seeds)
-    return seeds * _TASK_S * (rounds * tasks + dispatch.level(clients)), seeds * waiting_s
+    changes = clients * virtual_s * world.availability.changes_per_s
+    return float(rounds * tasks + dispatch.level(clients)), idle_tasks, changes
 
 
 def _clients_seconds(scenario: Scenario) -> float:
@@ -114,20 +126,34 @@ def timelines_before(scenario: Scenario) -> int:
 
 
 def memory_bytes(scenario: Scenario, training: bool = True) -> float:
-    """Estimate the peak memory of a run in bytes: models and updates, samples, clients, and records of tasks."""
-    data = scenario.data
-    needed = float(_CLIENT_BYTES * data.clients + _TASK_BYTES * scenario.protocol.rounds * scenario.participants)
+    """Estimate the peak memory of a run in bytes: models and updates, samples, clients, and records of tasks, also
+    while ledger and tables are made of them."""
+    return sum(_memory_shares(scenario, training).values())
+
+
+def _memory_shares(scenario: Scenario, training: bool) -> dict[str, float]:
+    """Estimate field of the scenario -> bytes that follow from it."""
+    data, (planned, idle, _) = scenario.data, _clock_events(scenario)
+    # How long clients idle is the least certain.
+    planned += idle / DOUBT
     window = scenario.defence.strikes.window if scenario.defence.strikes is not None else None
-    needed += 3 * data.clients * (window or 0)
-    if training:
-        # As bytes, as float32, and a copy while they are partitioned.
-        # Samples that stay on disk are loaded only for the clients in training.
-        holders = 1 if data.own is not None and data.own.on_disk else data.clients
-        needed += 9 * math.prod(data.shape) * holders * (data.samples_per_client or 0)
-        # Outputs and targets of one client's samples, and outputs of an evaluation's chunk.
-        needed += 4 * data.outputs * (3 * (data.samples_per_client or 0) + 2000)
-        needed += _model_bytes(scenario)
-    return needed
+    of_clients = _CLIENT_BYTES + 3.0 * (window or 0)
+    tasks = _TASK_BYTES * planned
+    if not training:
+        return {"protocol.rounds": tasks, "data.clients": of_clients * data.clients}
+    tasks += _ACCOUNTED_BYTES * planned
+    threats = scenario.threats
+    if threats is not None and threats.attack.sees == "buffer":
+        # Each attacker's upload names the honest ones of its buffer.
+        tasks += 8.0 * planned * threats.count(scenario.participants)
+    # As bytes, as float32, and a copy while they are partitioned.
+    # Samples that stay on disk are loaded only for the clients in training.
+    holders = 1 if data.own is not None and data.own.on_disk else data.clients
+    samples = 9.0 * math.prod(data.shape) * holders * (data.samples_per_client or 0)
+    # Outputs and targets of one client's samples, and outputs of an evaluation's chunk.
+    samples += 4.0 * data.outputs * (3 * (data.samples_per_client or 0) + 2000)
+    clients = (of_clients + _ROW_BYTES) * data.clients + samples
+    return {"protocol.rounds": tasks, "data.clients": clients, "model": _model_bytes(scenario)}
 
 
 def _model_bytes(scenario: Scenario) -> float:

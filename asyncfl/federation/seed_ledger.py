@@ -19,11 +19,11 @@ from asyncfl.federation.adversaries import TRUSTS, RejectedUpdate, ScoreRelease,
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.sent_uploads import SentUploads
 from asyncfl.privacy import Guarantee
-from asyncfl.privacy.flags import COMPUTED, CRAFTED, REJECTION, SCALES, WEIGHTS
+from asyncfl.privacy.flags import BATCHES, COMPUTED, CRAFTED, REJECTION, SCALES, WEIGHTS
 from asyncfl.privacy.ledger.accounts import COLUMNS as SPENDING
 from asyncfl.privacy.ledger.accounts import Account, largest, spending
 from asyncfl.privacy.ledger.knowledge import known_releases
-from asyncfl.privacy.ledger.releases import Floats, answer_release, models_at_moments, share_of
+from asyncfl.privacy.ledger.releases import Floats, MostExposed, answer_release, share_of
 from asyncfl.privacy.ledger.rows import COLUMNS, ledger
 from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable, VersionTable
 from asyncfl.privacy.release import Release
@@ -134,23 +134,24 @@ class SeedLedger:
         of_clients, of_models = self._stated
         known = known_releases(sent, versions, view)
         proven = None if self._proven is None else known_releases(sent, versions, view, self._proven)
-        everywhere = of_models is not None and of_models.at_every_client
-        to_neighbours = known
-        if everywhere or not np.array_equal(sent.model_sensitivity, sent.sensitivity):
-            client = np.zeros_like(sent.client) if everywhere else sent.client
-            to_neighbours = known_releases(replace(sent, client=client), versions, view, sent.model_sensitivity)
-        granted = view.granted(sent)
-        got = np.sort(granted[versions.entered & (granted < NEVER)])
+        # The data sets that a guarantee of models is about may differ at all clients at once, as if these were one.
+        of_all = of_models is not None and of_models.at_every_client
+        to_neighbours, proven_of_models = known, proven
+        if of_all:
+            sent = replace(sent, client=np.zeros_like(sent.client))
+            proven_of_models = None if self._proven is None else known_releases(sent, versions, view, self._proven)
+        if of_all or not np.array_equal(sent.model_sensitivity, sent.sensitivity):
+            to_neighbours = known_releases(sent, versions, view, sent.model_sensitivity)
+        most_exposed = MostExposed(to_neighbours)
+        proven_models = None if proven_of_models is None else MostExposed(proven_of_models)
         flags = self._flags(view)
         adversary, trusts = view.adversary, TRUSTS[view.adversary]
         touched = self._touched if view.holds_any else frozenset[int]()
-        bare = view.unprotected_clients(sent, versions)
+        bare = view.unprotected_clients(self._sent, versions)
         holders = tuple(client for client in range(self._clients) if client not in view.members)
-        releases = models_at_moments(to_neighbours, got)
-        proven_models = None if proven is None else models_at_moments(proven, got)
         return (
             Account(adversary, of_clients, known, touched, bare, proven, flags, holders, trusts),
-            Account(adversary, of_models, releases, touched, bare, proven_models, flags, None, trusts),
+            Account(adversary, of_models, most_exposed, touched, bare, proven_models, flags, None, trusts),
         )
 
     @cached_property
@@ -182,6 +183,8 @@ class SeedLedger:
             add(flag, clients)
         if self._resolved.reveals_scales and view.holds_any:
             add(SCALES, everybody)
+        if self.run.in_real_time and self._context.poisson_sizes and view.holds_any:
+            add(BATCHES, everybody)
         add(REJECTION, (one.client for one in self._rejected))
         add(CRAFTED, dict.fromkeys(trained.column("contribution.client")[trained.column("attacked")].tolist()))
         if copied := set(trained.table["computed_from"].combine_chunks().flatten().to_pylist()):
@@ -206,17 +209,16 @@ class SeedLedger:
     @cached_property
     def _versions(self) -> VersionTable:
         n = max((int(row["version"]) for row in self.run.rounds), default=0) + 1
-        entered, std = np.zeros(n, dtype=bool), np.zeros(n)
+        std = np.zeros(n)
         norm = self._uploads_sent.usable_norm(self._uploads_sent.clip_norm)
         noise, models = self._scheme.model_noise(self._context, norm), self.run.models
-        entered[models.versions] = True
         std[models.versions] = np.where(np.isfinite(models.server_std), models.server_std, noise.std)
         claim = share_of(self._scheme.model_guarantee(self._context))
-        return VersionTable(entered, std, noise.distribution == "laplace", self._context.fixed_weights, claim)
+        return VersionTable(std, noise.distribution == "laplace", self._context.fixed_weights, claim)
 
     @cached_property
     def _sent(self) -> UploadTable:
-        return self._uploads_sent.sent(len(self._versions.entered))
+        return self._uploads_sent.sent(len(self._versions.server_std))
 
     @cached_property
     def _proven(self) -> Floats | None:

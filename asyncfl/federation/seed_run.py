@@ -65,6 +65,8 @@ class SeedRun:
     """Power of the clients' devices; None if energy is not counted."""
     domains: tuple[str, ...] = ()
     """(clients,) domain of each client's data; empty with a single domain."""
+    in_real_time: bool = False
+    """Whether the times are those that the trainings took, not those of a virtual clock."""
     resolved: ResolvedSeed | None = None
     """The scenario with the results of prior runs; None for a timeline without training."""
     context: PrivacyContext | None = None

@@ -3,7 +3,7 @@ needed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 
@@ -97,9 +97,8 @@ class SentUploads:
         model_sensitivity = np.where(np.isinf(model_sensitivity), sensitivity, model_sensitivity)
         copy_of = pc.fill_null(table["copy_of"], -1).to_numpy().copy()
         copy_of[copy_of >= 0] = uploads.rows_of(copy_of[copy_of >= 0])
-        tells_of = self._dependencies()
-        readers = uploads.rows_of(np.array(list(tells_of), dtype=np.int64)).tolist()
-        sources = (uploads.rows_of(np.array(tasks, dtype=np.int64)) for tasks in tells_of.values())
+        computed_from = self._computed_from()
+        previous, carried = self._traces(computed_from, copy_of)
         return UploadTable(
             task=uploads.column("task"),
             client=uploads.column("contribution.client"),
@@ -115,7 +114,9 @@ class SentUploads:
             epsilon=uploads.column("release.epsilon"),
             additive=~laplace & (count == 1) & (uploads.column("added_std") == std) & self._uncompressed,
             copy_of=copy_of,
-            computed_from=tuple(zip(readers, sources, strict=True)),
+            computed_from=tuple(computed_from.items()),
+            previous=previous,
+            carried=carried,
             bits=bits,
         )
 
@@ -164,8 +165,15 @@ class SentUploads:
         bare = self.uploads.column("release.std") == 0
         return sensitivity if self._uncompressed else np.where(bare, np.inf, sensitivity)
 
-    def _dependencies(self) -> dict[int, tuple[int, ...]]:
-        """Return task -> other tasks that its update depends on, for tasks with any.
+    def _computed_from(self) -> dict[int, Ints]:
+        """Return the row of each attacker's update that was computed from other updates -> the rows of those."""
+        uploads = self.uploads
+        tasks = uploads.table["computed_from"]
+        readers = np.flatnonzero(pc.greater(pc.list_value_length(tasks), 0).to_numpy()).tolist()
+        return {row: uploads.rows_of(np.array(tasks[row].as_py(), dtype=np.int64)) for row in readers}
+
+    def _traces(self, computed_from: Mapping[int, Ints], copy_of: Ints) -> tuple[Ints, tuple[tuple[int, int], ...]]:
+        """Return `previous` and `carried` of the table of uploads; empty if no update carries traces of others.
 
         The compression error of a client's earlier updates is added to its next ones. With personal layers, a client's
         layers depend on its earlier tasks. A bound on an update holds whatever the client began with. But noise drawn
@@ -178,21 +186,16 @@ class SentUploads:
         for one in uploads[:1] if scenario.model.personal else ():
             noise = self.scheme.upload_noise(self.context, self.usable_norm(one.clip_norm), one.contribution)
             in_layers = noise.in_training
-        earlier, readers = dict[int, tuple[int, ...]](), uploads
-        if in_layers or (scenario.compression.remembers and not self._uncompressed):
-            of_client: dict[int, tuple[int, ...]] = {}
-            for upload in uploads:
-                earlier[upload.task] = of_client.get(upload.client, ())
-                of_client[upload.client] = (*earlier[upload.task], upload.task)
-        else:
-            computed = pc.greater(pc.list_value_length(uploads.table["computed_from"]), 0)
-            made_of_others = pc.or_(uploads.table["copy_of"].is_valid(), computed)
-            readers = uploads.at(np.flatnonzero(made_of_others.to_numpy()))
-        found = {}
-        for upload in readers:
-            made_of = upload.computed_from if upload.copy_of is None else (*upload.computed_from, upload.copy_of)
-            depends_on = (upload.task, *made_of) if in_layers else (upload.task,)
-            before = {task for one in depends_on for task in earlier.get(one, ())}
-            if others := (*upload.computed_from, *sorted(before.difference(upload.computed_from))):
-                found[upload.task] = others
-        return found
+        if not in_layers and (self._uncompressed or not scenario.compression.remembers):
+            return np.zeros(0, dtype=np.int64), ()
+        clients = uploads.column("contribution.client")
+        order = np.argsort(clients, kind="stable")
+        previous = np.full(len(clients), -1)
+        same = clients[order[1:]] == clients[order[:-1]]
+        previous[order[1:][same]] = order[:-1][same]
+        pairs = [*enumerate(previous.tolist())]
+        if in_layers:
+            copies = np.flatnonzero(copy_of >= 0)
+            pairs += zip(copies.tolist(), previous[copy_of[copies]].tolist(), strict=True)
+            pairs += [(row, before) for row, of in computed_from.items() for before in previous[of].tolist()]
+        return previous, tuple((row, before) for row, before in pairs if before >= 0)

@@ -160,6 +160,7 @@ async def run_live(
     spent = None if federation.path.scheme.stop_at is None else live.spent
     events = live.event_log.table()
     run = seed_run(live, rounds, stopped, events, live.trained, server.samples, spent, federation.attackers)
+    run.in_real_time = not terms.virtual
     if terms.shape and not terms.virtual:
         run.rounds = live.reports.with_downloads(run.rounds)
     conclude(run, federation, server, server.recording if isinstance(server, RecordedServer) else None)

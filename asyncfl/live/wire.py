@@ -27,7 +27,7 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from asyncfl.base.component import kind_of
-from asyncfl.base.disclosure import BUDGETS, LOSSES, SCORES, Leak, Public, Released
+from asyncfl.base.disclosure import BATCHES, BUDGETS, LOSSES, SCORES, Leak, Public, Released
 from asyncfl.base.errors import AsyncflError, shortened
 from asyncfl.base.messages import Download, Vector
 from asyncfl.client.compression import Compression
@@ -41,7 +41,7 @@ Turn: TypeAlias = Annotated[int, Meta(ge=0, le=2**31)]
 """A larger turn would draw the noise of another one: half of a stream's number is the client's."""
 Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=1e12)]
 ServerNumber: TypeAlias = Annotated[Count, Public("the server gave this number")]
-_TIME = Public("devices, links and availability decide it, not the values of samples")
+_TIME = Leak(BATCHES, Public("devices, links and availability decide it, not the values of samples"))
 _CHOICE = Leak(LOSSES, Public("the server chose the client at random, by its tasks so far or by times"))
 Word: TypeAlias = Annotated[str, Meta(max_length=100)]
 Text: TypeAlias = Annotated[str, Meta(max_length=1000)]
@@ -128,7 +128,9 @@ class Gone(Numbered, frozen=True):
     """A task has ended without an update."""
 
     task: ServerNumber
-    fate: Annotated[Word, Public("availability, links, deadlines and budgets decide it")]
+    fate: Annotated[
+        Word, Leak(BUDGETS, Public("availability, links, deadlines, and noise and number of uploads decide it"))
+    ]
     """`Fate` of the task."""
     report: Report
 

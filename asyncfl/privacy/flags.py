@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncfl.base.disclosure import BATCHES as BATCHES
 from asyncfl.base.disclosure import BUDGETS as BUDGETS
 from asyncfl.base.disclosure import CLIP_NORM as CLIP_NORM
 from asyncfl.base.disclosure import LOSSES as LOSSES
@@ -45,10 +46,12 @@ FLAGS = {
     "the actual weights",
     SCALES: "means, deviations or texts that were measured on all clients' samples prepared the inputs of each client; "
     "no accountant counts what they reveal",
+    BATCHES: "trainings took real time, which grows with the samples that secret Poisson batches draw; no accountant "
+    "counts what the times of messages reveal",
     DELTA: "delta is not below 1/samples (1/clients if the unit is a client): the guarantee allows that one "
     "sample (client) is revealed completely",
 }
 """Flag -> explanation."""
 
-UNCOVERED = (BUDGETS, CLIP_NORM, SCORES, LOSSES, WEIGHTS, SCALES)
+UNCOVERED = (BUDGETS, CLIP_NORM, SCORES, LOSSES, WEIGHTS, SCALES, BATCHES)
 """Flags of releases that the computed epsilons do not include. With one of them no epsilon is proven."""

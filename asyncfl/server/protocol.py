@@ -353,6 +353,9 @@ def shuffler_faults(data: DataSpec, protocol: Protocol, defence: Defence) -> Ite
     if weighed and len(set(data.client_sizes(Streams(0)).tolist())) > 1:
         reason = "where clients hold different numbers of samples, got samples"
         yield Fault("protocol.weighting", f"must be uniform with privacy.shuffler {reason}")
+    if protocol.check_norms:
+        got = "got true: a row holds layers of several clients, and may be longer than the update of any"
+        yield Fault("protocol.check_norms", f"must be null or false with privacy.shuffler, {got}")
     if defence.detector is not None:
         got = f"got {kind_of(defence.detector)}: {NO_SENDER}"
         yield Fault("defence.detector", f"must be null with privacy.shuffler, {got}")

@@ -12,7 +12,18 @@ from typing import Annotated
 
 import pyarrow as pa
 
-from asyncfl.base.disclosure import BUDGETS, LOSSES, REJECTION, SCORES, Disclosure, Leak, Public, Released, Unsent
+from asyncfl.base.disclosure import (
+    BATCHES,
+    BUDGETS,
+    LOSSES,
+    REJECTION,
+    SCORES,
+    Disclosure,
+    Leak,
+    Public,
+    Released,
+    Unsent,
+)
 
 
 class Kind(StrEnum):
@@ -58,7 +69,7 @@ PHASES = frozenset({Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, Kind.TRAINING_STARTE
 CAUGHT = (Kind.OVERHEARD, Kind.OVERHEARD_IN_PART)
 """Kinds of events after which the eavesdropper holds a message, whole or in part."""
 
-_WORLD = Public("devices, links and availability decide it, not the values of samples")
+_WORLD = Leak(BATCHES, Public("devices, links and availability decide it, not the values of samples"))
 _CHOICE = Leak(LOSSES, Public("the server chose the client at random, by its tasks so far or by times"))
 _UPLOAD = Released("the scheme's noise on uploads; without noise the ledger counts a bare upload")
 _VERDICT = Released("uploads and scores, which the ledger counts for each adversary that sees a decision based on them")

@@ -22,6 +22,7 @@ def test_epsilon_of_a_noise_multiplier(privacy: Any) -> None:
     assert by(json.loads(out), "epsilon")["exact"] == pytest.approx(241.935, abs=5e-4)
     shown = privacy("epsilon --noise-multiplier 1.1 --sampling-rate 0.01 --releases 5")[1]
     assert shown.startswith("accountant")
+    assert "note: epsilon at delta 1e-05 for one record added or removed" in shown
     assert "note: a sampling rate counts only where" in shown
 
 

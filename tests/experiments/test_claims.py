@@ -122,9 +122,24 @@ def test_losses_over_decades_are_judged_on_their_logarithm():
     assert answer(claim, wide) == "not decided"
     assert answer({**claim, "log": True}, wide) == "does not hold"
     found = judged({**claim, "log": True}, wide)
-    assert "1e+08" in found.measured  # the geometric mean
+    assert "1e+08 (geometric mean)" in found.measured
+    few = table("train_loss", {1: [1.0, 16.0], 2: [1.0, 4.0]})
+    assert "1: 4, 2: 2 (geometric means)" in judged({**ORDER, "log": True}, few).measured
+    assert "geometric" not in judged({**ORDER, "log": True}, table("train_loss", {1: [4.0], 2: [2.0]})).measured
     assert re.fullmatch(r"wanted at most 2.3, got \[.*e.*, .*e.*\]", found.reason)  # the value is no factor
     assert "a factor in [" in judged({**ORDER, "log": True}, grid({1: 4.0, 2: 2.0})).reason
+
+
+def test_an_interval_of_a_share_ends_at_0_and_1():
+    shares = table("test_accuracy", {1: [0.9, 0.97, 1.0]})
+    high = judged({"check": "at_least", "value": "final test_accuracy", "threshold": 0.95}, shares)
+    assert re.search(r"got \[0\.\d+, 1\]$", high.reason)
+    near = {"check": "near", "value": "final test_accuracy", "target": 0.02, "tolerance": 0.01}
+    assert re.search(r"got \[0, 0\.\d+\]$", judged(near, table("test_accuracy", {1: [0.0, 0.03, 0.1]})).reason)
+    difference = judged(
+        {**ORDER, "value": "final test_accuracy"}, table("test_accuracy", {1: [0.5, 1, 0], 2: [0.5, 0, 1]})
+    )
+    assert "[-" in difference.reason, "a difference may be negative"
 
 
 def test_a_tie_in_every_seed_is_not_better():

@@ -29,6 +29,8 @@ COMING_AND_GOING = {"availability": {"kind": "alternating", "on_s": 20, "off_s":
             "privacy.exposures",
         ),
         ({"model.hidden": [10**6, 10**6], "training.epochs": 1, "protocol.rounds": 1}, "model"),
+        ({"protocol.rounds": 1_000_000, "data.samples_per_client": 1, "training.epochs": 1}, "protocol.rounds"),
+        ({"data.clients": 2_000_000, "data.samples_per_client": 1, "protocol.participants": 5}, "data.clients"),
         ({"defence": {"strikes": {"window": 1_000_000}}, "data.clients": 100_000, "data.samples_per_client": 1}, None),
     ],
 )
@@ -72,6 +74,16 @@ def test_a_large_timeline_is_not_refused(scenario: Scenario) -> None:
     dispatch = {"kind": "constant", "in_flight": 10_000}
     protocol = {"kind": "buffered", "rounds": 1500, "buffer": 100, "dispatch": dispatch}
     Limits(hours=60 / 3600).check(scenario.override({"data.clients": 200_000, "protocol": protocol}), training=False)
+
+
+def test_ledger_and_tables_are_in_the_estimate(scenario: Scenario) -> None:
+    """A record of a task in the tables, as Python objects while they are made, takes some kilobytes."""
+    long = scenario.override({"protocol.rounds": 100_000})
+    tasks = 100_000 * 5
+    assert memory_bytes(long) - memory_bytes(long, training=False) > 4000 * tasks
+    kept_busy = {"kind": "buffered", "rounds": 1000, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 5}}
+    slow = scenario.override({"protocol": kept_busy, "world.aggregate_s": 1000.0})
+    assert memory_bytes(slow) > 10 * memory_bytes(slow.override({"world.aggregate_s": 0.0}))
 
 
 def test_estimated_memory_grows_with_model_and_federation(scenario: Scenario) -> None:

@@ -2,28 +2,17 @@
 
 from collections.abc import Iterable, Mapping
 
-import numpy as np
-
 from asyncfl.privacy.ledger.accounts import Account
-from asyncfl.privacy.ledger.releases import (
-    MODEL,
-    PublishedModels,
-    Releases,
-    model_release,
-    releases_of,
-    typical_uploads,
-)
+from asyncfl.privacy.ledger.releases import MODEL, MostExposed, Releases, model_release, releases_of, typical_uploads
 from asyncfl.privacy.release import Release
 
 
-def published_models(models: Iterable[tuple[int, Mapping[int, Release]]]) -> PublishedModels:
+def published_models(models: Iterable[tuple[int, Mapping[int, Release]]]) -> MostExposed:
     """From (moment, client -> release) of each model."""
-    listed = list(models)
-    rows = releases_of((client, moment, one) for moment, of in listed for client, one in of.items())
-    return PublishedModels(rows, np.repeat(np.arange(len(listed)), [len(of) for _, of in listed]))
+    return MostExposed(releases_of((client, moment, one) for moment, of in models for client, one in of.items()))
 
 
-def models_of(scheme, context, aggregated, clip_norm=None) -> PublishedModels:
+def models_of(scheme, context, aggregated, clip_norm=None) -> MostExposed:
     """Models of `aggregated` (n_models,) updates each, for a client that is in all of them."""
     made = {int(k): model_release(scheme, context, clip_norm, int(k)) for k in set(aggregated) if k > 0}
     return published_models((moment, {MODEL: made[int(k)]}) for moment, k in enumerate(aggregated) if k > 0)
@@ -37,7 +26,7 @@ def uploads_of(scheme, context, samples, counts, clip_norm=None) -> Releases:
 
 def account(adversary, stated, history) -> Account:
     """All clients are affected; those with a release without noise are unprotected."""
-    rows = history.clients if isinstance(history, PublishedModels) else history
+    rows = history.clients if isinstance(history, MostExposed) else history
     bare = rows.holder[(rows.sigma == 0) & (rows.sensitivity > 0)].tolist()
     return Account(adversary, stated, history, frozenset(range(100)), frozenset(bare))
 
@@ -47,6 +36,6 @@ def upload_accounts(scheme, context, uploads: Mapping[str, Releases]) -> list[Ac
     return [account(who, stated, releases) for who, releases in uploads.items()]
 
 
-def model_accounts(scheme, context, models: Mapping[str, PublishedModels]) -> list[Account]:
+def model_accounts(scheme, context, models: Mapping[str, MostExposed]) -> list[Account]:
     stated = scheme.model_guarantee(context)
     return [] if stated is None else [account(who, stated, own) for who, own in models.items()]

@@ -17,7 +17,7 @@ from asyncfl.federation import SeedLedger
 from asyncfl.learning import Job
 from asyncfl.live import wire
 from asyncfl.live.remote_client import RemoteClient
-from asyncfl.privacy.flags import BUDGETS, FLAGS, LOSSES, NO_NOISE, SCORES, UNCOVERED
+from asyncfl.privacy.flags import BATCHES, BUDGETS, FLAGS, LOSSES, NO_NOISE, SCORES, UNCOVERED
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server
 from asyncfl.simulation import simulate_seed
@@ -87,7 +87,7 @@ def test_leaks_have_flags_that_prove_nothing() -> None:
 
 def test_live_messages_leak_nothing_that_the_ledger_does_not_look_for() -> None:
     assert set(leaks(wire.Update, FLAGS)) <= set(leaks(Collected, FLAGS))
-    assert set(leaks(wire.Scores, FLAGS)) - {BUDGETS} == set(leaks(ScoresArrived, FLAGS)) == {SCORES}
+    assert set(leaks(wire.Scores, FLAGS)) - {BUDGETS} == set(leaks(ScoresArrived, FLAGS)) - {BATCHES} == {SCORES}
 
 
 # --- messages on neighbouring data ---------------------------------------------------------------------------------
@@ -196,6 +196,18 @@ def test_losses_that_a_selection_needs_make_epsilon_infinite(record: Callable[..
     public = rows.loc["public"].loc[sorted(told)]
     assert np.isinf(public["provable"]).all()
     assert public["flags"].str.contains(LOSSES).all()
+
+
+@pytest.mark.parametrize(
+    ("batches", "virtual", "flagged"), [("poisson", False, True), ("poisson", True, False), ("shuffled", False, False)]
+)
+def test_times_of_real_trainings_on_secret_batches_prove_nothing(batches: str, virtual: bool, flagged: bool) -> None:
+    run = live(scenario(**WORLDS["dp_sgd"], training__batches=batches), virtual=virtual)
+    rows = SeedLedger(run).ledger.to_pandas().query("adversary in ('server', 'public')")
+    assert rows["flags"].str.contains(BATCHES).tolist() == [flagged] * len(rows)
+    assert np.isinf(rows["provable"]).tolist() == [flagged] * len(rows)
+    assert np.isfinite(rows["exact_epsilon"]).all(), "of the noised releases alone"
+    assert (rows["claim_holds"] == True).any() != flagged  # noqa: E712
 
 
 LOSSY = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -245,6 +245,25 @@ class ClaimBase(ExperimentPart):
             return self.interval(low, high)
         with np.errstate(over="ignore"):
             return f"a factor in [{_side(np.exp(low), '')}, {_side(np.exp(high), '')}]"
+
+    def value_in_words(self, x: Sample) -> str:
+        """Return the mean of the value over its seeds in words, by its name."""
+        return self.mean_in_words(self.mean(x)) + self.kind_of_mean([x])
+
+    def kind_of_mean(self, samples: Sequence[Sample]) -> str:
+        """Return a remark if means over several seeds are geometric, in brackets; tables have the arithmetic ones."""
+        several = any(np.count_nonzero(~np.isnan(x.values)) > 1 for x in samples)
+        return " (geometric mean)" if self.log and several else ""
+
+    def range_in_words(self, low: float, high: float) -> str:
+        """Return an interval of the value itself in words: no factor on logarithms, and a share ends at 0 and 1."""
+        if self.log:
+            with np.errstate(over="ignore"):
+                low, high = float(np.exp(low)), float(np.exp(high))
+        if unit_of(self.column) == "share" and not self._parts["axis"]:
+            # Some columns with this unit are ratios that may exceed 1.
+            low, high = max(low, min(high, 0.0)), min(high, max(low, 1.0))
+        return self.interval(low, high)
 
     def interval(self, low: float, high: float) -> str:
         unit = unit_of(self.column)

@@ -54,6 +54,7 @@ class AlongClaim(ClaimBase):
             ranked = sorted(shown, key=lambda v: means[v])
             shown = [v for v in shown if v in (shown[0], ranked[0], ranked[-1], shown[-1])]
         listed = ", ".join(f"{self.named(v)}: {self.mean_in_words(means[v])}" for v in shown)
+        listed += self.kind_of_mean([*values.values()]).replace("mean", "means")
         left_out = "" if len(shown) == len(means) else f" (ends, lowest and highest of {len(means)})"
         return f"{axis_label(self.along, plain_text=True)} {listed}{left_out}"
 
@@ -265,11 +266,7 @@ class AtLeast(ClaimBase):
         return "count" if counted else kind
 
     def in_words(self, low: float, high: float) -> str:
-        # the value itself is no difference: on a logarithm too no factor
-        if not self.log:
-            return super().in_words(low, high)
-        with np.errstate(over="ignore"):
-            return self.interval(float(np.exp(low)), float(np.exp(high)))
+        return self.range_in_words(low, high)
 
     def point(self, grid: Grid, at: Where) -> tuple[ClaimEvidence, str]:
         self.check_rounds(grid, self.threshold)
@@ -278,7 +275,7 @@ class AtLeast(ClaimBase):
         side, sign = ("at most", -1.0) if self.low_is_good else ("at least", 1.0)
         about = f"wanted {side} {self.amount(self.threshold)}, got"
         evidence = self.above(grid, x, threshold, about, at, sign, tolerated=self.tolerated)
-        return evidence, f"{self.value} {self.mean_in_words(self.mean(x))}"
+        return evidence, f"{self.value} {self.value_in_words(x)}"
 
 
 class Agrees(ClaimBase):
@@ -310,7 +307,7 @@ class Agrees(ClaimBase):
         about = f"wanted {told}; the distance is"
         kind: Kind = "statistical" if n == 1 and excess[0] < 0 else "deterministic"
         found = Comparison(x.seeds, excess, about, strict=False, kind=kind, threshold=allowed, sign=-1.0, cells=(at,))
-        return found, f"{self.value} {self.mean_in_words(mean)}"
+        return found, f"{self.value} {self.value_in_words(x)}"
 
 
 class Near(ClaimBase):
@@ -321,6 +318,9 @@ class Near(ClaimBase):
     """The source's number."""
     tolerance: float = Field(gt=0)
     """Largest distance of the mean from it, in units of the value."""
+
+    def in_words(self, low: float, high: float) -> str:
+        return self.range_in_words(low, high)
 
     @property
     def margin_asked(self) -> float:
@@ -333,4 +333,4 @@ class Near(ClaimBase):
         about = f"wanted {self.amount(self.target)} ± {self.tolerance:g}, got"
         low = self.above(grid, x, target - self.tolerance, about, at, room=self.tolerance)
         high = self.above(grid, x, target + self.tolerance, about, at, sign=-1.0, room=self.tolerance)
-        return AllOf((low, high)), f"{self.value} {self.mean_in_words(self.mean(x))}"
+        return AllOf((low, high)), f"{self.value} {self.value_in_words(x)}"

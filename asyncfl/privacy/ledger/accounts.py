@@ -11,23 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.privacy.accounting.accountants import Epsilons
-from asyncfl.privacy.ledger.releases import MODEL, Floats, PublishedModels, Releases
+from asyncfl.privacy.ledger.releases import MODEL, Floats, MostExposed, Releases
 from asyncfl.privacy.scheme import Guarantee
 
 
 @dataclass(frozen=True)
 class Account:
-    """Releases of the clients, or published models, that one adversary holds, with their epsilons."""
+    """Releases of the clients that one adversary holds, with their epsilons: of each client, or of the most exposed."""
 
     adversary: str
     guarantee: Guarantee | None  # guarantee that the scheme claims for these releases; None: no claim
-    history: Releases | PublishedModels
-    """The releases, or what the adversary knows of each client after each published model."""
+    history: Releases | MostExposed
+    """The releases of each client, or (the account of the models) of the client for which they are worth most."""
     affecting: frozenset[int]
     """Clients whose data may have influenced anything that the adversary received."""
     unprotected: frozenset[int]
     """Clients of which the adversary received something without noise."""
-    proven: Releases | PublishedModels | None = None
+    proven: Releases | MostExposed | None = None
     """The same as `history` with the sensitivities of `Scheme.proven_sensitivity`; None: it proves none."""
     flags: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """Client (-1: the models) -> flags that this run adds to those of the scheme."""
@@ -36,7 +36,7 @@ class Account:
 
     @cached_property
     def releases(self) -> Releases:
-        """(n,) releases of clients, or published models."""
+        """(n,) releases, in the order of their moments."""
         return self.history.releases
 
     @cached_property
@@ -89,8 +89,8 @@ def largest(account: Account, clients: int, moments: int) -> dict[str, Floats]:
 
 def _values(account: Account) -> Floats:
     """Return (1 + epsilons, n) number of releases of the holder so far, and their epsilons."""
-    spent, releases = account.spent, account.releases
-    numbers = releases.cumulative(releases.counted.astype(np.float64))
+    spent = account.spent
+    numbers = account.history.cumulative(account.releases.counted.astype(np.float64))
     return np.array([numbers, account.history.claimed, spent.basic, spent.advanced, spent.rdp, spent.exact])
 
 

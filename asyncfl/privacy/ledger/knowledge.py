@@ -61,7 +61,7 @@ def _known_bits(sent: UploadTable, versions: VersionTable, view: AdversaryView, 
     """Return the releases of each client through its bits: updates with weight 1 in a sum that no defence touches."""
     n, clients = len(sent.task), int(sent.client.max(initial=0)) + 1
     keys, updates = np.unique(sent.version * clients + sent.client, return_counts=True)
-    most = np.zeros(len(versions.entered))
+    most = np.zeros(len(versions.server_std))
     np.maximum.at(most, keys // clients, updates)
     table = replace(
         sent,
@@ -122,6 +122,9 @@ class _Facts:
             shown = in_sum
         moment = np.where(held, view.uploads, np.where(in_sum, granted[sent.version], NEVER))
         in_sum, direct = in_sum & ~shown, held | shown
+        revealed = _traces(sent, np.where(in_sum | direct, moment, NEVER))
+        traced = revealed < NEVER
+        moment, direct, in_sum = np.minimum(moment, revealed), direct | traced, in_sum & ~traced
         for reader, sources in sent.computed_from:
             if in_sum[reader] or direct[reader]:
                 moment[sources] = np.minimum(moment[sources], moment[reader])
@@ -141,11 +144,28 @@ class _Facts:
         return cls(granted, direct, in_sum, moment, hides, echoed)
 
 
+def _traces(sent: UploadTable, moment: Ints) -> Ints:
+    """Return (n,) moment at which each update is revealed by traces that known updates carry; NEVER: by none.
+
+    `moment`: (n,) since when each update is known.
+    """
+    found = np.full(len(moment), NEVER)
+    if sent.carried:
+        readers, lasts = np.array(sent.carried).T
+        np.minimum.at(found, lasts, moment[readers])
+        earliest = found.tolist()
+        for row, before in reversed([*enumerate(sent.previous.tolist())]):
+            if before >= 0:
+                earliest[before] = min(earliest[before], earliest[row])
+        found = np.array(earliest)
+    return found
+
+
 def _variances(sent: UploadTable, versions: VersionTable, facts: _Facts) -> Floats:
     """Return (n_versions + 1,) variance of the Gaussian noise that protects the unknown part of each version."""
     in_sum = facts.in_sum & sent.additive
     squares = np.square(sent.weight[in_sum] * sent.std[in_sum])
-    found = np.bincount(sent.version[in_sum], squares, minlength=len(versions.entered))
+    found = np.bincount(sent.version[in_sum], squares, minlength=len(versions.server_std))
     if not versions.server_laplace:
         found = found + np.where(facts.hides, np.square(versions.server_std), 0.0)
     for victim, copies in facts.copies.items():

@@ -1,8 +1,7 @@
-"""The releases of clients, and published models, that an adversary holds, as columns; and one release as accountants
-see it.
+"""The releases of clients that an adversary holds, as columns; and one release as accountants see it.
 
 Releases of one client compose over the models. "The epsilon of the models" is that of the client for which it is
-largest, after each model and by each accountant.
+largest, after each release and by each accountant.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ MOST_COMPOSED = 100
 Beyond it their Renyi epsilon is used, which is an upper bound."""
 
 MODEL = -1
-"""Holder of releases that are published models."""
+"""Holder that stands for the client most exposed by published models."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +44,13 @@ class Releases:
     count: Ints  # number of mechanisms with this noise in the release
     epsilon: Floats  # epsilon claimed for this release alone; infinite if nothing is claimed
     counted: Ints
-    """1 for an upload or a version that reveals more than the uploads; 0 for scores and for releases grouped with a
-    model."""
+    """1 for an upload or a version that reveals more than the uploads; 0 for scores."""
     rate: Floats
     """Probability with which a sample enters each mechanism, in secret; 1: always."""
 
     @property
     def releases(self) -> Releases:
-        """These releases, as of `PublishedModels`."""
+        """These releases, as of `MostExposed`."""
         return self
 
     @classmethod
@@ -127,62 +125,35 @@ class Releases:
 
 
 @dataclass(frozen=True)
-class PublishedModels:
-    """Published models in the order in which an adversary received them."""
+class MostExposed:
+    """The releases of all clients as those of one holder, whose every sum and epsilon so far is the largest of any
+    client."""
 
-    clients: Releases  # (n,) releases of clients through the models, one model after another; moments as in `Releases`
-    model: Ints  # (n,) index of the model of each row: 0.., non-decreasing
+    clients: Releases
 
     @property
     def releases(self) -> Releases:
-        """(n_models,) the models, each with its largest sensitivity."""
-        order = np.lexsort((self.clients.sensitivity, self.model))
-        last = order[np.flatnonzero(np.diff(self.model, append=-1))]
-        moment = np.zeros(len(last), dtype=np.int64)
-        np.maximum.at(moment, self.model, self.clients.moment)
-        counted = np.minimum(np.bincount(self.model, self.clients.counted), 1).astype(np.int64)
-        found = self.clients.select(last)
-        return replace(found, holder=np.full(len(last), MODEL), moment=np.maximum.accumulate(moment), counted=counted)
+        """(n,) the releases, with the holder `MODEL`."""
+        return replace(self.clients, holder=np.full_like(self.clients.holder, MODEL))
 
     def spent(self, delta: float) -> Epsilons:
-        """Return (n_models,) epsilons after each model at the total `delta`, for the client for which each is largest;
-        with varying Laplace noise an upper bound."""
-        found = Epsilons(*map(self._largest, self.clients.spent(delta, compose_mixed=False)))
-        if not self.clients.laplace.any():
-            return found
-        return found._replace(exact=np.minimum(found.exact, self.releases.spent(delta, compose_mixed=False).exact))
+        """Return (n,) epsilons after each release at the total `delta`."""
+        return Epsilons(*map(np.maximum.accumulate, self.clients.spent(delta)))
 
     @property
     def claimed(self) -> Floats:
-        """(n_models,) largest sum of the claims of one client's models so far."""
-        return self._largest(self.clients.claimed)
+        """(n,) largest sum of the claims of one client's releases so far."""
+        return self.cumulative(self.clients.epsilon)
 
     @property
     def summed_mu(self) -> Floats:
-        """(n_models,) largest sum of `squared_mu` of one client's models so far."""
-        return self._largest(self.clients.summed_mu)
+        """(n,) largest sum of `squared_mu` over one client's releases so far."""
+        return self.cumulative(self.clients.squared_mu)
 
-    def _largest(self, so_far: Floats) -> Floats:
-        """Return (n_models,) the maximum over clients of a non-decreasing column (n,)."""
-        found = np.zeros(self.model[-1] + 1 if len(self.model) else 0)
-        np.maximum.at(found, self.model, so_far)
-        return np.maximum.accumulate(found)
-
-
-def models_at_moments(rows: Releases, moments: Ints) -> PublishedModels:
-    """Group the known releases of clients by the published models (n_models,) received at these increasing `moments`.
-
-    Each model counts as one release. Releases before the first model are grouped under an uncounted entry, releases
-    between two models with the later one, and releases after all models with the last one.
-    """
-    moment = np.concatenate([[0], moments])
-    marks = np.arange(len(moment))
-    nothing, none = np.zeros(len(marks)), np.zeros(len(marks), dtype=np.int64)
-    marked = Releases(none - 1, moment, none > 0, nothing, nothing, none, nothing, np.minimum(marks, 1), nothing + 1)
-    of = np.minimum(np.searchsorted(moments, rows.moment) + 1, len(moments))
-    order = np.argsort(np.concatenate([marks, of]), kind="stable")
-    whole = Releases.chain([marked, replace(rows, counted=np.zeros_like(rows.counted))])
-    return PublishedModels(whole.select(order), np.concatenate([marks, of])[order])
+    def cumulative(self, column: Floats) -> Floats:
+        """Return (n,) the largest cumulative sum of `column` (n,) >= 0 over one client's releases so far."""
+        found: Floats = np.maximum.accumulate(self.clients.cumulative(column))
+        return found
 
 
 def releases_of(releases: Iterable[tuple[int, int, Release]]) -> Releases:

@@ -29,7 +29,7 @@ COLUMNS = {
     "public_last (receives the last model), public (all models)",
     "trusts": "parties that this row trusts to follow the protocol and to keep what they see to themselves",
     "releases": "uploads of the client that the adversary holds, and versions that reveal more of it than these; in a "
-    "model's row published models. Scores are in all epsilons, but not in this number",
+    "model's row the most of any client. Scores are in all epsilons, but not in this number",
     "assumed_releases": "releases that the claim covers",
     "distribution": "distribution of the noise",
     "sigma": "standard deviation of the noise on each parameter of the last release",
@@ -50,7 +50,9 @@ COLUMNS = {
     "basic_epsilon": "basic composition of the releases, each with the epsilon of its noise",
     "advanced_epsilon": "advanced composition of the same",
     "rdp_epsilon": "epsilon by Renyi accounting",
-    "exact_epsilon": "smallest epsilon that holds for the releases that happened (Laplace: by loss distributions)",
+    "exact_epsilon": "smallest epsilon for the releases that happened if their sensitivity holds: of Gaussian noise in "
+    "closed form; of Laplace noise and Poisson batches by loss distributions, close from above, or the Renyi epsilon "
+    "where more than 100 releases have Laplace noise of different size, or more than 20 clients different batches",
     "provable": "smallest epsilon that is proven for the releases that happened, without the scheme's assumptions; "
     "infinite if nothing is proven",
     "measured": "largest lower bound on epsilon from audits; null: this row was not audited",
@@ -189,7 +191,7 @@ def _rows(
     claimed = np.where((assumed == 1) & some & (not of_models), once, [one.epsilon for one in stated])
     status = np.array([one.status for one in stated], dtype=object)
     exact, squared_mu = at_last(spent.exact), at_last(account.history.summed_mu)
-    laplace = at_last(own.cumulative(own.laplace.astype(float))) > 0
+    laplace = at_last(account.history.cumulative(own.laplace.astype(float))) > 0
     flags = np.full(n, "", dtype=object)
     known: dict[tuple[Guarantee | None, float], list[str]] = {}
     for place, key in enumerate(zip(promised, once.tolist(), strict=True)):
@@ -216,7 +218,7 @@ def _rows(
         "client": np.array([MODEL]) if of_models else np.arange(n),
         "adversary": np.full(n, account.adversary, dtype=object),
         "trusts": np.full(n, account.trusts, dtype=object),
-        "releases": np.bincount(of, own.counted, minlength=n).astype(np.int64),
+        "releases": at_last(account.history.cumulative(own.counted.astype(np.float64))).astype(np.int64),
         "assumed_releases": assumed,
         "distribution": np.where(at_last(own.laplace, typical.laplace, shown), "laplace", "gaussian").astype(object),
         "sigma": at_last(own.sigma, typical.sigma, shown),
@@ -224,7 +226,7 @@ def _rows(
         "noise_multiplier": multiplier,
         "squared_mu": squared_mu,
         "mu": np.where(laplace, np.nan, np.sqrt(squared_mu)),
-        "rho": at_last(own.cumulative(own.rho)),
+        "rho": at_last(account.history.cumulative(own.rho)),
         "unit": np.array([one.unit for one in stated], dtype=object),
         "neighbours": np.array([one.neighbours for one in stated], dtype=object),
         "status": status,

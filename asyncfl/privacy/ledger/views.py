@@ -45,8 +45,13 @@ class UploadTable:
     sum. Noise drawn during training does not."""
     copy_of: Ints  # row of the update that this one copies; -1: no copy
     computed_from: tuple[tuple[int, Ints], ...] = ()
-    """Rows of updates that reveal other updates, each with the rows of those: the inputs of an attacker's computation,
-    and earlier updates of the same client whose traces it carries."""
+    """Rows of updates that reveal other updates, each with the rows of those: the inputs of an attacker's
+    computation."""
+    previous: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Row of the previous update of the same client; -1: none. Empty if no update carries traces of others."""
+    carried: tuple[tuple[int, int], ...] = ()
+    """Row of an update that carries traces of earlier updates, and the row of the last of them: all before that one, by
+    `previous`, count too."""
     bits: BitNoise | None = None
     """Noise on the bits behind an adaptive clip norm, which each update comes with; None: there are none."""
 
@@ -55,7 +60,6 @@ class UploadTable:
 class VersionTable:
     """Published versions of a run, row v for version v. All columns are (n_versions + 1,)."""
 
-    entered: Bools  # whether updates entered the version
     server_std: Floats  # standard deviation of the server's noise on each parameter
     server_laplace: bool  # whether the server's noise is Laplace
     fixed_weights: bool  # whether the weights of updates are independent of all data
@@ -104,5 +108,12 @@ class AdversaryView:
         base[copies] = np.maximum(base[copies], base[sent.copy_of[copies]])
         for reader, sources in sent.computed_from:
             base[reader] = max(base[reader], base[sources].max(initial=0))
+        if sent.carried:
+            newest = base.tolist()
+            for row, before in enumerate(sent.previous.tolist()):
+                if before >= 0:
+                    newest[row] = max(newest[row], newest[before])
+            readers, lasts = np.array(sent.carried).T
+            np.maximum.at(base, readers, np.array(newest)[lasts])
         np.minimum.at(moments, base[held], self.uploads[held])
         return np.minimum.accumulate(moments[::-1])[::-1]

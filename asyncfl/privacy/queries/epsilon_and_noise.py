@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
@@ -88,7 +88,17 @@ def _epsilons(events: Iterable[MechanismEvent], delta: float, neighbours: Neighb
     listed = list(events)
     found = epsilons_of(listed, delta, neighbours)
     rows = [{"accountant": name, "epsilon": getattr(found, name)} for name in ACCOUNTANTS]
-    return {"accountants": rows, "notes": notes(any(event.rate < 1 for event in listed), neighbours)}
+    sentences = [_terms(delta, neighbours, {event.mechanism for event in listed})]
+    return {"accountants": rows, "notes": [*sentences, *notes(any(event.rate < 1 for event in listed), neighbours)]}
+
+
+def _terms(delta: float, neighbours: Neighbours, mechanisms: Collection[str]) -> str:
+    """Return a sentence on what epsilon and the noise multipliers of `mechanisms` are relative to."""
+    differ = "added or removed" if neighbours == "add_remove" else "replaced, which moves a release twice as far"
+    over = {"gaussian": "the standard deviation over the L2 norm", "laplace": "the scale over the L1 norm"}
+    known = ", of Laplace noise ".join(words for name, words in over.items() if name in mechanisms)
+    measured = f"; a noise multiplier is {known} of one record's contribution to a release" if known else ""
+    return f"epsilon at delta {delta:g} for one record {differ}{measured}"
 
 
 class NoiseQuestion(_EqualReleasesQuestion):
@@ -103,7 +113,8 @@ class NoiseQuestion(_EqualReleasesQuestion):
         """Return noise multiplier and noise by each accountant, and by the classical calibration where it exists."""
         asked = self.epsilon, self.delta, self.mechanism, self.releases, self.sampling_rate, self.neighbours
         rows = [self._row(name, multiplier_for(*asked, name)) for name in ACCOUNTANTS]
-        sentences = notes(self.sampling_rate < 1, self.neighbours)
+        sentences = [_terms(self.delta, self.neighbours, {self.mechanism})]
+        sentences += notes(self.sampling_rate < 1, self.neighbours)
         if not self.laplace and self.sampling_rate == 1:
             moved = 2 if self.neighbours == "replace" else 1
             z = moved * classical_constant(self.delta) * self.releases / self.epsilon

@@ -92,6 +92,8 @@ def test_multipliers_of_sampled_releases_equal_the_published_values():
     assert multiplier_for(**SAMPLED, accountant="rdp") == pytest.approx(2.42241, abs=1e-5)
     assert multiplier_for(**SAMPLED, accountant="rdp", neighbours="replace") is None
     assert multiplier_for(**SAMPLED, accountant="exact") == pytest.approx(2.24780, abs=1e-4)
+    many = multiplier_for(1.0, 1e-5, releases=100_000, rate=0.001, neighbours="replace")
+    assert many == pytest.approx(2.368, abs=2e-3), "by dp-accounting on a grid of 1e-4"
     assert multiplier_for(1.0, 1e-5, releases=9, neighbours="replace") == pytest.approx(6 * 3.730632, abs=5e-6)
 
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from asyncfl.privacy.ledger.knowledge import known_releases
 from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable, VersionTable
@@ -38,7 +40,7 @@ def versions(*server_std: float, **of: Any) -> VersionTable:
     """Versions 1, 2, ... with this noise of the server."""
     usual = {"server_laplace": False, "fixed_weights": True, "epsilon": 9.0} | of
     std = np.array([0.0, *server_std])
-    return VersionTable(np.arange(len(std)) > 0, std, **usual)
+    return VersionTable(std, **usual)
 
 
 def view(uploads: dict[int, int], models: dict[int, int], n: int, v: int, **of: Any) -> AdversaryView:
@@ -131,6 +133,27 @@ def test_scores_are_releases_but_not_counted_as_uploads() -> None:
     score = Release("gaussian", 0.5, 0.1, 1, 3.0)
     found = releases_seen(ROWS, versions(0.0, 0.0), {0: 4}, {}, further=((7, 2, score),))
     assert found == [(7, 2, 0.5, 0.1, 1, 3.0, 0, False), (0, 4, 2.0, 1.0, 2, 0.5, 1, False)]
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_traces_of_earlier_updates_reveal_what_a_list_of_them_all_would(data: st.DataObject) -> None:
+    """Each update of a client tells of all before it: by one row each, or by a list that grows."""
+    n = data.draw(st.integers(1, 12))
+    client = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
+    version = np.sort(data.draw(st.lists(st.integers(1, 4), min_size=n, max_size=n)))
+    base = np.array([data.draw(st.integers(0, v - 1)) for v in version])
+    carriers = [row for row in range(n) if data.draw(st.booleans())]
+    earlier = [np.flatnonzero((client == client[row]) & (np.arange(n) < row)) for row in range(n)]
+    previous = np.array([rows[-1] if len(rows) else -1 for rows in earlier])
+    plain = sent(*((c, v, 0.5, 2.0, 1.0) for c, v in zip(client, version, strict=True)), base_version=base)
+    listed = replace(plain, computed_from=tuple((row, earlier[row]) for row in carriers if len(earlier[row])))
+    pairs = tuple((row, int(previous[row])) for row in carriers if previous[row] >= 0)
+    traced = replace(plain, previous=previous, carried=pairs)
+    held = {row: data.draw(st.integers(0, 5)) for row in range(n) if data.draw(st.booleans())}
+    got = {v: data.draw(st.integers(v, 5)) for v in range(1, 5) if data.draw(st.booleans())}
+    published = versions(*[0.5] * 4)
+    assert releases_seen(traced, published, held, got) == releases_seen(listed, published, held, got)
 
 
 def test_an_upload_computed_from_others_reveals_those_uploads() -> None:

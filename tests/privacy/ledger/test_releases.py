@@ -44,23 +44,31 @@ def model(*clients, scheme=SCHEME, **noise):
     return model_releases(scheme, CONTEXT, 1.0, entered, **noise)
 
 
+def after_each_model(account, column):
+    """The values of `column` (n,) at the last release of each moment."""
+    return column[np.flatnonzero(np.diff(account.releases.moment, append=-1))]
+
+
 def test_model_epsilon_is_that_of_the_most_exposed_client():
     versions = [model(0, 1, 2, 3), model(4, 4, 1, 4), model(0, 1, 2, 3), model(5, 5, 5, 5)]
     (account,) = model_accounts(SCHEME, CONTEXT, {"server": published_models(enumerate(versions))})
+    spent = after_each_model(account, account.spent.exact)
     # z = 1/2 for the client that weighs most in a version, and three times that for one with a third of its weight.
     one, third = 4.0, 4.0 / 9
     of_client_1 = [one, one + third, 2 * one + third, 2 * one + third]
-    assert account.history.summed_mu == pytest.approx(of_client_1)
-    assert account.spent.exact == pytest.approx(exact_epsilon(of_client_1, 1e-5))
-    assert account.history.claimed == pytest.approx(np.array([1, 2, 3, 3]) * account.guarantee.epsilon / 8)
-    assert account.releases.sensitivity.tolist() == [0.5, 1.5, 0.5, 2.0]
+    assert after_each_model(account, account.history.summed_mu) == pytest.approx(of_client_1)
+    assert spent == pytest.approx(exact_epsilon(of_client_1, 1e-5))
+    claimed = after_each_model(account, account.history.claimed)
+    assert claimed == pytest.approx(np.array([1, 2, 3, 3]) * account.guarantee.epsilon / 8)
     found = ledger(SCHEME, CONTEXT, np.full(6, 10), [], [account], 1.0)
-    assert found["releases"].tolist() == [4]
-    assert found["exact_epsilon"] == account.spent.exact[-1:]
+    assert found["releases"].tolist() == [3], "client 1 is in three of the four versions"
+    assert found["sensitivity"].tolist() == [2.0], "of client 5 in the last version"
+    assert found["rho"] == pytest.approx(of_client_1[-1:] / np.array(2))
+    assert found["exact_epsilon"] == spent[-1:]
     assert found["squared_mu"] == account.history.summed_mu[-1:]
     assert found["noise_multiplier"] == pytest.approx([0.5])
     over_time = spending([], [account], 6, 4)
-    assert over_time["exact_epsilon"].tolist() == account.spent.exact[:3].tolist(), "the last says nothing new"
+    assert over_time["exact_epsilon"].tolist() == spent[:3].tolist(), "the last says nothing new"
     assert over_time["releases"].tolist() == [1, 2, 3]
 
 
@@ -70,8 +78,8 @@ def test_model_epsilon_is_the_largest_over_clients_for_random_versions(versions)
     (account,) = model_accounts(SCHEME, CONTEXT, {"server": published_models(enumerate(made))})
     for turn in range(len(versions)):
         sums = [sum((8 * of.count(c) / len(of)) ** 2 for of in versions[: turn + 1]) for c in range(6)]
-        assert account.history.summed_mu[turn] == pytest.approx(max(sums))
-        assert account.spent.exact[turn] == pytest.approx(exact_epsilon(max(sums), 1e-5))
+        assert after_each_model(account, account.history.summed_mu)[turn] == pytest.approx(max(sums))
+        assert after_each_model(account, account.spent.exact)[turn] == pytest.approx(exact_epsilon(max(sums), 1e-5))
     assert (np.diff(account.spent.basic) >= 0).all()
     assert (np.diff(account.spent.rdp) >= 0).all()
 
@@ -79,7 +87,7 @@ def test_model_epsilon_is_the_largest_over_clients_for_random_versions(versions)
 LAPLACE = LaplaceNoise(epsilon=1.0, delta=1e-5, composition="advanced", releases=10)
 
 
-def test_varying_laplace_noise_is_bounded_from_above():
+def test_model_epsilon_with_varying_laplace_noise_is_that_of_the_most_exposed_client():
     scheme = Mechanisms(server=LAPLACE)
     versions = [model(0, 1, 2, 3, scheme=scheme), model(4, 4, 1, 4, scheme=scheme), model(0, 0, 1, 2, scheme=scheme)]
     (account,) = model_accounts(scheme, CONTEXT, {"server": published_models(enumerate(versions))})
@@ -88,11 +96,23 @@ def test_varying_laplace_noise_is_bounded_from_above():
     by_client = {0: [MechanismEvent("laplace", b, 2)], 1: [MechanismEvent("laplace", f * b, 1) for f in (1, 2, 3)]}
     exact = max(epsilons_of(parts, 1e-5).exact for parts in by_client.values())
     assert account.spent.basic[-1] == pytest.approx(2 / b)
-    assert exact <= account.spent.exact[-1] * (1 + 1e-4)
-    assert account.spent.exact[-1] <= account.spent.rdp[-1]
+    assert account.spent.exact[-1] == pytest.approx(exact)
+    assert exact < account.spent.rdp[-1]
     even = [model(0, 1, 2, 3, scheme=scheme)] * 3
     (account,) = model_accounts(scheme, CONTEXT, {"server": published_models(enumerate(even))})
     assert account.spent.exact[-1] == pytest.approx(epsilons_of([MechanismEvent("laplace", b, 3)], 1e-5).exact)
+
+
+def test_several_laplace_releases_of_a_client_in_one_model_all_count():
+    """A reader of the last model alone learns what five versions say; pure epsilons add up."""
+    scheme = Mechanisms(server=LaplaceNoise(epsilon=1.0))
+    five = [model(0, 1, 2, 3, scheme=scheme)] * 5
+    (account,) = model_accounts(scheme, CONTEXT, {"public_last": published_models((4, one) for one in five)})
+    found = ledger(scheme, CONTEXT, np.full(6, 10), [], [account], 1.0)
+    assert found["exact_epsilon"] == pytest.approx([5.0])
+    assert found["provable"] == pytest.approx([5.0])
+    assert found["rho"] == pytest.approx([5 / 2])
+    assert (found["releases"].tolist(), found["claim_holds"].tolist()) == ([5], [False])
 
 
 STATED = Guarantee("sample", "replace", "proven", 2.0, 1e-5, 1)

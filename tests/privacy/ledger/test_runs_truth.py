@@ -3,7 +3,9 @@
 Everything that an adversary receives is a linear map of the updates, the clip-norm bits and all noise. A neighbouring
 data set moves each update of one client by at most its sensitivity, and each bit by at most the bit's. So the adversary
 compares two Gaussian vectors of one covariance S that lie d apart: mu^2 = d^T S^+ d, infinite if d leaves the range of
-S. The vector is written down from the events of a run, without the package's accounting.
+S. Of Laplace noise, a sum's tails fall like those of its widest term: one number that moves by d has at least the pure
+epsilon d/b with b the largest scale, and those of independent numbers add up. The vector is written down from the
+events of a run, without the package's accounting.
 """
 
 import math
@@ -89,7 +91,7 @@ def epsilon_of(squared: float, delta: float) -> float:
 
 @dataclass
 class World:
-    """A run with Gaussian noise as linear rows over its updates, bits and noises."""
+    """A run with Gaussian, or with Laplace noise as linear rows over its updates, bits and noises."""
 
     run: Any
 
@@ -132,6 +134,7 @@ class World:
                 judged[event["version"] + 1].append(event["task"])
             if event["kind"] == "aggregated":
                 entered[event["version"] + 1][event["task"]] = protocol.rate * event["weight"]
+        self.entered = entered
         self.clipped_after = {task: version - 1 for version, tasks in judged.items() for task in tasks}
         for version in range(1, max((int(row["version"]) for row in self.run.rounds), default=0) + 1):
             before = self.version[version - 1]
@@ -192,6 +195,49 @@ class World:
             return 0.0
         return float(self.scheme.noise_multiplier if rule.fraction_noise is None else rule.fraction_noise)
 
+    @property
+    def laplace(self) -> bool:
+        return "laplace" in {getattr(getattr(self.scheme, by, None), "kind", "") for by in ("client", "server")}
+
+    def pure_epsilon(
+        self, client: int, tasks: Iterable[int], versions: Iterable[int], known: Iterable[Hashable] = ()
+    ) -> float:
+        """A lower bound on the pure epsilon of `client` with Laplace noise, for the same adversary as `truth`."""
+        tasks, versions, own = list(tasks), list(versions), {t for t, c in self.client.items() if c == client}
+        scale = {source: std / math.sqrt(2) for source, std in self.std.items() if std > 0 and source not in set(known)}
+
+        def of_row(row: Row) -> float:
+            moved = sum(abs(row.get(("update", task), 0.0)) * self._moved(self.uploads[task]) for task in own)
+            widest = max((abs(factor) * scale.get(source, 0.0) for source, factor in row.items()), default=0.0)
+            return moved / widest if moved and widest else math.inf if moved else 0.0
+
+        found = [of_row(row) for row in [*(self.sent[t] for t in tasks), *(self.version[v] for v in versions)]]
+        if len(versions) == len(self.version):
+            # All base models are known: what remains is independent.
+            updates = {
+                task: add((1.0, self.sent[task]), (-1.0, self.version[self.uploads[task].base_version]))
+                for task in self.uploads
+            }
+            found.append(sum(of_row(updates[task]) for task in own.intersection(tasks)))
+            if not tasks and self.linear:
+                sums = [
+                    add(*((weight, updates[task]) for task, weight in of.items()), (1.0, {("server", version): 1.0}))
+                    for version, of in self.entered.items()
+                ]
+                found.append(sum(map(of_row, sums)))
+        return max(found, default=0.0)
+
+    def epsilons(self, delta: float, of: str = "all") -> dict[tuple[str, int], float]:
+        """(adversary, client) -> epsilon at `delta`: exact with Gaussian noise, from below with Laplace noise."""
+        truths = self.truths(of)
+        if self.laplace:
+            return truths if delta == 0 else {}
+        # Above mu = 30 epsilon is beyond the range of floats here.
+        return {
+            who: epsilon_of(squared, delta) if squared < 900 or math.isinf(squared) else 450.0
+            for who, squared in truths.items()
+        }
+
     def truth(
         self, client: int, tasks: Iterable[int], versions: Iterable[int], known: Iterable[Hashable] = ()
     ) -> float:
@@ -209,7 +255,10 @@ class World:
         return found
 
     def truths(self, of: str = "all") -> dict[tuple[str, int], float]:
-        """(adversary, client) -> exact mu^2, for all adversaries of the ledger. `of`: as in `privacy.stop_at`."""
+        """(adversary, client) -> exact mu^2 for all adversaries of the ledger; with Laplace noise `pure_epsilon`.
+
+        `of`: as in `privacy.stop_at`.
+        """
         events = self.run.events.to_pylist()
         last = max(self.version)
         arrived = {e["task"] for e in events if arrives(e)} & self.uploads.keys()
@@ -242,8 +291,9 @@ class World:
                 for who, (tasks, versions, known) in held.items()
             }
         clients = set(self.client.values()) - set(self.run.attackers)
+        truth = self.pure_epsilon if self.laplace else self.truth
         return {
-            (who, client): self.truth(client, *having) + (self._scores(who, client) if of != "models" else 0.0)
+            (who, client): truth(client, *having) + (self._scores(who, client) if of != "models" else 0.0)
             for who, having in held.items()
             for client in clients
             if not (who == "curious" and client in members)
@@ -273,20 +323,35 @@ def check(run: Any) -> dict[tuple[str, int], tuple[float, float]]:
     """Hold each proven row of the run's ledger against the truth; return (adversary, client) -> (truth, told)."""
     found = {}
     ledger = SeedLedger(run).ledger.to_pandas()
-    truths = World(run).truths()
-    for row in ledger[ledger["holder"] == "client"].to_dict("records"):
-        squared = truths.get((row["adversary"], row["client"]), 0.0)
+    of_clients = ledger[ledger["holder"] == "client"]
+    truths = World(run).epsilons(float(of_clients["delta"].iloc[0]))
+    for row in of_clients.to_dict("records"):
         # A heuristic sensitivity may be too small; what is called provable must not be.
         columns = ("provable", "exact_epsilon") if row["status"] == "proven" else ("provable",)
-        # Above mu = 30 epsilon is beyond the range of floats here.
-        truth = epsilon_of(squared, row["delta"]) if squared < 900 or math.isinf(squared) else 450.0
+        truth = truths.get((row["adversary"], row["client"]), 0.0)
         for column in columns:
             assert row[column] >= truth * (1 - 1e-9), (column, truth, row)
         found[row["adversary"], row["client"]] = (truth, row["exact_epsilon"])
     for row in ledger[(ledger["holder"] == "model") & (ledger["status"] == "proven")].to_dict("records"):
         truth = max(truth for (who, _), (truth, _) in found.items() if who == row["adversary"])
         assert min(row["provable"], row["exact_epsilon"]) >= truth * (1 - 1e-9), (truth, row)
+    no_less_than_the_worst_client(ledger)
     return found
+
+
+def no_less_than_the_worst_client(ledger: Any) -> None:
+    """A row of the models is about the client of whom they say most, and no client's row may say more."""
+    names = [
+        name
+        for name in ledger.columns
+        if name.endswith("_epsilon") and name not in ("claimed_epsilon", "naive_epsilon")
+    ]
+    alike = ["adversary", "delta", "unit", "neighbours"]
+    worst = ledger[ledger["holder"] == "client"].groupby(alike)[[*names, "rho", "releases"]].max()
+    for row in ledger[ledger["holder"] == "model"].to_dict("records"):
+        if (key := tuple(row[name] for name in alike)) in worst.index:
+            for name, least in worst.loc[key].items():
+                assert row[name] >= least * (1 - 1e-9), (name, least, row)
 
 
 WORLD: dict[str, Any] = {
@@ -326,13 +391,24 @@ def protocols(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def schemes(draw: st.DrawFn) -> dict[str, Any]:
-    """Fields of a scenario that set a scheme with Gaussian noise."""
-    kind = draw(st.sampled_from(["dp_fedavg", "dp_fedavg", "dp_fedavg", "dp_sgd", "nbafl", "mechanisms"]))
+    """Fields of a scenario that set a scheme with Gaussian or Laplace noise."""
+    kind = draw(st.sampled_from(["dp_fedavg", "dp_fedavg", "dp_fedavg", "dp_sgd", "nbafl", "mechanisms", "mechanisms"]))
     curious = {"curious": draw(st.sampled_from([[], [1], [0, 2]]))}
     if kind == "dp_sgd":
         z, size = draw(st.sampled_from([0.8, 3.0])), draw(st.sampled_from([2, "full"]))
         training = {"example_clip": 1.0, "example_noise": z, "batch_size": size, "epochs": draw(st.integers(1, 2))}
         return {"privacy": {"kind": kind, "noise_multiplier": z, **curious}, **under("training", training)}
+    if kind == "mechanisms" and draw(st.booleans()):
+        noise = draw(
+            st.sampled_from(
+                [
+                    {"kind": "laplace", "epsilon": 3.0},
+                    {"kind": "laplace", "epsilon": 3.0, "delta": 1e-5, "composition": "advanced"},
+                ]
+            )
+        )
+        noises = draw(st.sampled_from([{"client": noise}, {"server": noise}, {"client": noise, "server": noise}]))
+        return {"privacy": {"kind": kind, "clip": {"norm": 0.5}, **noises, **curious}}
     if kind == "mechanisms":
         noise, clip = {"kind": "gaussian", "epsilon": 3.0}, {"target": draw(st.sampled_from(["model", "update"]))}
         noises = draw(st.sampled_from([{"client": noise}, {"server": noise}, {"client": noise, "server": noise}]))
@@ -386,6 +462,53 @@ def worlds(draw: st.DrawFn) -> dict[str, Any]:
 
 
 STALE = {"kind": "fedbuff", "rounds": 4, "buffer": 3, "staleness": {"kind": "polynomial", "exponent": 2.0}}
+
+
+def rows_of_models(changes: dict[str, Any]) -> Any:
+    """The rows of the models of a run that was held against the truth."""
+    run = simulate_seed(Scenario.read(WORLD | {"protocol": changes["protocol"]}).override(changes), 0)
+    check(run)
+    rows = SeedLedger(run).ledger.to_pandas()
+    return rows[rows["holder"] == "model"].set_index("adversary")
+
+
+LAPLACE_1 = {"kind": "laplace", "epsilon": 1.0}
+SYNC_5 = {"kind": "sync", "rounds": 5}
+
+
+def test_models_with_laplace_noise_reveal_one_epsilon_for_each_version() -> None:
+    """The last of five models is all five changes: its tails fall like one noise, and five shifts move it."""
+    rows = rows_of_models({"protocol": SYNC_5, "privacy": {"kind": "mechanisms", "server": LAPLACE_1}})
+    for who in ("public", "public_last"):
+        row = rows.loc[who]
+        assert (row["exact_epsilon"], row["provable"], row["releases"]) == (pytest.approx(5.0), pytest.approx(5.0), 5)
+        assert (row["status"], row["claim_holds"]) == ("proven", False)
+
+
+def test_each_laplace_upload_of_a_client_in_a_version_counts() -> None:
+    """A buffer of five holds several updates of one fast client, and the version tells of all of them."""
+    often = {"kind": "buffered", "rounds": 5, "buffer": 5, "dispatch": {"kind": "constant", "in_flight": 5}}
+    changes = {"protocol": often, "privacy": {"kind": "mechanisms", "client": LAPLACE_1}}
+    run = simulate_seed(Scenario.read(WORLD | {"protocol": often}).override(changes), 0)
+    client_of = {one.task: one.client for one in run.uploads}
+    entered = [event for event in run.events.to_pylist() if event["kind"] == "aggregated"]
+    most = max(Counter(client_of[event["task"]] for event in entered).values())
+    assert most > 5, "more than once in a version"
+    rows = rows_of_models(changes)
+    for who in ("public", "public_last"):
+        assert (rows.loc[who, "exact_epsilon"], rows.loc[who, "releases"]) == (pytest.approx(most), most)
+
+
+def test_neighbours_at_every_client_differ_in_all_updates_of_a_model() -> None:
+    """Six updates of weight 1/6 move by 2 S each: the mean moves by 2 S, in each of two rounds."""
+    scheme = {"kind": "adaptive", "budgets": [4.0] * 6, "adjustment": "none", "sensitivity": "2M", "threshold": 3.0}
+    protocol = {"kind": "sync", "rounds": 2}
+    row = rows_of_models({"data.clients": 6, "protocol": protocol, "privacy": scheme}).loc["public"]
+    assert (row["neighbours"], row["status"]) == ("replace at every client", "proven")
+    truth = epsilon_of(2 * (2.0 / row["sigma"]) ** 2, row["delta"])
+    assert row["exact_epsilon"] == pytest.approx(truth)
+    assert row["provable"] == pytest.approx(truth)
+    assert not row["claim_holds"]
 
 
 @pytest.mark.parametrize("neighbours", ["zero_out", "replace"])
@@ -503,9 +626,9 @@ def hold_budget(changes: dict[str, Any], stop_at: dict[str, Any], seed: int) -> 
     rows = SeedLedger(run).ledger.to_pandas()
     of_clients = rows[(rows["holder"] == "client") & (rows["adversary"] == stop_at["adversary"])]
     assume((of_clients["status"] == "proven").all())
-    for (who, client), squared in World(run).truths(stop_at.get("of", "uploads")).items():
+    truths = World(run).epsilons(float(of_clients["delta"].iloc[0]), stop_at.get("of", "uploads"))
+    for (who, client), truth in truths.items():
         if who == stop_at["adversary"]:
-            truth = epsilon_of(min(squared, 900.0), float(of_clients["delta"].iloc[0]))
             assert truth <= stop_at["epsilon"] * (1 + 1e-8), (client, truth)
 
 

@@ -127,9 +127,7 @@ class Federation:
         v = len(self.buffers)
         held, got = np.full(len(self.tasks), NEVER), np.full(v + 1, NEVER)
         held[uploads], got[versions] = 0, 0
-        published = VersionTable(
-            np.arange(v + 1) > 0, np.where(np.arange(v + 1) > 0, self.server_sigma, 0.0), False, self.fixed_weights, 1.0
-        )
+        published = VersionTable(np.where(np.arange(v + 1) > 0, self.server_sigma, 0.0), False, self.fixed_weights, 1.0)
         found = known_releases(self.sent(), published, AdversaryView("any", held, got, server, members))
         return float(found.squared_mu[found.holder == client].sum())
 

@@ -27,8 +27,33 @@ def test_a_replaced_record_in_a_sample_has_no_renyi_bound():
     question = EpsilonQuestion(noise_multiplier=1.1, releases=10, sampling_rate=0.01, neighbours="replace")
     answer = question.answer()
     assert column(answer, "epsilon")["rdp"] is None
-    assert len(answer["notes"]) == 2
+    assert len(answer["notes"]) == 3
     json.dumps(answer, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        (
+            EpsilonQuestion(noise_multiplier=1.1, delta=1e-6),
+            "epsilon at delta 1e-06 for one record added or removed; a noise multiplier is the standard deviation over "
+            "the L2 norm of one record's contribution to a release",
+        ),
+        (
+            NoiseQuestion(epsilon=1, laplace=True, neighbours="replace"),
+            "epsilon at delta 1e-05 for one record replaced, which moves a release twice as far; a noise multiplier is "
+            "the scale over the L1 norm of one record's contribution to a release",
+        ),
+        (
+            ComposeQuestion(releases=("gaussian:4", "laplace:3", "pure:0.5")),
+            "epsilon at delta 1e-05 for one record added or removed; a noise multiplier is the standard deviation over "
+            "the L2 norm, of Laplace noise the scale over the L1 norm of one record's contribution to a release",
+        ),
+        (ComposeQuestion(releases=("pure:0.5",)), "epsilon at delta 1e-05 for one record added or removed"),
+    ],
+)
+def test_an_epsilon_names_its_delta_neighbours_and_multiplier(question, words):
+    assert question.answer()["notes"][0] == words
 
 
 def test_noise_for_an_epsilon_next_to_the_classical_calibration():
@@ -41,7 +66,7 @@ def test_noise_for_an_epsilon_next_to_the_classical_calibration():
         "classical calibration past its limit: too little noise for epsilon 60; for one release it is enough up to "
         "epsilon 6.772"
     )
-    assert "true epsilon" in too_much["notes"][0]
+    assert "true epsilon" in too_much["notes"][1]
     laplace = NoiseQuestion(epsilon=0.5, laplace=True, sensitivity=1).answer()
     assert column(laplace, "scale")["basic"] == pytest.approx(2)
     assert "classical" not in column(laplace, "scale")
