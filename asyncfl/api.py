@@ -19,7 +19,7 @@ import pyarrow as pa
 from asyncfl.audit.neighbours import TwinsObserver, audited
 from asyncfl.base.errors import AsyncflError, Fault, OutputError, RunError, ScenarioError, system_says
 from asyncfl.base.files.own_folder import CHECKPOINT, FORMAT, FolderMark, Write, fill
-from asyncfl.base.interrupts import Interrupts
+from asyncfl.base.interrupt_signals import InterruptSignals
 from asyncfl.base.progress import Stage, ignore_progress
 from asyncfl.federation import (
     Federation,
@@ -132,7 +132,7 @@ def execute(
         return own.folder
     limits.check(scenario)
     check_workers(workers)
-    with own.working(force) as area, Interrupts() as interrupts, started_workers(workers) as started:
+    with own.working(force) as area, InterruptSignals() as interrupts, started_workers(workers) as started:
         parts: list[Run] = []
         conditions = _conditions(scenario)
         for seed in scenario.seeds:

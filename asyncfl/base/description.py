@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, get_args
 
@@ -14,6 +14,8 @@ from pydantic_core import ErrorDetails
 from asyncfl.base.component import Choice
 from asyncfl.base.errors import Fault, ScenarioError, nearest, shortened
 
+Models = list[type[BaseModel]]
+
 
 def override(description: dict[str, Any], changes: Mapping[str, Any], model: type[BaseModel]) -> None:
     """Set dotted fields in nested mappings that describe a `model`, in place.
@@ -23,26 +25,33 @@ def override(description: dict[str, Any], changes: Mapping[str, Any], model: typ
     """
     for name in sorted(changes, key=lambda name: (name.count("."), not name.endswith(".kind"))):
         *path, last = name.split(".")
-        part = description
+        part, models = description, [model]
         for step in path:
+            fields = [one.model_fields[step] for one in _of_kind(models, part) if step in one.model_fields]
             inner = part.get(step)
             if not isinstance(inner, dict):
-                inner = part[step] = {}
-            part = inner
+                inner = part[step] = _given_by_default(fields)
+            part, models = inner, [one for field in fields for one in _models_in(field)]
         if last == "kind" and part.get("kind") != changes[name]:
-            known = _fields_of_kind(model, path, changes[name])
+            known = {field for one in models if _kind_of(one) == changes[name] for field in one.model_fields}
             for field in [field for field in part if field not in known]:
                 del part[field]
         value = changes[name]
         part[last] = dict(value) if isinstance(value, Mapping) else value
 
 
-def _fields_of_kind(model: type[BaseModel], path: Sequence[str], kind: Any) -> Collection[str]:
-    """Return the fields of the component of this kind at `path` of a model; none of a kind that is not built in."""
-    models = [model]
-    for step in path:
-        models = [inner for one in models if step in one.model_fields for inner in _models_in(one.model_fields[step])]
-    return {name for one in models if _kind_of(one) == kind for name in one.model_fields}
+def _of_kind(models: Models, part: Mapping[str, Any]) -> Models:
+    """Return the models that may describe a part: those of its kind, where it has one that is built in."""
+    return [one for one in models if "kind" in part and _kind_of(one) == part["kind"]] or models
+
+
+def _given_by_default(fields: Sequence[FieldInfo]) -> dict[str, Any]:
+    """Return what is given of a part that a description leaves out: the kind of its default, and what that sets."""
+    for field in fields:
+        default = None if field.is_required() else field.get_default(call_default_factory=True)
+        if isinstance(default, BaseModel):
+            return explicit_fields(default)
+    return {}
 
 
 def explicit_fields(model: BaseModel) -> dict[str, Any]:
@@ -102,9 +111,6 @@ def faults_of(error: ValidationError, model: type[BaseModel], description: Any) 
             name, siblings, models = _locate(model, description, details["loc"])
             found.setdefault(name, {})[_in_words(details, name, siblings, models)] = None
     return [Fault(name, _together(list(findings))) for name, findings in found.items()]
-
-
-Models = list[type[BaseModel]]
 
 
 def _locate(model: type[BaseModel], value: Any, steps: tuple[int | str, ...]) -> tuple[str, list[str], Models]:

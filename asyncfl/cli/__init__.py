@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from asyncfl.base.errors import AsyncflError, system_says
-from asyncfl.base.interrupts import status_of
+from asyncfl.base.interrupt_signals import status_of
 from asyncfl.base.own_classes import describe_user_exception, look_for_modules_in
 from asyncfl.cli import (
     audit,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from asyncfl.base.interrupts import status_of
+from asyncfl.base.interrupt_signals import status_of
 from asyncfl.base.own_classes import look_for_modules_in
 from asyncfl.base.quantities import quantity
 from asyncfl.base.tracking import JsonLines, Trackers, read_tracker

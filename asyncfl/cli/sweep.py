@@ -9,7 +9,7 @@ import typer
 
 from asyncfl.base.errors import OutputError, RunError
 from asyncfl.base.files.own_folder import CHECKPOINT, PARTIAL
-from asyncfl.base.interrupts import status_of
+from asyncfl.base.interrupt_signals import status_of
 from asyncfl.cli.options import Json, MaxGib, MaxHours, ScenarioFile, Threads, limit_threads, option
 from asyncfl.cli.output import console, print_json, print_table, print_text
 

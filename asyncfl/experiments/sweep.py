@@ -19,7 +19,7 @@ from typing import Any
 from asyncfl.base.description import override
 from asyncfl.base.errors import AsyncflError, Fault, ScenarioError, shortened
 from asyncfl.base.files.yaml_text import read_text, read_yaml, write_text
-from asyncfl.base.interrupts import Interrupts
+from asyncfl.base.interrupt_signals import InterruptSignals
 from asyncfl.base.own_classes import describe_user_exception, look_for_modules_in
 from asyncfl.experiments.cells import Cell, cells
 from asyncfl.experiments.loading import MOST_CELLS
@@ -145,7 +145,7 @@ def _worked(work: Mapping[str, _Work], jobs: int, modules_in: Path) -> Iterator[
         return
     begin: Callable[..., None] = _begin
     folders = str(Path.cwd()), str(modules_in)
-    with Interrupts(), ProcessPoolExecutor(jobs, get_context("spawn"), begin, folders) as pool:
+    with InterruptSignals(), ProcessPoolExecutor(jobs, get_context("spawn"), begin, folders) as pool:
         waiting = {pool.submit(_run_in_worker, *one): digest for digest, one in work.items()}
         try:
             for done in as_completed(waiting):

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from asyncfl.base.errors import AsyncflError, OutputError, RunError
 from asyncfl.base.files.checkpoint_file import read_checkpoint, write_checkpoint
-from asyncfl.base.interrupts import Interrupts
+from asyncfl.base.interrupt_signals import InterruptSignals
 from asyncfl.evaluation import Minutes
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.round_recorder import RoundRecorder
@@ -60,12 +60,12 @@ class Checkpoints:
         seed: int,
         until: int | None = None,
         clock_s: Callable[[], float] = time.monotonic,
-        interrupts: Interrupts | None = None,
+        interrupts: InterruptSignals | None = None,
     ) -> None:
         """`until`: version at which to pause; None: do not. `interrupts`: signals at which to leave a checkpoint."""
         self.path = path
         self.until = until
-        self.interrupts = Interrupts() if interrupts is None else interrupts
+        self.interrupts = InterruptSignals() if interrupts is None else interrupts
         self.ended: UnderWay | None = None
         """The seed at the end of its clock, until its results are on disk."""
         self._every = scenario.evaluation.checkpoint

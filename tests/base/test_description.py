@@ -10,6 +10,7 @@ from asyncfl.base.description import differing_fields, faults_of, fields_of, ove
 from asyncfl.base.errors import Fault
 from asyncfl.learning import Training
 from asyncfl.privacy import AnyScheme
+from asyncfl.scenario import Scenario
 from asyncfl.threats.composite import Combined
 from asyncfl.threats.label_flip import LabelFlip
 from asyncfl.world.devices import UniformDevice
@@ -163,3 +164,14 @@ def test_parts_that_are_sound_are_read_and_those_left_out_have_their_defaults() 
     described = {"number": 0, "named": {"b": 2}, "plain": "no", "other": 1}
     assert sound_parts(Sorts, described) == {"named": {"b": 2}, "other": 1.0}
     assert sound_parts(Sorts, {"number": 1, "other": 1.5}) == {"number": 1, "named": {"a": 1}, "plain": 0.5}
+
+
+def test_a_field_below_a_default_keeps_the_kind_of_the_default() -> None:
+    described: dict[str, Any] = {"protocol": {"kind": "fedbuff", "rounds": 2}, "world": {}}
+    changes = {"world.device.s_per_sample": 0.5, "protocol.dispatch.in_flight": 7, "training.lr": 0.2}
+    override(described, changes, Scenario)
+    assert described == {
+        "protocol": {"kind": "fedbuff", "rounds": 2, "dispatch": {"kind": "constant", "in_flight": 7}},
+        "world": {"device": {"kind": "fixed", "s_per_sample": 0.5}},
+        "training": {"lr": 0.2},
+    }

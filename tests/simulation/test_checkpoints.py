@@ -17,7 +17,7 @@ from asyncfl import Scenario
 from asyncfl.api import execute, one_seed
 from asyncfl.base.errors import OutputError, ScenarioError
 from asyncfl.base.files import checkpoint_file
-from asyncfl.base.interrupts import InterruptedBySignalError
+from asyncfl.base.interrupt_signals import InterruptedBySignalError
 from asyncfl.cli import app
 from asyncfl.federation.storage import Run
 from asyncfl.simulation import started_workers

@@ -56,12 +56,14 @@ def read_parquet(path: Path) -> pa.Table:
     except FileNotFoundError as error:
         raise FileNotFoundError(error.errno, "there is no such file", str(path)) from None
     with file:
-        whole = pq.ParquetFile(file)
-        needed = _bytes_in_memory(whole)
+        needed = _bytes_in_memory(pq.ParquetFile(file))
         if needed > (most := min(LARGEST_TABLE, 0.7 * _free_bytes())):
-            told = f"its {whole.metadata.num_rows} rows take about {needed / 2**30:.1f} GiB in memory"
-            raise OSError(errno.EFBIG, f"{told}, more than the {most / 2**30:.1f} GiB that are left for it", str(path))
-        return whole.read()
+            told = (
+                f"it takes about {needed / 2**30:.1f} GiB in memory, more than the {most / 2**30:.1f} GiB left for it"
+            )
+            raise OSError(errno.EFBIG, told, str(path))
+        file.seek(0)
+        return pq.read_table(file)
 
 
 def _bytes_in_memory(file: pq.ParquetFile) -> float:

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -37,3 +38,15 @@ def test_what_is_not_there_and_what_is_no_table(folder: Path) -> None:
     (folder / "text.parquet").write_text("no table")
     with pytest.raises(pa.ArrowInvalid):
         read_parquet(folder / "text.parquet")
+
+
+def test_a_table_that_is_small_on_disk_and_huge_in_memory_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "zeros.parquet"
+    numbers = pa.array(np.zeros(1_000_000))
+    with pq.ParquetWriter(path, pa.schema([(name, pa.float64()) for name in "abcdefghij"])) as writer:
+        for _ in range(3):
+            writer.write_table(pa.table({name: numbers for name in "abcdefghij"}))
+    assert path.stat().st_size < 100_000
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(OSError, match=r"takes about 0\.2 GiB in memory, more"):
+        patched.setattr("asyncfl.base.files.reading._free_bytes", lambda: 2e8)
+        read_parquet(path)

@@ -33,7 +33,7 @@ def status_of(error: KeyboardInterrupt) -> int:
     return 128 + (error.number if isinstance(error, InterruptedBySignalError) else signal.SIGINT)
 
 
-class Interrupts:
+class InterruptSignals:
     """Handling of `SIGNALS` in this context; a handler of the caller's own, or none, is left as it is."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Interrupts:
         self._came_s = 0.0
         self._before: dict[signal.Signals, Any] = {}
 
-    def __enter__(self) -> Interrupts:
+    def __enter__(self) -> InterruptSignals:
         if threading.current_thread() is threading.main_thread():
             for one in SIGNALS:
                 if (before := signal.getsignal(one)) in (signal.SIG_DFL, signal.default_int_handler):

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from asyncfl.base.interrupts import SAME_S, SIGNALS, InterruptedBySignalError, Interrupts, status_of
+from asyncfl.base.interrupt_signals import SAME_S, SIGNALS, InterruptedBySignalError, InterruptSignals, status_of
 
 
 @pytest.fixture(autouse=True)
 def clock_s(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     """Time on the wall, which the test sets."""
     now = [0.0]
-    monkeypatch.setattr("asyncfl.base.interrupts.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("asyncfl.base.interrupt_signals.time.monotonic", lambda: now[0])
     yield now
     assert [signal.getsignal(one) for one in SIGNALS] == [
         signal.default_int_handler,
@@ -22,13 +22,13 @@ def clock_s(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_interrupts_work_that_does_not_wait(number: signal.Signals) -> None:
-    with pytest.raises(InterruptedBySignalError) as caught, Interrupts():
+    with pytest.raises(InterruptedBySignalError) as caught, InterruptSignals():
         signal.raise_signal(number)
     assert status_of(caught.value) == 128 + number
 
 
 def test_work_that_waits_ends_itself(capfd: pytest.CaptureFixture[str]) -> None:
-    with Interrupts() as interrupts:
+    with InterruptSignals() as interrupts:
         with interrupts.waiting():
             signal.raise_signal(signal.SIGTERM)
             assert interrupts.came == signal.SIGTERM
@@ -38,7 +38,7 @@ def test_work_that_waits_ends_itself(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_second_signal_ends_at_once_but_not_an_echo_of_the_first(clock_s: list[float]) -> None:
-    with Interrupts() as interrupts, interrupts.waiting():
+    with InterruptSignals() as interrupts, interrupts.waiting():
         signal.raise_signal(signal.SIGINT)
         clock_s[0] += SAME_S / 2
         signal.raise_signal(signal.SIGINT)
@@ -50,7 +50,7 @@ def test_a_second_signal_ends_at_once_but_not_an_echo_of_the_first(clock_s: list
 def test_signals_that_the_caller_ignores_or_handles_are_left_to_it() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with Interrupts() as interrupts, interrupts.waiting():
+        with InterruptSignals() as interrupts, interrupts.waiting():
             signal.raise_signal(signal.SIGHUP)
             assert interrupts.came is None
     finally:
@@ -61,7 +61,7 @@ def test_in_another_thread_no_handler_is_set() -> None:
     found = []
 
     def work() -> None:
-        with Interrupts():
+        with InterruptSignals():
             found.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=work)
