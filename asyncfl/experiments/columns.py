@@ -118,7 +118,7 @@ class WholeRunColumns(Described):
     attacker_aggregated_share: Share
     """The attackers' part of the updates that were aggregated with a weight above 0."""
     honest_flagged_share: Share
-    """Part of the honest updates judged that was flagged."""
+    """Part of the honest updates, judged or not, that was flagged."""
     malicious_banned_share: Share
     """Part of the attackers that was banned."""
     kappa: Number

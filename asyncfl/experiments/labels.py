@@ -37,6 +37,8 @@ COLUMNS = {
     "malicious_banned": "attackers banned",
     "malicious_banned_share": "share of attackers banned",
     "honest_flagged_share": "share of honest updates flagged",
+    "recall_judged": "recall of judged updates",
+    "unjudged_share": "share of updates not judged",
     "versions": "versions published",
     "overheard_down_share": "share of versions overheard",
     "exposures_up_max": "largest exposure of a client",
@@ -100,8 +102,8 @@ COLUMNS = {
 WHOLE_RUN = (
     *TARGETS,
     *("bytes_", "exposures_", "overheard_", "attacker_", "kappa", "outnumbered_share", "epsilon_", "staleness_"),
-    *("honest_", "malicious_", "round_s_", "versions", "precision", "recall", "measured_of_", "sensitivity_share_"),
-    *("ssim_", "psnr_", "labels_", "uploads_"),
+    *("honest_", "malicious_", "round_s_", "versions", "precision", "recall", "unjudged_share", "measured_of_"),
+    *("sensitivity_share_", "ssim_", "psnr_", "labels_", "uploads_"),
 )
 """Prefixes of columns that are counted over a whole run."""
 

@@ -22,6 +22,7 @@ import pandas as pd
 
 from asyncfl.base.errors import RunError
 from asyncfl.base.messages import Fate
+from asyncfl.defences.quality import COUNTS, detection_shares
 from asyncfl.experiments.csv_files import plain
 from asyncfl.experiments.target import Target
 
@@ -176,7 +177,7 @@ def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, An
     """Return a row per seed with the columns of `WholeRunColumns`: clock, exposure, staleness, robustness, detection.
 
     Also `staleness_mean` over all aggregated updates, `staleness_max`, and where verdicts were given their counts,
-    `precision` (NaN where no update was flagged) and `recall` (NaN where nothing malicious came).
+    the shares of `detection_shares`.
     """
     by_seed = clients.groupby("seed")
     counted = by_seed.agg(
@@ -244,14 +245,24 @@ def _summarised(seed: Mapping[str, Any]) -> dict[str, float]:
     }
     if (detection := seed.get("detection")) is None:
         return found
-    names = ("judged", "true_positives", "false_positives", "false_negatives", "precision", "recall")
-    honest = detection["judged"] - detection["true_positives"] - detection["false_negatives"]
+    counts = _counts(detection)
+    honest = counts["judged"] + counts["unjudged"] - counts["true_positives"] - counts["false_negatives"]
     attackers, banned = detection["attackers"], detection["malicious_bans"]
     return {
         **found,
-        **{name: detection[name] for name in names},
-        "honest_flagged_share": detection["false_positives"] / honest if honest else np.nan,
+        **{name: counts[name] for name in COUNTS if not name.endswith("_bans")},
+        **detection_shares(counts),
+        "honest_flagged_share": counts["false_positives"] / honest if honest else np.nan,
         "honest_banned": detection["honest_bans"],
         "malicious_banned": banned,
         "malicious_banned_share": banned / attackers if attackers else np.nan,
     }
+
+
+def _counts(detection: Mapping[str, Any]) -> dict[str, float]:
+    """Return the counts of a summary's detection. A run of an earlier version counted as missed only what was judged:
+    where its detector abstained, the malicious updates that were not flagged are unknown (NaN)."""
+    counts = {name: float(detection.get(name, 0)) for name in COUNTS}
+    if "malicious_unjudged" not in detection and counts["unjudged"]:
+        counts["malicious_unjudged"] = counts["false_negatives"] = np.nan
+    return counts

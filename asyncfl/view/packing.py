@@ -35,6 +35,7 @@ from asyncfl.base.columns import (
     columns_of,
 )
 from asyncfl.base.messages import Fate
+from asyncfl.defences.quality import COUNTS, SHARES
 from asyncfl.privacy.ledger.rows import COLUMNS as LEDGER
 from asyncfl.trace.events import Kind
 from asyncfl.trace.scoring_requests import scoring_requests_of
@@ -301,10 +302,7 @@ def pack_fill(tasks: Tasks, edges_s: Floats | None, packing: Packing) -> dict[st
 
 # --- tables ---------------------------------------------------------------------------------------------------------
 
-DETECTION = (
-    *("judged", "unjudged", "true_positives", "false_positives", "false_negatives", "precision", "recall"),
-    *("honest_bans", "malicious_bans"),
-)
+DETECTION = (*COUNTS, *SHARES)
 """Columns of the table of rounds about a detector, besides those that begin with `detector_`."""
 
 KNOWN = {name: Column(pa.null(), "", meaning) for name, meaning in LEDGER.items()} | columns_of(

@@ -136,12 +136,16 @@ DETECTION = {
     "judged": 10,
     "true_positives": 4,
     "false_positives": 1,
-    "false_negatives": 2,
+    "false_negatives": 3,
+    "unjudged": 5,
+    "malicious_unjudged": 1,
     "honest_bans": 0,
     "malicious_bans": 1,
     "attackers": 2,
     "precision": 0.8,
-    "recall": 4 / 6,
+    "recall": 4 / 7,
+    "recall_judged": 4 / 6,
+    "unjudged_share": 5 / 15,
 }
 
 
@@ -157,7 +161,18 @@ def test_detection_of_the_whole_run():
     assert (row["judged"], row["true_positives"], row["honest_banned"], row["malicious_banned"]) == (10, 4, 0, 1)
     assert row["precision"] == 0.8
     assert row["malicious_banned_share"] == 0.5
-    assert row["honest_flagged_share"] == 1 / 4
+    assert row["honest_flagged_share"] == 1 / 8
+    shares = ("recall", "recall_judged", "unjudged_share")
+    assert [row[name] for name in shares] == pytest.approx([4 / 7, 4 / 6, 1 / 3])
+
+
+def test_recall_of_an_earlier_run_is_unknown_where_its_detector_abstained():
+    # It did not count the malicious updates on which its detector abstained.
+    lacking = {name: count for name, count in DETECTION.items() if name not in ("malicious_unjudged", "recall_judged")}
+    row = counted(lacking)
+    assert np.isnan([row[name] for name in ("recall", "recall_judged", "false_negatives")]).all()
+    assert (row["precision"], row["unjudged_share"]) == (0.8, 1 / 3)
+    assert counted(lacking | {"unjudged": 0})["recall"] == 4 / 7
 
 
 def test_precision_and_recall_are_undefined_without_attackers():
