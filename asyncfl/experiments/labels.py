@@ -102,8 +102,8 @@ COLUMNS = {
 WHOLE_RUN = (
     *TARGETS,
     *("bytes_", "exposures_", "overheard_", "attacker_", "kappa", "outnumbered_share", "epsilon_", "staleness_"),
-    *("honest_", "malicious_", "round_s_", "versions", "precision", "recall", "unjudged_share", "measured_of_"),
-    *("sensitivity_share_", "ssim_", "psnr_", "labels_", "uploads_"),
+    *("honest_", "malicious_", "round_s_", "versions", "measured_of_", "sensitivity_share_", "ssim_"),
+    *("psnr_", "labels_", "uploads_"),
 )
 """Prefixes of columns that are counted over a whole run."""
 
@@ -133,6 +133,8 @@ def column_label(column: str) -> str:
     if target := re.fullmatch(r"(time|bytes|rounds)_to_(\d+)", column):
         what = {"time": "virtual time", "bytes": "traffic", "rounds": "rounds"}[target[1]]
         return f"{what} to {target[2]} %"
+    if of := re.fullmatch("(.+)_(total|last)", column):
+        return column_label(of[1]) if of[2] == "total" else f"final {column_label(of[1])}"
     domain = column.removeprefix("test_accuracy_")
     if column != domain and domain in CATALOG:
         return f"test accuracy on {CATALOG[domain].title}"
@@ -141,7 +143,8 @@ def column_label(column: str) -> str:
 
 def end_label(column: str) -> str:
     """Return the value of a column at the end of a run; counts over the whole run are not called final."""
-    return column_label(column) if column.startswith(WHOLE_RUN) else f"final {column_label(column)}"
+    named = column.startswith(WHOLE_RUN) or column.endswith(("_total", "_last"))
+    return column_label(column) if named else f"final {column_label(column)}"
 
 
 def axis_label(axis: str, plain_text: bool = False) -> str:
