@@ -59,6 +59,9 @@ class RoundsTable(Described):
     sigma_d: Number = about("Standard deviation of the noise that the server added to each parameter.")
     staleness_mean: Versions = about("Mean staleness of the aggregated updates.")
     staleness_max: Version = about("Largest staleness of the aggregated updates; -1 without updates.")
+    waiting_max: Updates = about(
+        "Most updates that waited at once since the previous version, behind the buffer in work."
+    )
     bytes_up: Bytes = about("Bytes sent by clients so far, retransmissions included.")
     bytes_down: Bytes = about("Bytes sent by the server so far, retransmissions included.")
     diverged: Truth = about("Whether the model or its loss is not finite.")

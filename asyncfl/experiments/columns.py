@@ -217,7 +217,12 @@ OF_LAST_VERSION = (
 )
 """Columns of rounds that `ends.csv` has of the last version alone, as `<name>_last`; a detector's columns too."""
 
-OF_WHOLE_RUN = ("staleness_mean", "staleness_max", *(name for name in (*COUNTS, *SHARES) if not name.endswith("_bans")))
+OF_WHOLE_RUN = (
+    "staleness_mean",
+    "staleness_max",
+    "waiting_max",
+    *(name for name in (*COUNTS, *SHARES) if not name.endswith("_bans")),
+)
 """Columns of rounds that `ends.csv` has over all versions, as `<name>_total`."""
 
 

@@ -37,6 +37,7 @@ COLUMNS = {
     "malicious_banned": "attackers banned",
     "malicious_banned_share": "share of attackers banned",
     "honest_flagged_share": "share of honest updates flagged",
+    "waiting_max": "most updates waiting for the server",
     "recall_judged": "recall of judged updates",
     "unjudged_share": "share of updates not judged",
     "versions": "versions published",

@@ -196,6 +196,8 @@ def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, An
     counted["exposures_up_median"] = by_seed["exposures_up"].median()
     if {"staleness_mean", "participants"} <= set(rounds):
         counted = counted.join(_staleness(rounds))
+    if "waiting_max" in rounds:
+        counted["waiting_max"] = rounds.groupby("seed")["waiting_max"].max().astype(float)
     if "aggregate_error" in rounds:
         counted = counted.join(_robustness(rounds))
     if "time_s" in rounds:

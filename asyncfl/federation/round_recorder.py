@@ -218,6 +218,7 @@ class RoundRecorder:
             "sigma_d": publish.noise_std,
             "staleness_mean": float(np.mean(publish.staleness)) if publish.staleness else math.nan,
             "staleness_max": max(publish.staleness, default=-1),
+            "waiting_max": publish.waiting_max,
             "bytes_up": traffic.bytes_up,
             "bytes_down": traffic.bytes_down,
             "diverged": False,

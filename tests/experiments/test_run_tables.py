@@ -42,12 +42,13 @@ def test_ends_say_which_columns_are_of_the_whole_run_and_which_of_the_last_versi
     folder = write_run(tmp_path / "x", 0.5, seeds=1)  # twelve updates judged and two honest clients banned in all
     rounds = pd.read_parquet(folder / "rounds.parquet").assign(judged=[0, 4, 4, 4, 0], recall=[np.nan, 1, 1, 0.25, 0])
     rounds = rounds.assign(honest_bans=[0, 1, 1, 0, 0], detector_rank=[np.nan, 3, 2, 2, 1], budget_sum=[0, 9, 9, 9, 6])
+    rounds = rounds.assign(waiting_max=[0, 110, 590, 40, 0])
     rounds.to_parquet(folder / "rounds.parquet")
     [end] = collect([({}, folder)])["ends"].to_dict("records")
     assert (end["judged_total"], end["recall_total"]) == (12, 3 / 4)
     assert (end["honest_bans_last"], end["honest_banned"]) == (0, 2)
     assert (end["participants_last"], end["detector_rank_last"], end["budget_sum_last"]) == (12, 1, 6)
-    assert end["staleness_max_total"] == 3
+    assert (end["staleness_max_total"], end["waiting_max_total"]) == (3, 590)
     # Updates of versions 1 to 4: 3, 6, 9 and 12, of mean staleness .5, 1, 1.5 and 2.
     assert end["staleness_mean_total"] == pytest.approx((3 * 0.5 + 6 + 9 * 1.5 + 12 * 2) / 30)
     assert not {"judged", "recall", "honest_bans", "participants", "staleness_mean", "staleness_max"} & set(end)
