@@ -410,8 +410,7 @@ def run_trial(
         bad = federation.malicious[held.clients]
         judged = np.ones(len(held), bool) if verdict.unjudged is None else ~verdict.unjudged | verdict.accused
         marked = (judged & ~bad, verdict.accused & ~bad, judged & bad, verdict.accused & bad)
-        marked += (~judged & ~bad, ~judged & bad)
-        for name, rows in zip(COUNTS, marked, strict=True):
+        for name, rows in zip(COUNTS, (*marked, ~judged & ~bad, ~judged & bad), strict=True):
             counts[name] += int(rows.sum())
         models.append(defences.aggregate(held, verdict).model)
         if banned.all():

@@ -17,7 +17,7 @@ ASYNCHRONOUS: dict[str, Any] = {
     "world": {"device": {"kind": "fixed", "s_per_sample": 0.01}},
     "evaluation": {"train_every": 0, "test_every": 0},
 }
-SLOW = {
+SLOW: dict[str, dict[str, Any]] = {
     "scores": {"world.evaluation_cost": 100.0},
     "judging": {"world.score_s": 5.0},
     "aggregation": {"world.aggregate_s": 5.0},
