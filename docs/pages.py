@@ -16,7 +16,16 @@ from typer.main import get_command
 from asyncfl.base.columns import FAMILIES, AuditTable, ClientsTable, PerClientTable, RoundsTable, columns_of
 from asyncfl.cli import COMMANDS, app
 from asyncfl.experiments.claims import Claim
-from asyncfl.experiments.columns import OF_ROUNDS, TARGETS, MembershipColumns, PictureColumns, WholeRunColumns
+from asyncfl.experiments.columns import (
+    OF_ROUNDS,
+    OF_WHOLE_RUN,
+    TARGETS,
+    MembershipColumns,
+    PictureColumns,
+    WholeRunColumns,
+    end_name,
+    measured_columns,
+)
 from asyncfl.experiments.spec import AUTHORS, Experiment, Source
 from asyncfl.experiments.verdicts import NOUNS
 from asyncfl.manual.explanation import example_text
@@ -239,6 +248,8 @@ def columns_page() -> str:
         lines += [title, "", "| column | unit | meaning |", "|---|---|---|"]
         for name, about in columns_of(table).items():
             lines.append(f"| `{name}` | {about.unit} | {' '.join(about.meaning.split())} |")
+        if table is WholeRunColumns:
+            lines += list(_end_columns())
         if table is RoundsTable:
             lines += [f"| `{start}...` | {about.unit} | {about.meaning} |" for start, about in FAMILIES.items()]
         lines.append("")
@@ -249,6 +260,21 @@ def columns_page() -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _end_columns() -> Iterator[str]:
+    """Yield the lines of `docs/columns.md` on the columns of rounds that `ends.csv` has."""
+    known = {name: about for name, about in measured_columns("rounds").items() if end_name(name) != name}
+    for name, about in known.items():
+        if name in OF_WHOLE_RUN:
+            yield f"| `{end_name(name)}` | {about.unit} | `{name}` over the whole run. |"
+    for name, about in known.items():
+        if name not in OF_WHOLE_RUN:
+            yield f"| `{end_name(name)}` | {about.unit} | `{name}` of the last version alone. |"
+    yield "| `detector_..._last` |  | a number that the detector reported of the last buffer |"
+    same = ", ".join(f"`{name}`" for name in measured_columns("rounds") if name not in known)
+    same += ", and those that begin with `test_accuracy_` or `metric_`"
+    yield f"\nFurther columns, of the last version or the last one that was evaluated, are named as in rounds: {same}."
 
 
 # --- Markdown --------------------------------------------------------------------------------------------------------

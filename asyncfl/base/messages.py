@@ -199,6 +199,7 @@ class Publish:
     `participants`: number of updates in it. `staleness`: of each of these, in versions. `noise_std`: standard deviation
     of the server's noise on each parameter. `clip_norm`: norm to which these updates were clipped; None without
     clipping. `sent`: (n_parameters,) the compressed model that clients are sent; None if they are sent `model`.
+    `waiting_max`: most updates that waited behind the buffer in work since the previous version.
     """
 
     version: int
@@ -208,6 +209,7 @@ class Publish:
     noise_std: float = 0.0
     clip_norm: float | None = None
     sent: Vector | None = field(default=None, repr=False)
+    waiting_max: int = 0
 
 
 @dataclass(frozen=True)

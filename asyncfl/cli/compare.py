@@ -23,14 +23,23 @@ def compare(
 
     Example: asyncfl compare results/runs/HASH results/runs/OTHER
     """
-    from asyncfl.experiments.intervals import convention, difference, finals, heading, mean
+    from asyncfl.experiments.intervals import (
+        convention,
+        difference,
+        finals,
+        heading,
+        mean,
+        notes_of,
+        outcomes,
+        run_notes,
+    )
     from asyncfl.federation.storage import Run
 
     if len(runs) < 2:
         raise ScenarioError([Fault("RUN", f"must be at least two folders of runs, got {len(runs)}")])
     loaded = [Run.load(folder, own_code=False) for folder in runs]
     fields = differing_fields(*(run.description for run in loaded))
-    first, *others = values = [finals(run.rounds) for run in loaded]
+    first, *others = values = [finals(run.rounds) | outcomes(run.rounds, run.summary) for run in loaded]
     columns = list(dict.fromkeys(name for of_run in values for name in of_run))
     apart = {
         name: [difference(first[name], other[name]) if name in first and name in other else None for other in others]
@@ -70,6 +79,7 @@ def compare(
     for name, count in zip(names, diverged, strict=True):
         if count:
             print_text(f"note: {count} seeds of {name} diverged and are left out")
+    print_text(*notes_of({name: run_notes(run.summary) for name, run in zip(names, loaded, strict=True)}))
 
 
 def _cell(value: Any) -> str:

@@ -10,7 +10,7 @@ from asyncfl.cli.progress import bars, stderr
 
 COLUMNS = (
     *("", "honest banned", "of", "attackers banned", "of"),
-    *("honest flagged, %", "attacks flagged, %", "unjudged, %"),
+    *("honest flagged, %", "attacks flagged, %", "of those judged, %", "unjudged, %"),
     *("beyond the mean, points", "at worst, points", "short of no attack, points"),
 )
 
@@ -69,6 +69,7 @@ def stress(
 
 
 def _cells(row: Any) -> list[Any]:
-    shares = [round(100 * value, 2) for value in (row.honest_flagged, row.attacks_flagged, row.unjudged)]
+    shares = [row.honest_flagged, row.attacks_flagged, row.attacks_flagged_judged, row.unjudged]
+    percent = [round(100 * value, 2) for value in shares]
     points = [round(100 * value, 1) + 0.0 for value in (row.gained, row.worst, row.lost)]  # 0.0: no -0
-    return [row.Index, row.honest_banned, row.honest, row.attackers_banned, row.attackers, *shares, *points]
+    return [row.Index, row.honest_banned, row.honest, row.attackers_banned, row.attackers, *percent, *points]

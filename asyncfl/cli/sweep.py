@@ -14,8 +14,11 @@ from asyncfl.cli.options import Json, MaxGib, MaxHours, ScenarioFile, Threads, l
 from asyncfl.cli.output import console, print_json, print_table, print_text
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from asyncfl.experiments.cells import Cell
     from asyncfl.experiments.sweep import SweepResult
+    from asyncfl.experiments.target import Target
 
 
 def sweep(
@@ -26,6 +29,23 @@ def sweep(
             "Values of a field; one run for each. May be repeated: one run for each combination.",
             *("--set",),
             metavar="FIELD=VALUE,VALUE,...",
+        ),
+    ] = None,
+    variant: Annotated[
+        list[str] | None,
+        option(
+            "A named change of several fields, such as FedBuff={protocol.kind: fedbuff, protocol.buffer: 5}. Repeated: "
+            "one run for each, with each combination of --set.",
+            *("--variant",),
+            metavar="NAME={FIELD: VALUE}",
+        ),
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        option(
+            "Show time, versions and bytes until a column gets there, such as test_accuracy=.8. May be repeated.",
+            *("--target",),
+            metavar="COLUMN=VALUE",
         ),
     ] = None,
     seeds: Annotated[int | None, option("Number of seeds of each run. Default: the file's seeds.", min=1)] = None,
@@ -40,22 +60,24 @@ def sweep(
 ) -> None:
     """Run a scenario for each combination of values, and tabulate the results.
 
-    Runs that exist already are not computed again.
+    Runs that exist already are not computed again. The table also says how many updates a version is made of and
+    which share of the tasks was lost; the runs' notes follow it.
 
     Example: asyncfl sweep scenario.yaml --set privacy.epsilon=1,5,10 --seeds 3
     """
     limit_threads(threads)
     from asyncfl.base.files.atomic import write_text
-    from asyncfl.experiments.sweep import cores, run_all, sweep_cells, sweep_of, to_yaml
+    from asyncfl.experiments.sweep import cores, read_target, run_all, sweep_cells, sweep_of, to_yaml
     from asyncfl.federation.limits import Limits
 
-    experiment = sweep_of(scenario, set_ or [], seeds)
+    targets = {text: read_target(text) for text in target or []}
+    experiment = sweep_of(scenario, set_ or [], seeds, variant or [])
     cells = sweep_cells(experiment)
     if write is not None:
         if write.exists():
             raise OutputError(f"cannot write {write}: it exists already; choose another name")
         write_text(to_yaml(experiment), write)
-        console.print(f"{write}: {len(cells)} runs over {', '.join(experiment.axes)}")
+        console.print(f"{write}: {len(cells)} runs over {', '.join(cells[0].values)}")
         return
     limits, found = Limits(hours=max_hours, gib=max_gib), dict[int, "SweepResult"]()
     try:
@@ -71,7 +93,7 @@ def sweep(
         kept = f", of {len(begun)} more a checkpoint is kept" if begun else ""
         print_text(f"interrupted; {there} of {len(cells)} runs are finished{kept}; repeat the command to continue")
         raise typer.Exit(status_of(error)) from None
-    _report(cells, dict(sorted(found.items())), json)
+    _report(cells, dict(sorted(found.items())), targets, json, quiet)
     if failed := [place for place in sorted(found) if found[place].failed]:
         first = f"{_named(cells[failed[0]])}: {found[failed[0]].failed}"
         raise RunError(f"{len(failed)} of {len(cells)} runs failed, the first at {first}")
@@ -82,30 +104,40 @@ def _named(cell: Cell) -> str:
     return ", ".join(f"{name}={value}" for name, value in cell.values.items())
 
 
-def _report(cells: list[Cell], outcomes: dict[int, SweepResult], json: bool) -> None:
-    """Print a table of the final values of the finished runs; or, as JSON, all runs with their final values."""
-    from asyncfl.experiments.intervals import convention, finals, heading, mean
+def _report(
+    cells: list[Cell], swept: dict[int, SweepResult], targets: dict[str, Target], json: bool, quiet: bool
+) -> None:
+    """Print a table of the results of the finished runs and, unless `quiet`, their notes; or all as JSON."""
+    from asyncfl.experiments.intervals import convention, finals, heading, mean, notes_of, outcomes, run_notes
     from asyncfl.federation.run_files import read_summary, read_table
     from asyncfl.federation.storage import COMPLETE
 
     # The events are not read: they may be many.
-    runs = {place: one.folder for place, one in outcomes.items() if not one.failed}
+    runs = {place: one.folder for place, one in swept.items() if not one.failed}
     rounds = {place: read_table(folder, "rounds").to_pandas() for place, folder in runs.items()}
-    values = {place: {name: mean(one) for name, one in finals(frame).items()} for place, frame in rounds.items()}
-    diverged = {place: len(read_summary(folder / COMPLETE)["diverged"]) for place, folder in runs.items()}
+    summaries = {place: read_summary(folder / COMPLETE) for place, folder in runs.items()}
+    values = {
+        place: {name: mean(one) for name, one in (finals(frame) | outcomes(frame, summaries[place])).items()}
+        for place, frame in rounds.items()
+    }
+    costs = {place: _costs(frame, targets) for place, frame in rounds.items()}
+    diverged = {place: len(summary["diverged"]) for place, summary in summaries.items()}
+    notes = {place: run_notes(summary) for place, summary in summaries.items()}
     if json:
         described = [
             {
                 "values": cells[place].values,
-                "folder": str(swept.folder),
-                "failed": swept.failed or None,
+                "folder": str(one.folder),
+                "failed": one.failed or None,
                 "final": {
-                    name: {"mean": one.mean, "half_of_95_interval": one.half, "seeds": one.seeds}
-                    for name, one in values.get(place, {}).items()
+                    name: {"mean": of.mean, "half_of_95_interval": of.half, "seeds": of.seeds}
+                    for name, of in values.get(place, {}).items()
                 },
+                "targets": costs.get(place),
                 "diverged": diverged.get(place),
+                "notes": notes.get(place, []),
             }
-            for place, swept in outcomes.items()
+            for place, one in swept.items()
         ]
         print_json({"runs": described})
         return
@@ -114,10 +146,40 @@ def _report(cells: list[Cell], outcomes: dict[int, SweepResult], json: bool) -> 
         [
             *map(str, cells[place].values.values()),
             *(str(values.get(place, {}).get(name, "—")) for name in columns),
-            *(diverged.get(place, 0), swept.folder.name),
+            *(_cost(costs.get(place, {}).get(text), cost) for text in targets for cost in COSTS),
+            *(diverged.get(place, 0), one.folder.name),
         ]
-        for place, swept in outcomes.items()
+        for place, one in swept.items()
     ]
-    print_table([*cells[0].values, *map(heading, columns), "diverged (seeds)", "run"], rows)
+    reached = [f"{cost} to {text}" for text in targets for cost in COSTS]
+    print_table([*cells[0].values, *map(heading, columns), *reached, "diverged (seeds)", "run"], rows)
     counts = {one.seeds for of_run in values.values() for one in of_run.values() if one.seeds}
     print_text(*map(convention, sorted(counts)))
+    if not quiet:
+        print_text(*notes_of({_named(cells[place]): of_run for place, of_run in notes.items()}))
+
+
+COSTS = {"time_s": "time_s", "versions": "round", "bytes": "bytes"}
+"""Heading of a cost of reaching a target -> its name in `Target`."""
+
+
+def _costs(rounds: pd.DataFrame, targets: dict[str, Target]) -> dict[str, dict[str, Any]]:
+    """Return for each target the mean costs over the seeds of a run, by `COSTS`, and how many seeds reached it; the
+    means are infinite where one did not, or diverged."""
+    frame = rounds.rename(columns={"version": "round"})
+    ends = frame.groupby("seed")["diverged"].any().reset_index()
+    found: dict[str, dict[str, Any]] = {}
+    for text, target in targets.items():
+        values = {name: target.model_copy(update={"cost": cost}).costs(frame, ends) for name, cost in COSTS.items()}
+        reached = int((values["versions"] < float("inf")).sum())
+        found[text] = {name: float(of.mean()) for name, of in values.items()} | {"reached": reached, "seeds": len(ends)}
+    return found
+
+
+def _cost(found: dict[str, Any] | None, cost: str) -> str:
+    """Return a cost of a target as the cell of a table."""
+    if found is None:
+        return "—"
+    if found["reached"] < found["seeds"]:
+        return f"by {found['reached']} of {found['seeds']} seeds"
+    return f"{found[cost]:.4g}"

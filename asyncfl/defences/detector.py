@@ -39,7 +39,7 @@ class Verdict:
     """Clients that are struck now for updates of earlier buffers, each once; counted before `strikes`."""
     unjudged: Bools | None = None
     """(n_updates,) whether the detector could not judge the update, either left out for safety (then also `flagged`) or
-    accepted; None: all were judged. Unjudged updates accuse no sender and are excluded from precision and recall."""
+    accepted; None: all were judged. Unjudged updates accuse no sender; malicious ones count as missed in the recall."""
     details: tuple[str, ...] = ()
     """Reason for each update's flag, or an empty text."""
     remarks: tuple[str, ...] = ()
@@ -65,6 +65,8 @@ class Detector(Component):
         "rounds.false_negatives",
         "rounds.precision",
         "rounds.recall",
+        "rounds.recall_judged",
+        "rounds.unjudged_share",
         "clients.flagged",
         "events.flagged",
     )

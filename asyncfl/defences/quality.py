@@ -1,14 +1,20 @@
 """Precision and recall of a detector: its verdicts and bans compared with the actual attackers."""
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from asyncfl.base.messages import Bools
 
-COUNTS = ("judged", "unjudged", "true_positives", "false_positives", "false_negatives", "honest_bans", "malicious_bans")
+COUNTS = (
+    *("judged", "unjudged", "true_positives", "false_positives", "false_negatives", "malicious_unjudged"),
+    *("honest_bans", "malicious_bans"),
+)
 """Names of the counts of `overall_quality`."""
+SHARES = ("precision", "recall", "recall_judged", "unjudged_share")
+"""Names of the shares of `detection_shares`."""
 
 
 class Judgement(NamedTuple):
@@ -22,11 +28,11 @@ class Judgement(NamedTuple):
 
 
 def overall_quality(judgements: Iterable[Judgement], attackers: Bools) -> dict[str, float]:
-    """Return counts of updates and bans summed over all judgements, and `precision` and `recall`, by name.
+    """Return counts of updates and bans summed over all judgements, and the shares of `detection_shares`, by name.
 
     `attackers`: (clients,) whether each client attacks. Counts (`COUNTS`): `judged` (accepted or accused) and
-    `unjudged` updates; `true_positives`, `false_positives`, `false_negatives` among the judged; `honest_bans`,
-    `malicious_bans`. Precision is NaN if no update was accused, recall if no attacker's update was judged.
+    `unjudged` updates; `true_positives`, `false_positives`; `false_negatives`: malicious updates that were not accused,
+    of which the detector could not judge `malicious_unjudged`; `honest_bans`, `malicious_bans`.
     """
     total = dict.fromkeys(COUNTS, 0.0)
     for one in judgements:
@@ -34,10 +40,23 @@ def overall_quality(judgements: Iterable[Judgement], attackers: Bools) -> dict[s
         # A struck update was judged, whether or not it was aggregated.
         judged = accused | ~(np.array(one.unjudged, dtype=bool) if one.unjudged else np.zeros_like(accused))
         bans = attackers[np.array(one.banned, dtype=np.int64)]
-        found = (judged, ~judged, accused & malicious, accused & ~malicious, judged & ~accused & malicious, ~bans, bans)
-        for name, marked in zip(COUNTS, found, strict=True):
+        found = (judged, ~judged, accused & malicious, accused & ~malicious, ~accused & malicious, ~judged & malicious)
+        for name, marked in zip(COUNTS, (*found, ~bans, bans), strict=True):
             total[name] += float(marked.sum())
-    right, nan = total["true_positives"], float("nan")
-    accused_all, malicious_all = right + total["false_positives"], right + total["false_negatives"]
-    precision, recall = (right / whole if whole else nan for whole in (accused_all, malicious_all))
-    return {**total, "precision": precision, "recall": recall}
+    return total | detection_shares(total)
+
+
+def detection_shares(counts: Mapping[str, float]) -> dict[str, float]:
+    """Return the shares (`SHARES`) that follow from `COUNTS`; NaN for a share of no update.
+
+    `precision` of the accused updates, `recall` of all malicious updates, `recall_judged` of those that were judged,
+    and `unjudged_share` of all updates.
+    """
+    right, missed = counts["true_positives"], counts["false_negatives"]
+    parts = (
+        (right, right + counts["false_positives"]),
+        (right, right + missed),
+        (right, right + missed - counts["malicious_unjudged"]),
+        (counts["unjudged"], counts["judged"] + counts["unjudged"]),
+    )
+    return {name: part / whole if whole else math.nan for name, (part, whole) in zip(SHARES, parts, strict=True)}

@@ -29,6 +29,7 @@ from asyncfl.base.columns import (
     columns_of,
 )
 from asyncfl.base.component import Described
+from asyncfl.defences.quality import COUNTS, SHARES
 
 Transfers = Annotated[float, Column(pa.float64(), "transfers")]
 
@@ -70,7 +71,7 @@ class AddedRoundColumns(Described):
 
 
 class WholeRunColumns(Described):
-    """`ends.csv` of an experiment: columns that are counted over a whole run, beside those of its last version."""
+    """`ends.csv` of an experiment: one row per run. These columns are counted over the whole run."""
 
     versions: Versions
     """Versions published after the initial model."""
@@ -118,7 +119,7 @@ class WholeRunColumns(Described):
     attacker_aggregated_share: Share
     """The attackers' part of the updates that were aggregated with a weight above 0."""
     honest_flagged_share: Share
-    """Part of the honest updates judged that was flagged."""
+    """Part of the honest updates, judged or not, that was flagged."""
     malicious_banned_share: Share
     """Part of the attackers that was banned."""
     kappa: Number
@@ -209,6 +210,30 @@ OF_ROUNDS = (
 """Declarations of the table of rounds, with the columns that experiments add."""
 
 
+OF_LAST_VERSION = (
+    *("participants", "honest_bans", "malicious_bans"),
+    *UploadEpsilonColumns.model_fields,
+    *AggregateColumns.model_fields,
+)
+"""Columns of rounds that `ends.csv` has of the last version alone, as `<name>_last`; a detector's columns too."""
+
+OF_WHOLE_RUN = (
+    "staleness_mean",
+    "staleness_max",
+    "waiting_max",
+    *(name for name in (*COUNTS, *SHARES) if not name.endswith("_bans")),
+)
+"""Columns of rounds that `ends.csv` has over all versions, as `<name>_total`."""
+
+
+def end_name(column: str) -> str:
+    """Return the name in `ends.csv` of a column of rounds. What stands for one version in a table of rounds, and not
+    for the run so far, has a name that says whether it is of the last version or of the whole run."""
+    if column in OF_WHOLE_RUN:
+        return f"{column}_total"
+    return f"{column}_last" if column in OF_LAST_VERSION or column.startswith("detector_") else column
+
+
 def measured_columns(
     table: str,
     domains: Iterable[str] = (),
@@ -228,7 +253,7 @@ def measured_columns(
         found |= {f"test_accuracy_{name}": accuracy for name in (*domains, "domains_mean", "domains_min")}
     if table == "rounds":
         return found
-    found |= columns_of(WholeRunColumns)
+    found = {end_name(name): about for name, about in found.items()} | columns_of(WholeRunColumns)
     if methods := tuple(methods):
         others = tuple(method for method in METHODS if method not in methods)
         found |= {name: about for name, about in columns_of(PictureColumns).items() if not name.endswith(others)}
@@ -241,12 +266,15 @@ def measured_columns(
 def unit_of(column: str) -> str:
     """Return the unit of a measured column; empty for one that is not known."""
     prefixes = TARGETS | {start: about.unit for start, about in FAMILIES.items()}
-    known = measured_columns("ends").get(column)
+    known = (measured_columns("rounds") | measured_columns("ends")).get(column)
     if known is not None and not column.startswith(tuple(TARGETS)):
         return known.unit
     return next((unit for start, unit in prefixes.items() if column.startswith(start)), "")
 
 
-def is_known(column: str, columns: Mapping[str, Column]) -> bool:
-    """Return whether a table may have the column; a detector's or metric's columns are not known beforehand."""
-    return column in columns or column.startswith(("detector_", "metric_"))
+def is_known(column: str, table: str, columns: Mapping[str, Column]) -> bool:
+    """Return whether a table (rounds, ends) with `columns` may have the column; a detector's or metric's columns are
+    not known beforehand."""
+    if column.startswith("detector_"):
+        return table == "rounds" or column.endswith("_last")
+    return column in columns or column.startswith("metric_")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from asyncfl.experiments.columns import unit_of
 from asyncfl.experiments.evidence.p_values import Sample, pair
+from asyncfl.experiments.run_tables import FATES
 
 LEVEL = 0.95
 OF_TWO = 12.706
@@ -116,6 +118,36 @@ def finals(rounds: pd.DataFrame) -> dict[str, Sample]:
                 continue  # nothing is promised, or nothing was released
             found[column] = Sample(last.index.to_numpy(np.int64), last.to_numpy(np.float64))
     return found
+
+
+def outcomes(rounds: pd.DataFrame, summary: Mapping[str, Any]) -> dict[str, Sample]:
+    """Return `updates_per_version`, the mean over the versions, and `interrupted_share` of the tasks (see
+    `WholeRunColumns`), of each seed that did not diverge."""
+    diverged = set(rounds.loc[rounds["diverged"], "seed"])
+    made = rounds[(rounds["version"] > 0) & ~rounds["seed"].isin(diverged)].groupby("seed")["participants"].mean()
+    shares = {}
+    for seed, of_seed in summary["seeds"].items():
+        fates = of_seed["fates"]
+        if int(seed) not in diverged and (tasks := sum(fates.values())):
+            shares[int(seed)] = sum(fates.get(fate, 0) for fate in FATES["interrupted_share"]) / tasks
+    found = {"updates_per_version": made, "interrupted_share": pd.Series(shares, dtype=np.float64).sort_index()}
+    return {name: Sample(of.index.to_numpy(np.int64), of.to_numpy(np.float64)) for name, of in found.items() if len(of)}
+
+
+def run_notes(summary: Mapping[str, Any]) -> list[str]:
+    """Return the notes of a run, and of each seed that ended before its last version why it did."""
+    ended = {seed: one for seed, one in summary["seeds"].items() if one["stopped"] != "all versions published"}
+    early = [f"seed {seed} ended at version {one['versions']}: {one['stopped']}" for seed, one in ended.items()]
+    return [*summary.get("notes", []), *early]
+
+
+def notes_of(runs: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return each note of some runs once, with the names of its runs where others lack it. runs: name -> notes."""
+    found: dict[str, list[str]] = {}
+    for name, notes in runs.items():
+        for note in dict.fromkeys(notes):
+            found.setdefault(note, []).append(name)
+    return [f"note{'' if len(of) == len(runs) else ' of ' + '; '.join(of)}: {note}" for note, of in found.items()]
 
 
 def difference(a: Sample, b: Sample) -> Estimate:

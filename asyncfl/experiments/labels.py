@@ -37,6 +37,9 @@ COLUMNS = {
     "malicious_banned": "attackers banned",
     "malicious_banned_share": "share of attackers banned",
     "honest_flagged_share": "share of honest updates flagged",
+    "waiting_max": "most updates waiting for the server",
+    "recall_judged": "recall of judged updates",
+    "unjudged_share": "share of updates not judged",
     "versions": "versions published",
     "overheard_down_share": "share of versions overheard",
     "exposures_up_max": "largest exposure of a client",
@@ -100,8 +103,8 @@ COLUMNS = {
 WHOLE_RUN = (
     *TARGETS,
     *("bytes_", "exposures_", "overheard_", "attacker_", "kappa", "outnumbered_share", "epsilon_", "staleness_"),
-    *("honest_", "malicious_", "round_s_", "versions", "precision", "recall", "measured_of_", "sensitivity_share_"),
-    *("ssim_", "psnr_", "labels_", "uploads_"),
+    *("honest_", "malicious_", "round_s_", "versions", "measured_of_", "sensitivity_share_", "ssim_"),
+    *("psnr_", "labels_", "uploads_"),
 )
 """Prefixes of columns that are counted over a whole run."""
 
@@ -131,6 +134,8 @@ def column_label(column: str) -> str:
     if target := re.fullmatch(r"(time|bytes|rounds)_to_(\d+)", column):
         what = {"time": "virtual time", "bytes": "traffic", "rounds": "rounds"}[target[1]]
         return f"{what} to {target[2]} %"
+    if of := re.fullmatch("(.+)_(total|last)", column):
+        return column_label(of[1]) if of[2] == "total" else f"final {column_label(of[1])}"
     domain = column.removeprefix("test_accuracy_")
     if column != domain and domain in CATALOG:
         return f"test accuracy on {CATALOG[domain].title}"
@@ -139,7 +144,8 @@ def column_label(column: str) -> str:
 
 def end_label(column: str) -> str:
     """Return the value of a column at the end of a run; counts over the whole run are not called final."""
-    return column_label(column) if column.startswith(WHOLE_RUN) else f"final {column_label(column)}"
+    named = column.startswith(WHOLE_RUN) or column.endswith(("_total", "_last"))
+    return column_label(column) if named else f"final {column_label(column)}"
 
 
 def axis_label(axis: str, plain_text: bool = False) -> str:

@@ -128,7 +128,7 @@ def _own_faults(experiment: Experiment) -> Iterator[Fault]:
             yield Fault(f"variants.{name}", f"must have a label that is no number, got {', '.join(labels)}")
         if name in experiment.axes:
             yield Fault(f"variants.{name}", "is also an axis; give it another name")
-        if name in {*measured_columns("ends"), *NOT_MEASURED, *OF_TABLES}:
+        if name in {*measured_columns("rounds"), *measured_columns("ends"), *NOT_MEASURED, *OF_TABLES}:
             yield Fault(f"variants.{name}", "is also a column of its tables; give it another name")
     for name, covered in experiment.covered.items():
         if experiment.variants.get(name) != covered.settings():
@@ -181,7 +181,7 @@ def reference_faults(
         if not (name.startswith(start) and name.isidentifier()):
             message = f"must be named {start}..., as its cost is {target.cost}; figures tell the unit by it"
             yield Fault(f"targets.{name}", message)
-        if not is_known(target.column, columns["rounds"]):
+        if not is_known(target.column, "rounds", columns["rounds"]):
             near = hint(target.column, columns["rounds"], "columns")
             yield Fault(f"targets.{name}.column", f"there is no column {target.column}; {near}")
     for name, bounds in experiment.bounds.items():
@@ -225,7 +225,7 @@ def _part_faults(
         if axis in grid and value not in grid[axis]:
             yield Fault(field, f"{value!r} is not among the values of {axis}; {hint(value, grid[axis], 'values')}")
     for field, table, column in part.columns_named:
-        if not is_known(column, columns[table]):
+        if not is_known(column, table, columns[table]):
             yield Fault(field, f"there is no column {column}; {hint(column, columns[table], 'columns')}")
     if isinstance(part, ClaimBase):
         if part.paper and not part.printed:

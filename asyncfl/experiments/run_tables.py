@@ -3,7 +3,7 @@
 `rounds`  per seed and version: axis columns, seed, round, time_s and all measured columns
 `curves`  long: axis columns, round, metric, mean, low, high (95 % interval over seeds), seeds, diverged;
           see `over_seeds`
-`ends`    per seed: the last version's values and the counts of the whole run (see `whole_run`)
+`ends`    per seed: the last version's values and the counts of the whole run (see `end_name`, `whole_run`)
 `final`   long: axis columns, metric, mean, low, high, seeds, diverged
 `cells`   per cell: axis columns, run (hash), data source, whether it is the original, provenance, notes,
           and what each adversary learns, in a sentence each (privacy)
@@ -22,6 +22,8 @@ import pandas as pd
 
 from asyncfl.base.errors import RunError
 from asyncfl.base.messages import Fate
+from asyncfl.defences.quality import COUNTS, detection_shares
+from asyncfl.experiments.columns import OF_WHOLE_RUN, end_name
 from asyncfl.experiments.csv_files import plain
 from asyncfl.experiments.target import Target
 
@@ -60,9 +62,9 @@ def collect(
         for kind in (kind for kind in ("honest", "malicious") if f"{kind}_bans" in rounds):
             rounds[f"{kind}_banned"] = rounds.groupby("seed")[f"{kind}_bans"].cumsum()
         whole = whole_run(rounds, clients, summary)
-        ends = _last_measured(rounds)
-        ends = ends.drop(columns=[name for name in whole if name != "seed" and name in ends])
-        ends = with_provable(ends.merge(whole, on="seed", how="left", validate="one_to_one"), Path(folder))
+        ends = _last_measured(rounds).drop(columns=[*OF_WHOLE_RUN, *(set(whole) - {"seed"})], errors="ignore")
+        ends = ends.rename(columns=end_name).merge(whole, on="seed", how="left", validate="one_to_one")
+        ends = with_provable(ends, Path(folder))
         ends["diverged"] = ends["diverged"].astype(bool) | ends["seed"].isin(summary.get("diverged", []))
         ends = ends.assign(**{name: target.costs(rounds, ends) for name, target in targets.items()})
         data = summary.get("data", {})
@@ -175,8 +177,8 @@ def _last_measured(rounds: pd.DataFrame) -> pd.DataFrame:
 def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, Any]) -> pd.DataFrame:
     """Return a row per seed with the columns of `WholeRunColumns`: clock, exposure, staleness, robustness, detection.
 
-    Also `staleness_mean` over all aggregated updates, `staleness_max`, and where verdicts were given their counts,
-    `precision` (NaN where no update was flagged) and `recall` (NaN where nothing malicious came).
+    Also `staleness_mean_total` over all aggregated updates, `staleness_max_total`, and where verdicts were given their
+    counts and the shares of `detection_shares`, each named by `end_name`.
     """
     by_seed = clients.groupby("seed")
     counted = by_seed.agg(
@@ -194,6 +196,8 @@ def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, An
     counted["exposures_up_median"] = by_seed["exposures_up"].median()
     if {"staleness_mean", "participants"} <= set(rounds):
         counted = counted.join(_staleness(rounds))
+    if "waiting_max" in rounds:
+        counted["waiting_max"] = rounds.groupby("seed")["waiting_max"].max().astype(float)
     if "aggregate_error" in rounds:
         counted = counted.join(_robustness(rounds))
     if "time_s" in rounds:
@@ -202,7 +206,7 @@ def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, An
         counted["round_s_high"] = gaps.quantile(HIGH)
     of_seeds = [summary.get("seeds", {}).get(str(seed), {}) for seed in counted.index]
     told = pd.DataFrame([_summarised(of_seed) for of_seed in of_seeds], index=counted.index)
-    return counted.join(told.astype(np.float64)).reset_index()
+    return counted.join(told.astype(np.float64)).rename(columns=end_name).reset_index()
 
 
 def _staleness(rounds: pd.DataFrame) -> pd.DataFrame:
@@ -244,14 +248,24 @@ def _summarised(seed: Mapping[str, Any]) -> dict[str, float]:
     }
     if (detection := seed.get("detection")) is None:
         return found
-    names = ("judged", "true_positives", "false_positives", "false_negatives", "precision", "recall")
-    honest = detection["judged"] - detection["true_positives"] - detection["false_negatives"]
+    counts = _counts(detection)
+    honest = counts["judged"] + counts["unjudged"] - counts["true_positives"] - counts["false_negatives"]
     attackers, banned = detection["attackers"], detection["malicious_bans"]
     return {
         **found,
-        **{name: detection[name] for name in names},
-        "honest_flagged_share": detection["false_positives"] / honest if honest else np.nan,
+        **{name: counts[name] for name in COUNTS if not name.endswith("_bans")},
+        **detection_shares(counts),
+        "honest_flagged_share": counts["false_positives"] / honest if honest else np.nan,
         "honest_banned": detection["honest_bans"],
         "malicious_banned": banned,
         "malicious_banned_share": banned / attackers if attackers else np.nan,
     }
+
+
+def _counts(detection: Mapping[str, Any]) -> dict[str, float]:
+    """Return the counts of a summary's detection. A run of an earlier version counted as missed only what was judged:
+    where its detector abstained, the malicious updates that were not flagged are unknown (NaN)."""
+    counts = {name: float(detection.get(name, 0)) for name in COUNTS}
+    if "malicious_unjudged" not in detection and counts["unjudged"]:
+        counts["malicious_unjudged"] = counts["false_negatives"] = np.nan
+    return counts

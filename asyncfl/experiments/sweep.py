@@ -17,13 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from asyncfl.base.description import override
-from asyncfl.base.errors import AsyncflError, Fault, ScenarioError, shortened
+from asyncfl.base.errors import AsyncflError, Fault, ScenarioError, hint, shortened
 from asyncfl.base.files.yaml_text import read_text, read_yaml, write_text
 from asyncfl.base.interrupt_signals import InterruptSignals
 from asyncfl.base.own_classes import describe_user_exception, look_for_modules_in
 from asyncfl.experiments.cells import Cell, cells
+from asyncfl.experiments.columns import is_known, measured_columns
 from asyncfl.experiments.loading import MOST_CELLS
-from asyncfl.experiments.spec import Experiment, SeedPlan, Source
+from asyncfl.experiments.spec import Experiment, SeedPlan, Source, is_number
+from asyncfl.experiments.target import Target
 from asyncfl.federation.limits import Limits
 from asyncfl.scenario import Scenario
 
@@ -56,15 +58,61 @@ def read_axes(assignments: Sequence[str]) -> tuple[dict[str, Any], dict[str, tup
     return fixed, axes
 
 
-def sweep_of(path: Path, assignments: Sequence[str], seeds: int | None = None) -> Experiment:
-    """Return the experiment of a scenario file and its assignments; its cells are not checked.
+VARIANT = "variant"
+"""Name of the axis of named variants."""
+
+
+def read_variants(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return name -> changed fields of variants such as `FedBuff={protocol.kind: fedbuff, protocol.buffer: 5}`.
+
+    Raises ScenarioError.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    faults = []
+    for text in texts:
+        name, equals, changes = (part.strip() for part in text.partition("="))
+        fields = read_text(changes, f"--variant {shortened(name)}") if equals else None
+        if not name or is_number(name) or not isinstance(fields, dict):
+            told = "NAME={FIELD: VALUE, ...} with a name that is no number"
+            faults.append(Fault("--variant", f"must be {told}, got {shortened(text)!r}"))
+        elif name in found:
+            faults.append(Fault(f"--variant {shortened(name)}", "must be given once"))
+        else:
+            found[name] = fields
+    if faults:
+        raise ScenarioError(faults)
+    return found
+
+
+def read_target(text: str) -> Target:
+    """Return the target of `column=value`, such as `test_accuracy=.8`; losses, errors and epsilons fall towards it.
+
+    Raises ScenarioError.
+    """
+    column, _, value = (part.strip() for part in text.partition("="))
+    known = measured_columns("rounds")
+    if not is_number(value):
+        raise ScenarioError([Fault("--target", f"must be column=number, got {shortened(text)!r}")])
+    if not is_known(column, "rounds", known) and not column.startswith("test_accuracy_"):
+        message = f"must be a column of the table of rounds, got {shortened(column)}; {hint(column, known, 'columns')}"
+        raise ScenarioError([Fault("--target", message)])
+    falls = any(word in column for word in ("loss", "error", "mae", "epsilon"))
+    return Target(column=column, reaches=float(value), direction="falls" if falls else "rises")
+
+
+def sweep_of(
+    path: Path, assignments: Sequence[str], seeds: int | None = None, variants: Sequence[str] = ()
+) -> Experiment:
+    """Return the experiment of a scenario file, its assignments and named variants; its cells are not checked.
 
     `seeds`: of each run; None: those of the file. Raises ScenarioError.
     """
     look_for_modules_in(path.parent)
     fixed, axes = read_axes(assignments)
-    if not axes:
-        raise ScenarioError([Fault("--set", "must give at least one field several values, such as field=1,5,10")])
+    named = read_variants(variants)
+    if not axes and len(named) < 2:
+        told = "must give at least one field several values, such as field=1,5,10, or --variant two variants"
+        raise ScenarioError([Fault("--set", told)])
     if "seeds" in fixed and seeds is not None:
         raise ScenarioError([Fault("--set seeds", "must be left out where --seeds is given")])
     described: Any = read_yaml(path)
@@ -74,16 +122,21 @@ def sweep_of(path: Path, assignments: Sequence[str], seeds: int | None = None) -
     # A run of the sweep may mend what is wrong between fields of the file.
     base = Scenario.read(described, path, check=False)
     described.pop("seeds", None)
-    if (combinations := math.prod(map(len, axes.values()))) > MOST_CELLS:
+    if (combinations := math.prod(map(len, axes.values())) * max(1, len(named))) > MOST_CELLS:
         raise ScenarioError([Fault("--set", f"must stand for at most {MOST_CELLS} runs, got {combinations}")])
     own = base.seeds if seeds is None else seeds
     return Experiment(
-        title=f"{path.name} over {', '.join(axes)}",
+        title=f"{path.name} over {', '.join([*axes, *([VARIANT] if named else [])])}",
         source=Source(paper=path.stem),
         scenario=described,
         axes=axes,
+        variants={VARIANT: named} if named else {},
         seeds=SeedPlan(quick=own, full=own),
     )
+
+
+_AS_SET, _AS_VARIANT = (r"^axes\.", "--set "), (rf"^variants\.{VARIANT}\.", "--variant ")
+"""Pattern of a place in an experiment, and the option that it came from."""
 
 
 def sweep_cells(experiment: Experiment) -> list[Cell]:
@@ -92,7 +145,7 @@ def sweep_cells(experiment: Experiment) -> list[Cell]:
         return cells(experiment, "full")
     except ScenarioError as error:
         faults = [
-            Fault(re.sub(r"^axes\.", "--set ", fault.field).removeprefix("scenario."), fault.message)
+            Fault(re.sub(*_AS_SET, re.sub(*_AS_VARIANT, fault.field)).removeprefix("scenario."), fault.message)
             for fault in error.faults
         ]
         raise ScenarioError(faults) from None
@@ -100,7 +153,7 @@ def sweep_cells(experiment: Experiment) -> list[Cell]:
 
 def to_yaml(experiment: Experiment) -> str:
     """Return the file of a sweep, as `asyncfl.experiments.loading` reads it."""
-    wanted = {"title", "source", "scenario", "axes", "seeds"}
+    wanted = {"title", "source", "scenario", "axes", "variants", "seeds"}
     return write_text(experiment.model_dump(mode="json", exclude_defaults=True, include=wanted))
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from asyncfl.base.columns import AggregateColumns, RoundsTable, UploadEpsilonColumns, schema_of
 from asyncfl.base.messages import Floats, Judged, Publish, Vector
 from asyncfl.client import TaskPath
-from asyncfl.defences.quality import COUNTS, Judgement, overall_quality
+from asyncfl.defences.quality import COUNTS, SHARES, Judgement, overall_quality
 from asyncfl.federation.action_executor import Traffic
 from asyncfl.federation.evaluation import (
     BY_DOMAIN,
@@ -50,7 +50,7 @@ UPLOAD_EPSILONS = tuple(UploadEpsilonColumns.model_fields)
 """Columns about the updates that were aggregated into a version, for schemes with a budget per upload."""
 FURTHER = (*UPLOAD_EPSILONS, *NOT_MEASURED, *AggregateColumns.model_fields, *NOT_TESTED)
 """Columns that only some runs have."""
-NO_DETECTION = {**dict.fromkeys(COUNTS, 0), "precision": math.nan, "recall": math.nan}
+NO_DETECTION = dict.fromkeys(COUNTS, 0) | dict.fromkeys(SHARES, math.nan)
 PUT_AWAY_AT = 1024
 """Rows kept as objects (two kilobytes each) before they are packed and moved to disk."""
 AT_A_TIME = 4096
@@ -218,6 +218,7 @@ class RoundRecorder:
             "sigma_d": publish.noise_std,
             "staleness_mean": float(np.mean(publish.staleness)) if publish.staleness else math.nan,
             "staleness_max": max(publish.staleness, default=-1),
+            "waiting_max": publish.waiting_max,
             "bytes_up": traffic.bytes_up,
             "bytes_down": traffic.bytes_down,
             "diverged": False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 
 from asyncfl.base.columns import PerClientTable, schema_of
 from asyncfl.base.messages import Floats, Ints
-from asyncfl.defences.quality import COUNTS
+from asyncfl.defences.quality import COUNTS, detection_shares
 from asyncfl.federation.round_recorder import table_of_rounds
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.trace import Kind
@@ -139,20 +140,13 @@ def seed_summary(run: SeedRun) -> dict[str, Any]:
 
 
 def _detection(run: SeedRun) -> dict[str, Any]:
-    """Return the detection counts summed over all versions, with precision and recall: None without accused or
-    malicious updates."""
+    """Return the detection counts summed over all versions, with the shares of them; None for a share of no update."""
     total = dict.fromkeys(COUNTS, 0)
     for row in run.rounds:
         for name in COUNTS:
             total[name] += row[name]
-    right = total["true_positives"]
-    accused, malicious = right + total["false_positives"], right + total["false_negatives"]
-    return {
-        **total,
-        "attackers": len(run.attackers),
-        "precision": right / accused if accused else None,
-        "recall": right / malicious if malicious else None,
-    }
+    shares = {name: None if math.isnan(share) else share for name, share in detection_shares(total).items()}
+    return {**total, "attackers": len(run.attackers), **shares}
 
 
 def energy(events: pa.Table, clients: int, power: Power) -> dict[str, Floats]:

@@ -100,6 +100,12 @@ SHARED_NOISE = (
     "noise follows from seed and noise_seed: runs that share both share it, and whoever knows both can subtract it; "
     "give a run that you publish a secret noise_seed of its own"
 )
+BACKLOG = 3
+"""Buffers of updates that may wait for the server before a note says so."""
+BACKLOG_NOTE = (
+    f"more than {BACKLOG} buffers of updates waited for the server, which works more slowly than updates arrive "
+    "(`waiting_max` in rounds.parquet), and grew stale there; lower the tasks in flight before you compare"
+)
 PARTIAL_WEIGHTS = {
     "whole": "as much as a whole one",
     "work": "by its epochs, relative to the other updates of its buffer",
@@ -163,6 +169,10 @@ def conclude(run: SeedRun, federation: Federation, server: Server, recording: Re
     if run.missing:
         run.notes.append(f"{len(run.missing)} events could not be written, the first of them: {run.missing[0]}")
     run.noted = dict(sorted(server.noted.items()))
+    # Rows of a run that an earlier version began lack the column.
+    late = sum(row.get("waiting_max", 0) > BACKLOG * resolved.scenario.participants for row in run.rounds)
+    if late:
+        run.noted[BACKLOG_NOTE] = late
 
 
 def _notes(events: pa.Table, federation: Federation) -> Iterator[str]:

@@ -162,6 +162,8 @@ class Server:
         """Updates in the buffer that is being filled."""
         self._waiting: list[TaskRecord] = []
         """Updates that have arrived behind a buffer that is being aggregated."""
+        self._waiting_max = 0
+        """Most of them at once since the last version."""
         self._resting: set[int] = set()
         """Clients that are idle, and have their share of the buffer."""
         self._failed: Counter[Fate] = Counter()
@@ -255,6 +257,7 @@ class Server:
             self._enter([task], actions)
         elif self.protocol.late == "carry":
             self._waiting.append(task)
+            self._waiting_max = max(self._waiting_max, len(self._waiting))
         else:
             self._settle([task], Fate.SURPLUS if self._cohorts.has_reserves else Fate.LATE, actions)
         self._make_idle(task.client)
@@ -331,6 +334,7 @@ class Server:
         self.phase = ServerPhase.COLLECTING
         updates, rest = self._buffer[:taken], self._buffer[taken:]
         self._buffer, self._waiting = [], rest + self._waiting
+        self._waiting_max = max(self._waiting_max, len(self._waiting))
         if self.protocol.late == "drop":
             # All are of one cohort. Sort them, so that floating-point sums do not depend on the order of arrival.
             updates.sort(key=lambda task: (task.client, task.number))
@@ -422,7 +426,9 @@ class Server:
         model.flags.writeable = False
         self._aggregation.publish(made, actions)
         ages = tuple(one.staleness for one in made.updates)
-        actions.append(self._released(Publish(self.version, model, len(ages), ages, std, made.clip_norm)))
+        waited, self._waiting_max = self._waiting_max, 0
+        publish = Publish(self.version, model, len(ages), ages, std, made.clip_norm, waiting_max=waited)
+        actions.append(self._released(publish))
         self.phase = ServerPhase.FILLING
         if self.version >= self.protocol.rounds:
             self._stop("all versions published", actions)

@@ -57,6 +57,7 @@ class Protocol(Component):
         "rounds.participants",
         "rounds.staleness_mean",
         "rounds.staleness_max",
+        "rounds.waiting_max",
         "rounds.bytes_up",
         "rounds.bytes_down",
         "events.dispatched",

@@ -188,7 +188,7 @@ def plain(message: Input | Action, detail: Detail) -> Plain:
         value = getattr(message, one.name)
         if one.name in ("model", "models", "sent") and value is not None:
             out[one.name] = _models(value, values)
-        elif one.name != "sent":
+        elif one.name not in ("sent", "waiting_max"):  # older recordings lack the second, which decides nothing
             out[one.name] = _plain(value)
     if isinstance(message, Collected):
         out["sound"] = [True] * len(message.tasks) if message.sound is None else message.sound.tolist()

@@ -121,9 +121,10 @@ class StressReport:
     def rows(self) -> pd.DataFrame:
         """Sums and means over the federations of each attack, of each skew, and of all.
 
-        `honest_flagged`, `attacks_flagged`: share of the judged updates that were flagged or struck; NaN: none were
-        judged. `gained`: mean gain in accuracy over the plain mean; `worst`: the smallest of a federation; `lost`: mean
-        loss of accuracy against the plain mean without attackers.
+        `honest_flagged`, `attacks_flagged`: share of the updates that were flagged or struck; one that the detector
+        did not judge was not. `attacks_flagged_judged`: share of the judged ones; `unjudged`: share of all updates.
+        NaN: a share of no update. `gained`: mean gain in accuracy over the plain mean; `worst`: the smallest of a
+        federation; `lost`: mean loss of accuracy against the plain mean without attackers.
         """
         import pandas as pd
 
@@ -132,12 +133,13 @@ class StressReport:
         groups |= {name: table["skew"] == name for name in SKEWS} | {"all": table["buffer"] > 0}
         parts = {name: table[chosen] for name, chosen in groups.items() if chosen.any()}
         sums = pd.DataFrame({name: part.select_dtypes("number").sum() for name, part in parts.items()}).T
-        judged = sums["honest_judged"] + sums["attacks_judged"] + sums["unjudged"]
+        honest, attacks = (sums[f"{kind}_judged"] + sums[f"{kind}_unjudged"] for kind in ("honest", "attacks"))
         clients = sums[["honest", "honest_banned", "attackers", "attackers_banned"]].astype(int)
         shares = {
-            "honest_flagged": sums["honest_flagged"] / sums["honest_judged"],
-            "attacks_flagged": sums["attacks_flagged"] / sums["attacks_judged"],
-            "unjudged": sums["unjudged"] / judged,
+            "honest_flagged": sums["honest_flagged"] / honest,
+            "attacks_flagged": sums["attacks_flagged"] / attacks,
+            "attacks_flagged_judged": sums["attacks_flagged"] / sums["attacks_judged"],
+            "unjudged": (sums["honest_unjudged"] + sums["attacks_unjudged"]) / (honest + attacks),
             "gained": {name: part["gained"].mean() for name, part in parts.items()},
             "worst": {name: part["gained"].min() for name, part in parts.items()},
             "lost": {name: part["lost"].mean() for name, part in parts.items()},

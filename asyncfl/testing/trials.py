@@ -242,12 +242,15 @@ class Trial:
         return round(self.share * self.clients) if self.attack else 0
 
 
-COUNTS = ("honest_judged", "honest_flagged", "attacks_judged", "attacks_flagged", "unjudged")
+COUNTS = (
+    *("honest_judged", "honest_flagged", "attacks_judged", "attacks_flagged"),
+    *("honest_unjudged", "attacks_unjudged"),
+)
 
 
 @dataclass(frozen=True)
 class TrialResult:
-    """Numbers of clients and of bans, numbers of updates judged and flagged or struck, and final accuracy."""
+    """Numbers of clients and of bans, of updates judged, flagged or struck, and not judged, and final accuracy."""
 
     trial: Trial
     honest: int
@@ -258,7 +261,8 @@ class TrialResult:
     honest_flagged: int
     attacks_judged: int
     attacks_flagged: int
-    unjudged: int
+    honest_unjudged: int
+    attacks_unjudged: int
     accuracy: float
 
 
@@ -405,8 +409,8 @@ def run_trial(
         banned[list(out)] = True
         bad = federation.malicious[held.clients]
         judged = np.ones(len(held), bool) if verdict.unjudged is None else ~verdict.unjudged | verdict.accused
-        marked = (judged & ~bad, verdict.accused & ~bad, judged & bad, verdict.accused & bad, ~judged)
-        for name, rows in zip(COUNTS, marked, strict=True):
+        marked = (judged & ~bad, verdict.accused & ~bad, judged & bad, verdict.accused & bad)
+        for name, rows in zip(COUNTS, (*marked, ~judged & ~bad, ~judged & bad), strict=True):
             counts[name] += int(rows.sum())
         models.append(defences.aggregate(held, verdict).model)
         if banned.all():

@@ -35,6 +35,7 @@ from asyncfl.base.columns import (
     columns_of,
 )
 from asyncfl.base.messages import Fate
+from asyncfl.defences.quality import COUNTS, SHARES
 from asyncfl.privacy.ledger.rows import COLUMNS as LEDGER
 from asyncfl.trace.events import Kind
 from asyncfl.trace.scoring_requests import scoring_requests_of
@@ -99,7 +100,7 @@ PLAIN = (
 """Columns of tasks that are packed as they are."""
 
 CURVES = (
-    *("test_accuracy", "test_r2", "staleness_mean", "staleness_max", "bytes_up", "bytes_down"),
+    *("test_accuracy", "test_r2", "staleness_mean", "staleness_max", "waiting_max", "bytes_up", "bytes_down"),
     *("epsilon_claimed_max", "epsilon_exact_max", "epsilon_exact_overheard_max"),
 )
 """Columns of the table of rounds that are drawn, where the run has them."""
@@ -301,10 +302,7 @@ def pack_fill(tasks: Tasks, edges_s: Floats | None, packing: Packing) -> dict[st
 
 # --- tables ---------------------------------------------------------------------------------------------------------
 
-DETECTION = (
-    *("judged", "unjudged", "true_positives", "false_positives", "false_negatives", "precision", "recall"),
-    *("honest_bans", "malicious_bans"),
-)
+DETECTION = (*COUNTS, *SHARES)
 """Columns of the table of rounds about a detector, besides those that begin with `detector_`."""
 
 KNOWN = {name: Column(pa.null(), "", meaning) for name, meaning in LEDGER.items()} | columns_of(

@@ -27,7 +27,18 @@ def stress(*arguments: str) -> Any:
 
 def test_the_table_has_a_row_for_each_attack_and_partition() -> None:
     shown = stress("evidence").output
-    for name in ("no attack", "sign flip", "IPM", "IID", "shards", "all", "honest banned", "unjudged, %", "points"):
+    for name in (
+        "no attack",
+        "sign flip",
+        "IPM",
+        "IID",
+        "shards",
+        "all",
+        "honest banned",
+        "judged, %",
+        "unjudged, %",
+        "points",
+    ):
         assert name in shown
     says = "0 of 100 honest clients banned, in 0 of 3 federations: in at most 63.2 % of such federations (exact, 95 %)"
     assert says in " ".join(shown.split())

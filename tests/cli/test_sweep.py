@@ -5,10 +5,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from asyncfl.api import simulate
-from asyncfl.experiments.sweep import SweepResult
+from asyncfl.experiments.intervals import notes_of, outcomes, run_notes
+from asyncfl.experiments.loading import load
+from asyncfl.experiments.sweep import SweepResult, read_target
 from asyncfl.federation.limits import Limits
 from asyncfl.scenario import Scenario
 
@@ -40,6 +43,83 @@ def test_results_are_tabulated_and_failures_reported(swept: list[Path], file: Pa
     assert status == 2
     assert "1 of 3 runs failed, the first at training.lr=0.01: cannot write" in err
     assert out.startswith("training.lr")
+
+
+def test_runs_of_unlike_protocols_are_told_apart(file: Path, program: Any) -> None:
+    """A third of the uploads are lost: rounds of two are made of fewer updates, buffers of two are not."""
+    lossy = ("--set", "world.dropout=0.33", "--set", "protocol.rounds=4")
+    in_flight = "dispatch: {kind: constant, in_flight: 3}"
+    buffered = f"FedBuff={{protocol: {{kind: fedbuff, rounds: 4, buffer: 2, {in_flight}}}}}"
+    synchronous = "sync={protocol.participants: 2}"
+    command = ("sweep", file, *lossy, "--variant", synchronous, "--variant", buffered, "--seeds", 3)
+    options = ("--target", "train_loss=100", "--target", "test_accuracy=1.1", "--out", "runs", "--jobs", 1)
+    status, out, err = program(*command, *options, "--json")
+    assert (status, err) == (0, "")
+    sync, fedbuff = json.loads(out)["runs"]
+    assert [sync["values"], fedbuff["values"]] == [{"variant": "sync"}, {"variant": "FedBuff"}]
+    assert fedbuff["final"]["updates_per_version"]["mean"] == 2
+    rounds = pd.read_parquet(Path(sync["folder"], "rounds.parquet"))
+    assert sync["final"]["updates_per_version"]["mean"] == pytest.approx(rounds["participants"].sum() / 12)
+    assert sync["final"]["updates_per_version"]["mean"] < 2
+    seeds = json.loads(Path(sync["folder"], "summary.json").read_text())["seeds"].values()
+    lost = [one["fates"]["dropped_out"] / sum(one["fates"].values()) for one in seeds]
+    assert sync["final"]["interrupted_share"]["mean"] == pytest.approx(sum(lost) / 3)
+    assert sum(lost) > 0
+    there = {"time_s": 0, "versions": 0, "bytes": 0, "reached": 3, "seeds": 3}
+    nowhere = {"time_s": None, "versions": None, "bytes": None, "reached": 0, "seeds": 3}
+    assert sync["targets"] == {"train_loss=100": there, "test_accuracy=1.1": nowhere}
+    status, out, _ = program(*command, *options)
+    assert "by 0 of 3 seeds" in out
+    words = " ".join(out.split())
+    assert all(f"note: {note}" in words for note in set(sync["notes"]) & set(fedbuff["notes"]))
+    assert all(f"note of variant=FedBuff: {note}" in words for note in set(fedbuff["notes"]) - set(sync["notes"]))
+    assert "note" not in program(*command, *options, "--quiet")[1]
+    assert program(*command, "--write", "e.yaml")[1].startswith("e.yaml: 2 runs over variant")
+    assert load("e.yaml").variants["variant"]["sync"] == {"protocol.participants": 2}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            ["--variant", "sync"],
+            "--variant: must be NAME={FIELD: VALUE, ...} with a name that is no number, got 'sync'",
+        ),
+        (["--variant", "1={}", "--variant", "a=3"], "got 'a=3'"),
+        (["--variant", "a={}", "--variant", "a={}"], "--variant a: must be given once"),
+        (["--variant", "a={}"], "or --variant two variants"),
+        (["--variant", "a={}", "--variant", "b={training.rate: 1}"], "--variant b.training.rate: is no field"),
+        (["--target", "test_acuracy=.8"], "did you mean test_accuracy?"),
+        (["--target", "test_accuracy"], "--target: must be column=number, got 'test_accuracy'"),
+    ],
+)
+def test_faulty_variants_and_targets_are_named(options: list[str], says: str, file: Path, refused: Any) -> None:
+    assert says in refused("sweep", file, *options)
+
+
+def test_losses_fall_towards_their_target() -> None:
+    assert (read_target("test_loss=.5").direction, read_target("test_accuracy=.8").direction) == ("falls", "rises")
+
+
+def test_a_note_names_its_runs_where_others_lack_it() -> None:
+    notes = {"a": ["x", "y"], "b": ["y", "z"], "c": ["y", "x"]}
+    assert notes_of(notes) == ["note of a; c: x", "note: y", "note of b: z"]
+
+
+def test_a_seed_that_ended_early_is_noted() -> None:
+    ended = {"0": {"stopped": "all versions published", "versions": 9}, "2": {"stopped": "no client", "versions": 3}}
+    assert run_notes({"notes": ["x"], "seeds": ended}) == ["x", "seed 2 ended at version 3: no client"]
+
+
+def test_updates_per_version_and_lost_tasks_are_of_seeds_that_did_not_diverge() -> None:
+    rounds = pd.DataFrame({"seed": [0, 0, 0, 1, 1], "version": [0, 1, 2, 0, 1], "participants": [0, 1, 2, 0, 9]})
+    rounds["diverged"] = [False, False, False, False, True]
+    fates = {"aggregated": 3, "lost_up": 4, "lost_down": 1, "dropped_out": 1, "late": 1}
+    found = outcomes(rounds, {"seeds": {"0": {"fates": fates}, "1": {"fates": {"aggregated": 9}}}})
+    assert {name: (of.seeds.tolist(), of.values.tolist()) for name, of in found.items()} == {
+        "updates_per_version": ([0], [1.5]),
+        "interrupted_share": ([0], [0.6]),
+    }
 
 
 def test_parallel_runs_are_the_same(swept: list[Path], file: Path, program: Any) -> None:

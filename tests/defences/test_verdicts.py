@@ -121,13 +121,29 @@ def test_precision_and_recall_by_hand():
     assert (total["honest_bans"], total["malicious_bans"]) == (1, 2)
 
 
-def test_unjudged_updates_are_not_counted():
+def test_malicious_updates_that_a_detector_abstained_on_are_missed():
+    # Of 93 malicious updates 73 are flagged; the detector abstains on the other 20, and on 7 of 107 honest ones.
+    clients, accused = [0] * 93 + [2] * 107, [True] * 73 + [False] * 127
+    unjudged = [False] * 73 + [True] * 27 + [False] * 100
+    total = quality_of((clients, accused, unjudged))
+    assert (total["judged"], total["unjudged"], total["malicious_unjudged"]) == (173, 27, 20)
+    assert (total["true_positives"], total["false_negatives"], total["false_positives"]) == (73, 20, 0)
+    assert total["recall"] == pytest.approx(73 / 93)
+    assert (total["recall_judged"], total["precision"]) == (1, 1)
+    assert total["unjudged_share"] == pytest.approx(27 / 200)
+
+
+def test_a_detector_that_only_abstains_finds_no_attack():
     nothing_known = quality_of(([0, 2, 3], [False] * 3, [True] * 3))
     assert (nothing_known["judged"], nothing_known["unjudged"]) == (0, 3)
-    assert np.isnan([nothing_known["precision"], nothing_known["recall"]]).all()
+    assert (nothing_known["recall"], nothing_known["unjudged_share"]) == (0, 1)
+    assert np.isnan([nothing_known["precision"], nothing_known["recall_judged"]]).all()
+
+
+def test_a_struck_update_was_judged():
     struck = quality_of(([0, 1, 2], [True, False, False], [True, True, False]))
-    assert (struck["judged"], struck["unjudged"], struck["true_positives"], struck["false_negatives"]) == (2, 1, 1, 0)
-    assert (struck["precision"], struck["recall"]) == (1, 1)
+    assert (struck["judged"], struck["unjudged"], struck["true_positives"], struck["false_negatives"]) == (2, 1, 1, 1)
+    assert (struck["precision"], struck["recall"], struck["recall_judged"]) == (1, 0.5, 1)
 
 
 def test_precision_and_recall_are_nan_without_accused_or_malicious_updates():

@@ -154,7 +154,7 @@ def test_existing_columns_are_accepted(write, described):
     described["targets"] = {"bytes_to_70": {"cost": "bytes", "column": "test_accuracy_usps", "reaches": 0.7}}
     fixed = {"L": "one", "data": "two domains"}
     described["figure"] = {**FIGURE, "panels": None, "where": fixed, "y": "bytes_to_70"}
-    described["tables"] = [{**TABLE, "where": fixed, "value": "detector_cut"}]
+    described["tables"] = [{**TABLE, "where": fixed, "value": "detector_cut_last"}]
     described["claims"] = [
         {**CLAIM, "value": "final exposures_up_max", "where": {"L": ["one", "share"]}},
         {**CLAIM, "value": "best protocol.rounds of mean test_accuracy_domains_min"},

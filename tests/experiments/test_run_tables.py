@@ -38,6 +38,22 @@ def test_a_run_that_ends_unjudged_keeps_what_was_measured_last(tmp_path):
     assert list(frames["rounds"]["honest_banned"]) == [0, 1, 1, 3, 3]
 
 
+def test_ends_say_which_columns_are_of_the_whole_run_and_which_of_the_last_version(tmp_path):
+    folder = write_run(tmp_path / "x", 0.5, seeds=1)  # twelve updates judged and two honest clients banned in all
+    rounds = pd.read_parquet(folder / "rounds.parquet").assign(judged=[0, 4, 4, 4, 0], recall=[np.nan, 1, 1, 0.25, 0])
+    rounds = rounds.assign(honest_bans=[0, 1, 1, 0, 0], detector_rank=[np.nan, 3, 2, 2, 1], budget_sum=[0, 9, 9, 9, 6])
+    rounds = rounds.assign(waiting_max=[0, 110, 590, 40, 0])
+    rounds.to_parquet(folder / "rounds.parquet")
+    [end] = collect([({}, folder)])["ends"].to_dict("records")
+    assert (end["judged_total"], end["recall_total"]) == (12, 3 / 4)
+    assert (end["honest_bans_last"], end["honest_banned"]) == (0, 2)
+    assert (end["participants_last"], end["detector_rank_last"], end["budget_sum_last"]) == (12, 1, 6)
+    assert (end["staleness_max_total"], end["waiting_max_total"]) == (3, 590)
+    # Updates of versions 1 to 4: 3, 6, 9 and 12, of mean staleness .5, 1, 1.5 and 2.
+    assert end["staleness_mean_total"] == pytest.approx((3 * 0.5 + 6 + 9 * 1.5 + 12 * 2) / 30)
+    assert not {"judged", "recall", "honest_bans", "participants", "staleness_mean", "staleness_max"} & set(end)
+
+
 def test_accuracy_in_each_domain_is_measured_as_seldom_as_the_whole(tmp_path):
     folder = write_run(tmp_path / "x", 0.5, seeds=1)
     rounds = pd.read_parquet(folder / "rounds.parquet").assign(test_accuracy_usps=[0.1, 0.2, 0.3, np.nan, np.nan])
@@ -136,12 +152,16 @@ DETECTION = {
     "judged": 10,
     "true_positives": 4,
     "false_positives": 1,
-    "false_negatives": 2,
+    "false_negatives": 3,
+    "unjudged": 5,
+    "malicious_unjudged": 1,
     "honest_bans": 0,
     "malicious_bans": 1,
     "attackers": 2,
     "precision": 0.8,
-    "recall": 4 / 6,
+    "recall": 4 / 7,
+    "recall_judged": 4 / 6,
+    "unjudged_share": 5 / 15,
 }
 
 
@@ -154,24 +174,40 @@ def counted(detection=None, **more):
 
 def test_detection_of_the_whole_run():
     row = counted(DETECTION)
-    assert (row["judged"], row["true_positives"], row["honest_banned"], row["malicious_banned"]) == (10, 4, 0, 1)
-    assert row["precision"] == 0.8
+    assert (row["judged_total"], row["true_positives_total"], row["honest_banned"], row["malicious_banned"]) == (
+        10,
+        4,
+        0,
+        1,
+    )
+    assert row["precision_total"] == 0.8
     assert row["malicious_banned_share"] == 0.5
-    assert row["honest_flagged_share"] == 1 / 4
+    assert row["honest_flagged_share"] == 1 / 8
+    shares = ("recall_total", "recall_judged_total", "unjudged_share_total")
+    assert [row[name] for name in shares] == pytest.approx([4 / 7, 4 / 6, 1 / 3])
+
+
+def test_recall_of_an_earlier_run_is_unknown_where_its_detector_abstained():
+    # It did not count the malicious updates on which its detector abstained.
+    lacking = {name: count for name, count in DETECTION.items() if name not in ("malicious_unjudged", "recall_judged")}
+    row = counted(lacking)
+    assert np.isnan([row[name] for name in ("recall_total", "recall_judged_total", "false_negatives_total")]).all()
+    assert (row["precision_total"], row["unjudged_share_total"]) == (0.8, 1 / 3)
+    assert counted(lacking | {"unjudged": 0})["recall_total"] == 4 / 7
 
 
 def test_precision_and_recall_are_undefined_without_attackers():
     nobody = dict.fromkeys(DETECTION, 0) | {"judged": 10, "precision": None, "recall": None}
     row = counted(nobody)
-    assert np.isnan([row["precision"], row["recall"], row["malicious_banned_share"]]).all()
+    assert np.isnan([row["precision_total"], row["recall_total"], row["malicious_banned_share"]]).all()
     assert row["honest_flagged_share"] == 0
 
 
 def test_staleness_counts_updates_not_versions():
     row = counted()
-    assert row["staleness_mean"] == 3.0
-    assert row["staleness_max"] == 6
-    assert "precision" not in row
+    assert row["staleness_mean_total"] == 3.0
+    assert row["staleness_max_total"] == 6
+    assert "precision_total" not in row
 
 
 def test_exposure_and_the_attackers_part():

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from asyncfl.experiments.analysis import data_in_words
-from asyncfl.experiments.columns import TARGETS, measured_columns
-from asyncfl.experiments.labels import COLUMNS, legend_label
+from asyncfl.experiments.columns import TARGETS, measured_columns, unit_of
+from asyncfl.experiments.labels import COLUMNS, end_label, legend_label
 from asyncfl.experiments.table import Table
 from docs.pages import columns_page
 
@@ -101,6 +101,24 @@ def test_the_columns_of_an_experiment_are_those_of_its_domains_and_targets():
     assert ends["time_to_70"].unit == TARGETS["time_to_"]
 
 
+def test_columns_of_one_version_are_named_so_in_the_table_of_ends():
+    ends = measured_columns("ends")
+    assert not {"judged", "recall", "participants", "staleness_mean", "honest_bans", "budget_sum"} & set(ends)
+    assert {"judged_total", "recall_total", "staleness_max_total", "malicious_bans_last", "budget_sum_last"} <= set(
+        ends
+    )
+    assert (unit_of("judged"), unit_of("judged_total"), unit_of("malicious_bans_last")) == (
+        "updates",
+        "updates",
+        "clients",
+    )
+    assert [end_label(name) for name in ("recall_total", "budget_sum_last", "test_accuracy")] == [
+        "recall",
+        "final sum of a round's budgets",
+        "final test accuracy",
+    ]
+
+
 def test_a_label_that_says_nothing_alone_has_its_axis_beside_it():
     assert legend_label("L", "measured") == "$L$ = measured"
     assert legend_label("L", 1) == "$L$ = 1"
@@ -113,7 +131,7 @@ def test_a_label_that_says_nothing_alone_has_its_axis_beside_it():
 
 
 def test_labels_are_those_of_columns_that_exist():
-    known = {*measured_columns("ends", domains=["mnist"]), "round", "bound"}
+    known = {*measured_columns("rounds"), *measured_columns("ends", domains=["mnist"]), "round", "bound"}
     assert [name for name in COLUMNS if name not in known and not name.startswith(tuple(TARGETS))] == []
 
 

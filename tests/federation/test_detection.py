@@ -52,8 +52,23 @@ def test_a_buffer_without_scores_accuses_no_client(scenario: Scenario, reading: 
     assert (table["unjudged"] > 0).any() == (reading == "discard")
     scored_low = [text for text in run.events["detail"].to_pylist() if text.startswith("scored ")]
     assert table["false_positives"].sum() == len(scored_low)
-    assert whole(run)["honest_flagged_share"] == len(scored_low) / table["judged"].sum()
+    assert whole(run)["honest_flagged_share"] == len(scored_low) / 24
     assert seed_summary(run)["detection"]["unjudged"] == table["unjudged"].sum()
+
+
+def test_attacks_that_a_detector_abstained_on_are_missed(scenario: Scenario) -> None:
+    # The buffers of a run this short tell the detector too little to judge anyone.
+    run = simulate_seed(scenario.override(SCORED | ATTACKED | {"defence": {"detector": {"kind": "evidence"}}}), 0)
+    told, sent = seed_summary(run)["detection"], sum(one.attacked for one in run.uploads)
+    assert sent > 0
+    assert (told["judged"], told["unjudged"], told["malicious_unjudged"], told["false_negatives"]) == (
+        0,
+        24,
+        sent,
+        sent,
+    )
+    assert (told["recall"], told["recall_judged"], told["unjudged_share"]) == (0, None, 1)
+    assert whole(run)["honest_flagged_share"] == 0
 
 
 def test_updates_that_krum_does_not_choose_are_not_used(scenario: Scenario) -> None:

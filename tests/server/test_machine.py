@@ -158,6 +158,14 @@ def test_updates_that_are_too_old_are_stale() -> None:
     assert settled(play) == [(0, Fate.AGGREGATED), (1, Fate.STALE)]
 
 
+def test_each_version_tells_how_many_updates_waited_for_it() -> None:
+    # Buffers of one: two updates wait behind the first, one behind the second, none behind the third.
+    play = uploads(server(constant(3, rounds=4), clients=5, aggregate_s=2.0), 0, 1, 2)
+    for _ in range(3):
+        play.step(Fires("aggregated"))
+    assert [one.waiting_max for one in play.published] == [0, 2, 1, 0]
+
+
 def test_arrivals_while_the_server_aggregates_wait_for_the_next_buffer() -> None:
     play = uploads(server(constant(3, rounds=2), clients=5, aggregate_s=2.0), 0, 1)
     assert play.timers == [SetTimer("aggregated", 2.0)]

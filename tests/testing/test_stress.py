@@ -39,7 +39,7 @@ class Harsh(Innocent):
 def made(gains, trial=None, banned=0, honest=36):
     """Federations of a cell that gain so many of the 400 test samples."""
     trial = trial or Trial("shards", "mimic", 0.1)
-    result = TrialResult(trial, honest, 4, banned, 0, 480, 0, 0, 0, 0, accuracy=0.5)
+    result = TrialResult(trial, honest, 4, banned, 0, 480, *(0,) * 5, accuracy=0.5)
     return tuple(
         StressCase(replace(result, trial=replace(trial, seed=seed)), 0.5 - gain / lab.TESTED, 0.5)
         for seed, gain in enumerate(gains)
@@ -157,6 +157,28 @@ def test_counts_add_up_over_federations():
     assert report.most_harmed == pytest.approx(1 - 0.05**0.5)
     assert math.isnan(report.rows.loc["no attack", "attacks_flagged"])
     assert report.violations == ()
+
+
+def test_attacks_that_a_detector_abstains_on_are_not_flagged():
+    # 93 malicious updates: 73 judged and flagged, 20 not judged; of 200 honest ones 100 judged, 5 of them flagged.
+    trial = Trial("IID", "sign flip", 0.4)
+    counts = {"honest_judged": 100, "honest_flagged": 5, "attacks_judged": 73, "attacks_flagged": 73}
+    counts |= {"honest_unjudged": 100, "attacks_unjudged": 20}
+    result = TrialResult(trial, 24, 16, 0, 0, **counts, accuracy=0.5)
+    row = StressReport((StressCase(result, 0.5, 0.5),)).rows.loc["all"]
+    assert row["attacks_flagged"] == pytest.approx(73 / 93)
+    assert row["attacks_flagged_judged"] == 1
+    assert row["honest_flagged"] == pytest.approx(5 / 200)
+    assert row["unjudged"] == pytest.approx(120 / 293)
+
+
+def test_unjudged_updates_of_a_trial_are_honest_or_attacks():
+    # The first buffers tell Evidence too little, whoever sent the updates.
+    result = run_trial(Trial("IID", "sign flip", 0.4, turns=4), Evidence())
+    assert result.honest_unjudged > 0
+    assert result.attacks_unjudged > 0
+    sent = result.honest_judged + result.honest_unjudged + result.attacks_judged + result.attacks_unjudged
+    assert sent == result.trial.versions * result.trial.buffer
 
 
 def test_a_cell_is_behind_where_its_t_interval_is():

@@ -4,11 +4,12 @@ import json
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.view.packing import Packing
+from asyncfl.view.packing import Packing, pack_curves
 
 
 def read_back(text: str) -> tuple[Any, Any]:
@@ -60,3 +61,15 @@ def test_packing_is_deterministic_and_free_of_html() -> None:
 def test_a_header_with_nan_is_refused() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         Packing().packed({"end": float("nan")})
+
+
+def test_updates_that_waited_for_the_server_are_drawn() -> None:
+    rounds = pa.table(
+        {"version": [0, 1, 2], "time_s": [0.0, 1.0, 2.5], "waiting_max": pa.array([0, 590, 40], pa.int32())}
+    )
+    packing = Packing()
+    packed, numbers = read_back(packing.packed(pack_curves(rounds, None, packing)))
+    assert numbers(packed["waiting_max"]).tolist() == [0, 590, 40]
+    assert numbers(packed["time"]).tolist() == [0, 1_000_000, 2_500_000]
+    earlier = pack_curves(rounds.drop_columns(["waiting_max"]), None, Packing())
+    assert "waiting_max" not in earlier

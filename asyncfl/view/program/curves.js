@@ -3,7 +3,8 @@
 const PANEL = 76;
 const CURVES = [
   { name: "version", lines: [{ of: "version", said: "published", colour: "text", steps: true }] },
-  { name: "buffer fill", unit: "updates", lines: [{ of: "fill", at: "fill_time", said: "held", colour: "upload", steps: true }] },
+  { name: "buffer fill", unit: "updates", lines: [{ of: "fill", at: "fill_time", said: "held", colour: "upload", steps: true },
+    { of: "waiting_max", said: "waiting for the server", colour: "bad", dash: [2, 3], none: 0 }] },
   { name: "staleness", unit: "versions", lines: [{ of: "staleness_mean", said: "mean", colour: "training" },
     { of: "staleness_max", said: "oldest", colour: "bad", dash: [2, 3], none: -1 }] },
   { name: "accuracy", unit: "of 1", lines: [{ of: "test_accuracy", said: "on the test set", colour: "good" },
