@@ -59,7 +59,11 @@ class FinishedRun:
     @classmethod
     def load(cls, folder: str | Path) -> FinishedRun:
         """Load the run in `folder`. Raises RunError if this program would simulate it differently."""
-        run = Run.load(folder)
+        return cls.of(folder, Run.load(folder))
+
+    @classmethod
+    def of(cls, folder: str | Path, run: Run) -> FinishedRun:
+        """Return the loaded `run` of `folder`. Raises RunError if this program would simulate it differently."""
         if run.summary.get("hash") != run.scenario.digest():
             raise RunError(
                 f"{folder} was made with another version of this program, of a component of your own or of the device "

@@ -87,6 +87,8 @@ def own_class(path: str) -> object:
     if not re.fullmatch(IMPORT_PATH, path):
         raise ImportError(f"kind must be the import path of a class, my_module:MyClass, got {shortened(repr(path))}")
     module_name, _, class_name = path.partition(":")
+    if (root := module_name.partition(".")[0]) in sys.stdlib_module_names:
+        raise ImportError(f"{root!r} is a module of Python itself, which holds no class of yours; rename your file")
     if _refused:
         _refused[-1].append(path)
         raise ImportError(f"{path} is code of your own, which is not imported here")

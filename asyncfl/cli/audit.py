@@ -13,7 +13,19 @@ from pydantic import ValidationError
 
 from asyncfl.base.description import faults_of
 from asyncfl.base.errors import Fault, ScenarioError
-from asyncfl.cli.options import Adversary, CommandGroup, Json, Quiet, RunFolder, Seed, integer, option
+from asyncfl.cli.options import (
+    Adversary,
+    CommandGroup,
+    Json,
+    OwnCode,
+    Quiet,
+    RunFolder,
+    Seed,
+    check_own_code,
+    integer,
+    load_run,
+    option,
+)
 from asyncfl.cli.output import console, format_number, print_json, print_rows, print_table, print_text
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.evaluation import OF_CLIENTS, OF_SAMPLES, TwinAudit
@@ -32,12 +44,21 @@ Example: asyncfl audit neighbours results/runs/HASH
 app = typer.Typer(cls=CommandGroup, no_args_is_help=True, help=HELP)
 
 
-@contextmanager
-def _audited(folder: Path, seed: int | None, quiet: bool) -> Iterator[tuple[FinishedRun, tuple[int, ...], ProgressBar]]:
-    """Load a finished run, and show a progress bar; yield the run, the audited seeds (None: all) and the bar."""
+def _finished(folder: Path, own_code: bool) -> FinishedRun:
+    """Load a finished run that an audit repeats. Raises RunError."""
     from asyncfl.audit.finished_run import FinishedRun
 
-    finished = FinishedRun.load(folder)
+    run = load_run(folder, own_code=own_code)
+    check_own_code(run)
+    return FinishedRun.of(folder, run)
+
+
+@contextmanager
+def _audited(
+    folder: Path, seed: int | None, own_code: bool, quiet: bool
+) -> Iterator[tuple[FinishedRun, tuple[int, ...], ProgressBar]]:
+    """Load a finished run, and show a progress bar; yield the run, the audited seeds (None: all) and the bar."""
+    finished = _finished(folder, own_code)
     seeds = finished.seeds(seed)
     with ProgressBar(finished.run.scenario.model_copy(update={"seeds": seeds}), quiet) as bar:
         yield finished, seeds, bar
@@ -64,6 +85,7 @@ def neighbours(
     ] = "all",
     twins: Annotated[int, option("Neighbouring data sets to try for each client.", min=1, max=1_000_000)] = 200,
     seed: Seed = None,
+    own_code: OwnCode = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -78,7 +100,7 @@ def neighbours(
     from asyncfl.audit.neighbours.audit_run import audit_neighbours, save_run
 
     audit = _twin_audit(clients, neighbours, twins)
-    with _audited(run, seed, quiet or json) as (finished, seeds, bar):
+    with _audited(run, seed, own_code, quiet or json) as (finished, seeds, bar):
         audited = audit_neighbours(finished, audit, seeds, bar, bar.stage)
     save_run(finished, audited)
     ledger = audited.ledger
@@ -127,6 +149,7 @@ def canaries(
     ] = "mislabelled",
     delta: Annotated[float | None, option("Delta of the epsilon. Default: that of the claim.", min=0, max=0.5)] = None,
     seed: Seed = None,
+    own_code: OwnCode = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -143,7 +166,7 @@ def canaries(
     from asyncfl.data.canaries import Canaries
 
     planted = Canaries(count=count, unit=unit, kind=kind)
-    with _audited(run, seed, quiet or json) as (finished, seeds, bar):
+    with _audited(run, seed, own_code, quiet or json) as (finished, seeds, bar):
         audit = audit_canaries(finished, planted, seeds, delta, bar, bar.stage)
         folder = save(finished, audit)
         bounded = enter_bounds(finished.run, audit)
@@ -214,6 +237,7 @@ def membership(
     adversary: Adversary = "eavesdropper",
     worlds: Annotated[int, option("Shadow worlds to train for each attacked upload.", min=8, max=100_000)] = 64,
     seed: Seed = None,
+    own_code: OwnCode = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -226,7 +250,7 @@ def membership(
     """
     from asyncfl.audit.membership import audit_membership, save
 
-    with _audited(run, seed, quiet or json) as (finished, seeds, bar):
+    with _audited(run, seed, own_code, quiet or json) as (finished, seeds, bar):
         audit = audit_membership(finished, seeds, adversary, shadow_worlds=worlds, progress=bar, stage=bar.stage)
         files = [str(file) for file in save(finished, audit)]
     rows: list[dict[str, Any]] = audit.found.to_pylist()
@@ -289,6 +313,7 @@ def reconstruct(
     most_parameters: Annotated[int, option("Refuse descent on larger networks.", min=1, max=10**9)] = 2_000_000,
     out: Annotated[Path | None, option("Folder for the images and their table. Default: RUN/reconstruction.")] = None,
     seed: Annotated[int | None, integer("Seed of the upload. Default: the run's first.")] = None,
+    own_code: OwnCode = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -299,12 +324,11 @@ def reconstruct(
 
     Example: asyncfl audit reconstruct results/runs/HASH --client 3 --epsilon inf --epsilon 100
     """
-    from asyncfl.audit.finished_run import FinishedRun
     from asyncfl.audit.reconstruction.image_reconstruction import LEVELS, ReconstructionSettings, write_images
     from asyncfl.audit.reconstruction.image_reconstruction import reconstruct as reconstruct_upload
     from asyncfl.audit.reconstruction.upload import choose_task, find_upload
 
-    finished = FinishedRun.load(run)
+    finished = _finished(run, own_code)
     chosen = finished.seeds(seed)[0]
     levels = tuple(dict.fromkeys(epsilon)) if epsilon else LEVELS
     if low := [level for level in epsilon or () if not level > 0]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 import typer
 from typer.core import TyperGroup
 
-from asyncfl.base.errors import Fault, ScenarioError, shortened
+from asyncfl.base.errors import Fault, RunError, ScenarioError, shortened
 from asyncfl.base.files.yaml_text import read_text
+from asyncfl.base.own_classes import look_for_modules_in
 
 if TYPE_CHECKING:
     from asyncfl.federation.storage import Run
@@ -49,6 +50,10 @@ Assignments: TypeAlias = Annotated[
 ]
 WorldFile: TypeAlias = Annotated[Path | None, option("World that replaces the scenario's, see asyncfl calibrate.")]
 Seed: TypeAlias = Annotated[int | None, integer("Use this seed only. Default: all seeds of the run.")]
+OwnCode: TypeAlias = Annotated[
+    bool,
+    option("Run code that is not part of asyncfl and that the run's scenario names (also from RUN).", "--own-code"),
+]
 MaxHours: TypeAlias = Annotated[
     float, option("Refuse a run that would surely take longer, in hours on one core.", min=0)
 ]
@@ -90,10 +95,23 @@ def read_assignments(assignments: list[str]) -> dict[str, Any]:
     return changes
 
 
+def check_own_code(run: Run) -> None:
+    """Raise RunError where a run cannot be repeated without the user's own code that its scenario names."""
+    from asyncfl.federation.run_files import is_read_in_part
+
+    if is_read_in_part(run.scenario):
+        raise RunError(
+            "the scenario of the run names code that is not part of asyncfl, and repeating the run would execute it; "
+            "if you trust it, give --own-code"
+        )
+
+
 def load_run(folder: Path, seed: int | None = None, own_code: bool = False) -> Run:
     """Load a run; `own_code` as for `Run.load`. Raises RunError, and ScenarioError if it lacks `seed`."""
     from asyncfl.federation.storage import Run
 
+    if own_code:
+        look_for_modules_in(folder)
     run = Run.load(folder, own_code)
     seeds = sorted(map(int, run.summary["seeds"]))
     if seed is not None and seed not in seeds:

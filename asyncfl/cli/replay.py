@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from asyncfl.base.errors import RunError
-from asyncfl.cli.options import Json, Seed, argument, load_run, option
+from asyncfl.cli.options import Json, OwnCode, Seed, argument, check_own_code, load_run, option
 from asyncfl.cli.output import console, print_json
 
 
@@ -17,6 +17,7 @@ def replay(
     run: Annotated[Path, argument("RUN", "Folder of a run with evaluation.record: digests or parameters.")],
     seed: Seed = None,
     train: Annotated[bool, option("Train again where only digests were recorded.", "--train")] = False,
+    own_code: OwnCode = False,
     json: Json = False,
 ) -> None:
     """Repeat the server's decisions of a recorded run, and compare them.
@@ -29,7 +30,9 @@ def replay(
     from asyncfl.server.recording import ReplayError
     from asyncfl.testing.recordings import replay_run
 
-    scenario = load_run(run, seed, own_code=True).scenario
+    loaded = load_run(run, seed, own_code)
+    check_own_code(loaded)
+    scenario = loaded.scenario
     if not (run / MESSAGES).exists():
         raise RunError(f"{run} holds no {MESSAGES}; run its scenario with --set evaluation.record=digests")
     found: list[dict[str, Any]] = []

@@ -269,3 +269,11 @@ def test_unreadable_modules_are_no_error(write: Write) -> None:
     )
     assert found("mine_whole") == ["mine_broken", "mine_whole"]
     assert own_modules(["__main__no_such", "asyncfl.base.errors"]) == {}
+
+
+@pytest.mark.parametrize("path", ["this:Rule", "antigravity:Rule", "os.path:Rule"])
+def test_modules_of_python_itself_are_not_imported(path: str) -> None:
+    loaded = set(sys.modules)
+    with pytest.raises(ImportError, match="is a module of Python itself, which holds no class of yours; rename your"):
+        own_class(path)
+    assert {"this", "antigravity"} & (set(sys.modules) - loaded) == set()

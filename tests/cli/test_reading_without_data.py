@@ -75,3 +75,28 @@ def test_a_run_of_a_named_data_set_is_read_without_it_and_downloads_nothing(
 def test_a_kept_model_is_built_without_the_data(run_without_files: Path) -> None:
     sizes = [tuple(tensor.shape) for tensor in Run.load(run_without_files).model().parameters()]
     assert sizes == [(8, 6), (8,), (3, 8), (3,)]
+
+
+@pytest.mark.parametrize("command", [("replay",), ("audit", "neighbours"), ("audit", "membership")])
+def test_code_of_others_in_the_folder_of_a_run_is_not_run_unasked(
+    tmp_path: Path, tiny: dict[str, Any], program: Any, command: tuple[str, ...], no_own_module_stays: None
+) -> None:
+    code = (
+        "from pathlib import Path\n"
+        "from asyncfl.defences import Rule\n"
+        "Path(__file__).with_name('was-run').touch()\n"
+        "class Mean(Rule):\n"
+        "    kind: str = 'my_rule:Mean'\n"
+        "    def aggregate(self, updates, weights):\n"
+        "        return weights @ updates / weights.sum()\n"
+    )
+    (tmp_path / "my_rule.py").write_text(code)
+    described = tiny | {"defence": {"rule": {"kind": "my_rule:Mean"}}, "evaluation": {"record": "digests"}}
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump(described))
+    run = tmp_path / "run"
+    assert program("run", tmp_path / "s.yaml", "--out", run)[0] == 0
+    (run / "my_rule.py").write_text(code)
+    status, _, told = program(*command, run)
+    assert status == 2
+    assert "names code that is not part of asyncfl, and repeating the run would execute it" in told
+    assert not (run / "was-run").exists()
