@@ -64,7 +64,7 @@ def lines_of(axes: Any) -> dict[str, list[list[float]]]:
 
 
 def legend_of(axes: Any) -> list[str]:
-    return [text.get_text() for text in axes.get_legend().get_texts()]
+    return [" ".join(text.get_text().split()) for text in axes.get_legend().get_texts()]
 
 
 def bands_of(axes: Any) -> list[tuple[float, float]]:
