@@ -351,10 +351,12 @@ def gather(scenario: Scenario, parts: Sequence[Run], digest: str | None = None) 
 
 
 def _notes(seeds: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the notes of all seeds without repetition; notes made per version carry the number of versions."""
+    """Return the notes of all seeds without repetition; notes made in some versions carry their number."""
     noted = _total(summary.get("noted", {}) for summary in seeds)
     versions = sum(summary["versions"] for summary in seeds)
-    counted = [f"{note} (in {number} of {versions} versions)" for note, number in noted.items()]
+    counted = [
+        note if number == versions else f"{note} (in {number} of {versions} versions)" for note, number in noted.items()
+    ]
     return [*dict.fromkeys(note for summary in seeds for note in summary["notes"]), *counted]
 
 
