@@ -98,11 +98,7 @@ def page(
 
 def title_of(run: Run, folder: Path) -> str:
     """Return what a run in `folder` is, in a few words: `buffered on mnist, label_flip (2b68948638792f8d)`."""
-    scenario = run.scenario
-    parts = [f"{kind_of(scenario.protocol)} on {', '.join(scenario.data.names)}"]
-    parts += [] if scenario.threats is None else [kind_of(scenario.threats.attack)]
-    parts += [] if kind_of(scenario.privacy) == "none" else [kind_of(scenario.privacy)]
-    return f"{', '.join(parts)} ({os.path.basename(os.path.realpath(folder))})"
+    return f"{run.title} ({os.path.basename(os.path.realpath(folder))})"
 
 
 def write(text: str, path: str | Path) -> None:
