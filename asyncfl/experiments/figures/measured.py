@@ -216,7 +216,7 @@ class Bars(OverAxis):
     def finish(self, axis: Axes) -> None:
         super().finish(axis)
         bottom, _ = axis.get_ylim()
-        bars = [path.vertices for drawn in axis.collections for path in drawn.get_paths()]
+        bars = [np.asarray(path.vertices, float) for drawn in axis.collections for path in drawn.get_paths()]
         cut = [ends[0, 0] for ends in bars if ends[:, 1].min() < bottom]  # a logarithmic axis never reaches 0
         look: dict[str, Any] = {"color": DARK, "markersize": 4, "label": OWN, "clip_on": False, "zorder": 4}
         if cut:
