@@ -39,6 +39,11 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """Return the public names, also those that are not imported yet: notebooks complete them."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """Import and return a public name at its first use, so that `import asyncfl` stays fast."""
     if name not in _ELSEWHERE:

@@ -9,8 +9,8 @@ import os
 import platform
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +111,9 @@ def execute(
 
     `force`: compute the run again, and replace a run of another scenario. `prior`: clock-only runs that several
     scenarios of this process need, so that each is simulated once. `seed_cache`: a folder of finished seeds that runs
-    share; seeds found there are reused, others are added. `stage`: called with the progress of accounting and audits.
-    `workers`: as in `simulate`. `until`: version at which each seed pauses; the folder then holds no run yet, and a
-    later call goes on.
+    share; seeds found there are reused, others are added. `stage`: called with the progress of all that is done
+    before the first version and after the last: data, accounting, tables, files, and of audits. `workers`: as in
+    `simulate`. `until`: version at which each seed pauses; the folder then holds no run yet, and a later call goes on.
 
     Raises OutputError or ScenarioError before anything is computed, DataError, and RunError where data or code change
     during the run; seeds that were finished before are kept. A signal (SIGINT, SIGTERM, SIGHUP) leaves a checkpoint and
@@ -152,7 +152,8 @@ def execute(
                     snapshots.clear()
                     if not _check_unchanged(scenario, own.scenario, seed, scenario.seeds[: len(parts)]):
                         kept = None
-                    own.keep(place, _writer(part))
+                    with _staged(stage, f"files of seed {seed}"):
+                        own.keep(place, _writer(part))
                 except PausedError as paused:
                     log.info("%s", paused)
                     continue
@@ -166,9 +167,17 @@ def execute(
         if len(parts) < len(scenario.seeds):
             log.info("%s is not complete yet", own.folder)
             return own.folder
-        own.replace(area, gather(scenario, parts, own.scenario).write_to, COMPLETE)
+        with _staged(stage, "files of the run"):
+            own.replace(area, gather(scenario, parts, own.scenario).write_to, COMPLETE)
     log.info("%s written", own.folder)
     return own.folder
+
+
+@contextmanager
+def _staged(stage: Stage, what: str) -> Iterator[None]:
+    stage(what, 0, 1)
+    yield
+    stage(what, 1, 1)
 
 
 def _check_unchanged(scenario: Scenario, digest: str, seed: int, kept: Sequence[int] = ()) -> bool:
@@ -261,21 +270,35 @@ def one_seed(
 ) -> Run:
     """Simulate one seed of `scenario`, and return its run. Writes no files.
 
-    `watch`: called after each version with the rounds so far; `stage`: called with the progress of accounting and
-    audits; `prior`: as in `execute`.
+    `watch`: called after each version with the rounds so far; `stage`, `prior`: as in `execute`.
     """
     audit, observers = scenario.evaluation.audit, []
     if audit is not None:
         checkpoints = None  # the twins of audited clients are not part of a checkpoint
 
+    reading, beginning = f"data of seed {seed}", f"beginning of seed {seed}"
+
     def watched(federation: Federation) -> Federation:
+        stage(reading, 1, 1)
+        if progress is not None:
+            stage(beginning, 0, 1)  # workers are started, and the initial model is evaluated
         if audit is not None:
             federation.path.observer = TwinsObserver(federation, audit, stage)
             observers.append(federation.path.observer)
         return federation
 
+    def told(row: dict[str, Any]) -> None:
+        stage(beginning, 1, 1)
+        if progress is not None:
+            progress(row)
+        if row["version"] == scenario.protocol.rounds:
+            stage(_tables_of(seed), 0, 1)
+
+    stage(reading, 0, 1)
     with numpy_as_torch():
-        result = simulate_seed(scenario, seed, progress, prior, watched, watch, workers, checkpoints)
+        result = simulate_seed(
+            scenario, seed, None if progress is None else told, prior, watched, watch, workers, checkpoints
+        )
         run = run_of(scenario, result, stage)
         for observer in observers:
             results = audited(observer, result, run.tables["ledger"])
@@ -287,12 +310,14 @@ def one_seed(
 
 def run_of(scenario: Scenario, result: SeedRun, stage: Stage = ignore_progress) -> Run:
     """Return the run of one seed from its result: tables, ledger, summary, kept models. `stage`: as in `execute`."""
-    ledger, seed = SeedLedger(result, stage), result.seed
+    seed = result.seed
+    stage(_tables_of(seed), 0, 1)
+    ledger = SeedLedger(result, stage)
     tables = {"rounds": ledger.with_epsilons(rounds_table(result)), "events": result.events}
     tables |= {"clients": clients_table(result), "ledger": ledger.ledger, "spending": ledger.spending}
     if (by_client := per_client_table(result)) is not None:
         tables[PER_CLIENT] = by_client
-    return Run(
+    run = Run(
         scenario=scenario,
         tables=tables,
         summary={"seeds": {str(seed): seed_summary(result)}},
@@ -300,6 +325,12 @@ def run_of(scenario: Scenario, result: SeedRun, stage: Stage = ignore_progress) 
         messages=[] if result.recording is None else [result.recording.text()],
         models={(seed, at): model for at, model in _kept_models(scenario, result).items()},
     )
+    stage(_tables_of(seed), 1, 1)
+    return run
+
+
+def _tables_of(seed: int) -> str:
+    return f"tables of seed {seed}"
 
 
 def _by_workers(result: SeedRun) -> dict[str, Any]:
@@ -351,10 +382,12 @@ def gather(scenario: Scenario, parts: Sequence[Run], digest: str | None = None) 
 
 
 def _notes(seeds: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the notes of all seeds without repetition; notes made per version carry the number of versions."""
+    """Return the notes of all seeds without repetition; notes made in some versions carry their number."""
     noted = _total(summary.get("noted", {}) for summary in seeds)
     versions = sum(summary["versions"] for summary in seeds)
-    counted = [f"{note} (in {number} of {versions} versions)" for note, number in noted.items()]
+    counted = [
+        note if number == versions else f"{note} (in {number} of {versions} versions)" for note, number in noted.items()
+    ]
     return [*dict.fromkeys(note for summary in seeds for note in summary["notes"]), *counted]
 
 

@@ -265,3 +265,12 @@ def test_temporarily_unreadable_data_cost_no_seed(
     with pytest.raises(DataError, match=r"mine.npz"):
         execute(scenario, tmp_path / "other", again)
     assert sorted(path.name for path in (tmp_path / "other").glob(".partial/*/*")) == ["seed-0", "seed-1"]
+
+
+def test_a_note_of_every_version_is_told_once_without_a_count() -> None:
+    """What comes in all 3 + 2 versions is no matter of versions; what comes in 4 of them is."""
+    seeds = [
+        {"versions": versions, "notes": ["of the run"], "noted": {"always": versions, "at times": 2}}
+        for versions in (3, 2)
+    ]
+    assert api_module._notes(seeds) == ["of the run", "always", "at times (in 4 of 5 versions)"]

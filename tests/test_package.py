@@ -51,3 +51,9 @@ def test_importing_the_package_imports_nothing_that_is_slow_and_seldom_needed() 
     code = f"import sys, asyncfl.api; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_public_names_are_listed_before_their_first_use() -> None:
+    program = "import asyncfl, sys; print(set(asyncfl.__all__) <= set(dir(asyncfl)), 'asyncfl.api' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["True", "False"]

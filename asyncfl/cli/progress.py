@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TaskID, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from asyncfl.base.quantities import quantity
 from asyncfl.cli.output import console
@@ -16,11 +19,22 @@ from asyncfl.scenario import Scenario
 stderr = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
+class TimeLeftColumn(TimeRemainingColumn):
+    """Time until a bar is full, `-:--:--` where it is not known.
+
+    A full bar, and one that is late, have none: 0:00:00 would stand there for as long as what is not counted takes.
+    """
+
+    def render(self, task: Task) -> Text:
+        known = not task.finished and task.time_remaining != 0
+        return Text.assemble("left ", super().render(task)) if known else Text("")
+
+
 def bars(quiet: bool) -> Progress:
     """Return bars on standard error, which are drawn if it is a terminal."""
-    left, counts = TextColumn("{task.fields[note]}left"), MofNCompleteColumn()
+    left, counts = TextColumn("{task.fields[note]}"), MofNCompleteColumn()
     return Progress(
-        *(TextColumn("{task.description}"), BarColumn(), counts, left, TimeRemainingColumn()),
+        *(TextColumn("{task.description}"), BarColumn(), counts, left, TimeLeftColumn()),
         console=stderr,
         # A redirected standard output must not be redirected again to the terminal.
         redirect_stdout=console.is_terminal,
@@ -49,13 +63,11 @@ class ProgressBar:
         """Advance the bar to the seed and version of `row`, a row of the table of rounds."""
         if self._progress.disable:
             return
-        loss = row["test_loss"] if math.isnan(row["train_loss"]) else row["train_loss"]
-        loss_text = "" if math.isnan(loss) else f"loss {loss:.4f}  "
         self._progress.update(
             self._versions,
             completed=self._seeds[row["seed"]] * self._rounds + row["version"],
             description=f"seed {row['seed']}",
-            note=f"{loss_text}virtual {quantity(row['time_s'], 's')}  ",
+            note=_note(row),
         )
 
     def stage(self, what: str, done: int, of: int | None) -> None:
@@ -69,3 +81,43 @@ class ProgressBar:
             # Bars are drawn ten times a second; a shorter stage would never be seen without this.
             self._progress.refresh()
             self._progress.remove_task(self._stages.pop(what))
+
+
+class SweepBars:
+    """Progress of the runs of a sweep: a bar of model versions for each that is under way."""
+
+    def __init__(self, runs: Mapping[Path, tuple[str, Scenario]], quiet: bool) -> None:
+        """runs: folder of a run -> what was set for it, and its scenario."""
+        self._runs, self._progress = runs, bars(quiet)
+        self._under_way: dict[Path, TaskID] = {}
+        self._ended: set[Path] = set()
+
+    def __enter__(self) -> SweepBars:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._progress.stop()
+
+    def __call__(self, folder: Path, row: dict[str, Any]) -> None:
+        """Advance the bar of a run to the seed and version of `row`, a row of its table of rounds."""
+        if self._progress.disable or folder in self._ended:
+            return
+        name, scenario = self._runs[folder]
+        rounds = scenario.protocol.rounds
+        if folder not in self._under_way:
+            self._under_way[folder] = self._progress.add_task(name, total=rounds * len(scenario.seeds), note="")
+        done = scenario.seeds.index(row["seed"]) * rounds + row["version"]
+        self._progress.update(self._under_way[folder], completed=done, note=_note(row))
+
+    def end(self, folder: Path) -> None:
+        """Remove the bar of a run that has ended."""
+        self._ended.add(folder)
+        if folder in self._under_way:
+            self._progress.remove_task(self._under_way.pop(folder))
+
+
+def _note(row: Mapping[str, Any]) -> str:
+    loss = row["test_loss"] if math.isnan(row["train_loss"]) else row["train_loss"]
+    loss_text = "" if math.isnan(loss) else f"loss {loss:.4f}  "
+    return f"{loss_text}virtual {quantity(row['time_s'], 's')}  "

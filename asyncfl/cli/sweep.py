@@ -12,6 +12,7 @@ from asyncfl.base.files.own_folder import CHECKPOINT, PARTIAL
 from asyncfl.base.interrupt_signals import status_of
 from asyncfl.cli.options import Json, MaxGib, MaxHours, ScenarioFile, Threads, limit_threads, option
 from asyncfl.cli.output import console, print_json, print_table, print_text
+from asyncfl.cli.progress import SweepBars
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,13 +81,17 @@ def sweep(
         console.print(f"{write}: {len(cells)} runs over {', '.join(cells[0].values)}")
         return
     limits, found = Limits(hours=max_hours, gib=max_gib), dict[int, "SweepResult"]()
+    scenarios = [cell.scenario for cell in cells]
+    shown = {out / cell.digest: (_named(cell), cell.scenario) for cell in cells}
     try:
-        for place, swept in run_all([cell.scenario for cell in cells], out, jobs or cores(), limits, scenario.parent):
-            found[place] = swept
-            if not quiet and not json:
-                ended = "exists already" if swept.was_there else f"written in {swept.seconds:.1f} s"
-                outcome = f"{swept.folder} {'failed' if swept.failed else ended}"
-                console.print(f"{len(found)} of {len(cells)}: {_named(cells[place])}: {outcome}")
+        with SweepBars(shown, quiet or json) as bar:
+            for place, swept in run_all(scenarios, out, jobs or cores(), limits, scenario.parent, bar):
+                found[place] = swept
+                bar.end(swept.folder)
+                if not quiet and not json:
+                    ended = "exists already" if swept.was_there else f"written in {swept.seconds:.1f} s"
+                    outcome = f"{swept.folder} {'failed' if swept.failed else ended}"
+                    console.print(f"{len(found)} of {len(cells)}: {_named(cells[place])}: {outcome}")
     except KeyboardInterrupt as error:
         there = sum(not one.failed for one in found.values())
         begun = {cell.digest for cell in cells if any((out / cell.digest / PARTIAL).glob(f"*/*{CHECKPOINT}"))}

@@ -38,7 +38,7 @@ def view(
 
     Example: asyncfl view results/runs/HASH --out run.html --open
     """
-    from asyncfl.view import Window, page, write
+    from asyncfl.view import Window, page, title_of, write
 
     folders = [one for one in (run, other) if one is not None]
     # Not Path.resolve, which raises its own error for circular links.
@@ -52,7 +52,8 @@ def view(
             raise ScenarioError(faults)
         _follow(run, target, open_)
         return
-    first, *second = [(_loaded(one, seed), str(one)) for one in folders]
+    loaded = [(_loaded(one, seed), one) for one in folders]
+    first, *second = [(run, title_of(run, place)) for run, place in loaded]
     command = shlex.join(["asyncfl", "view", *map(str, folders)]) + ("" if seed is None else f" --seed {seed}")
     text = page(*first, other=second[0] if second else None, window=Window(since, until, seed), command=command)
     write(text, target)
@@ -72,14 +73,14 @@ def _loaded(folder: Path, seed: int | None) -> Run:
 
 def _follow(folder: Path, target: Path, open_: bool) -> None:
     """Write the page of an unfinished run now and every few seconds until the run ends. Raises RunError."""
-    from asyncfl.view import page, write
+    from asyncfl.view import page, title_of, write
     from asyncfl.view.run_state import RunState, run_state
 
     shown: RunState | None = None
 
     def show(now: RunState, reload_s: float) -> None:
         assert now.run is not None
-        write(page(now.run, str(folder), going=now.description, reload_s=reload_s), target)
+        write(page(now.run, title_of(now.run, folder), going=now.description, reload_s=reload_s), target)
 
     try:
         while (now := run_state(folder)).going:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -13,7 +13,7 @@ from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.base.files.atomic import write_text
 from asyncfl.experiments.csv_files import MEMBERSHIP, PICTURES, plain, read_csv, write_csv
 from asyncfl.experiments.figures import Figure, Final
-from asyncfl.experiments.grid import AxisValues, same, select
+from asyncfl.experiments.grid import AxisValues, Where, same, select
 from asyncfl.experiments.intervals import over_seeds
 from asyncfl.experiments.run_tables import collect
 from asyncfl.experiments.spec import Experiment, Scale
@@ -103,7 +103,7 @@ def make_figures(experiment: Experiment, scale: Scale, folder: Path, style: Styl
     for figure in experiment.all_figures:
         axes = _axes(experiment, scale, tables["cells"], figure)
         title = figure.title or experiment.title
-        text = _measured(experiment, scale, tables["cells"], tables["ends"], figure, axes)
+        text = _measured(experiment, scale, tables, figure, axes)
         caption = f"{text} {experiment.choices}".rstrip()
         rows.append((figure.name, title, caption, style, figure.is_run(axes)))
         if style == "paper":
@@ -114,20 +114,33 @@ def make_figures(experiment: Experiment, scale: Scale, folder: Path, style: Styl
 
 
 def _measured(
-    experiment: Experiment, scale: Scale, cells: pd.DataFrame, ends: pd.DataFrame, figure: Figure, drawn: AxisValues
+    experiment: Experiment, scale: Scale, tables: Mapping[str, pd.DataFrame], figure: Figure, drawn: AxisValues
 ) -> str:
     """Return what a figure shows: scale, seeds, data, and what quick scale lowered."""
+    cells = tables["cells"]
     shows = f"{figure.described(drawn)}. {experiment.source}"
     if len(cells) == 0 or figure.bound_named is not None:
         return f"{shows}: a formula, not measured; a ring marks the best whole number."
     where = {axis: value for axis, value in figure.where.items() if axis in cells}
-    cells, ends, axes = cells[select(cells, where)], ends[select(ends, where)], list(experiment.grid(scale))
+    cells = cells[select(cells, where)]
     sources = data_in_words([str(text) for text in cells["provenance"] if str(text) not in ("", "nan")])
-    counts = sorted(set(ends.groupby(axes, dropna=False)["seed"].nunique())) if axes else [len(ends)]
-    *fewer, seeds = counts or experiment.seed_counts(scale)
+    *fewer, seeds = seeds_drawn(figure, tables, where) or experiment.seed_counts(scale)
     text = f"{shows}, scale {scale}: {figure.of_seeds(fewer, seeds)}." + (f" Data: {sources}." if sources else "")
     lowered = experiment.lowered(scale, where, seeds)
     return f"{text} Quick scale lowers: {'; '.join(lowered)}." if lowered else text
+
+
+def seeds_drawn(figure: Figure, tables: Mapping[str, pd.DataFrame], where: Where) -> list[int]:
+    """Return the numbers of seeds behind the values that a figure draws, in order.
+
+    Seeds that diverged, or in which a column is undefined, have no value.
+    """
+    counts: set[int] = set()
+    for _, table, column in figure.columns_named:
+        if len(frame := tables[{"rounds": "curves", "ends": "final"}[table]]):
+            rows = frame[select(frame, where) & (frame["metric"] == column) & (frame["seeds"] > 0)]
+            counts |= set(rows["seeds"].astype(int))
+    return sorted(counts)
 
 
 def _axes(experiment: Experiment, scale: Scale, cells: pd.DataFrame, figure: Figure) -> AxisValues:

@@ -34,6 +34,7 @@ def drawn_convention(fewer: Sequence[int], seeds: int, own: str) -> str:
     others = f", in some cells {' or '.join(map(str, fewer))}" if fewer else ""
     if not own and seeds > 1:
         return f"mean over n = {seeds} seeds{others}"
+    others += " (one seed tells no interval)" if 1 in fewer else ""
     if not own or 2 not in (*fewer, seeds):
         return convention(seeds) + others
     wide = f"{own} their own values, as the 95 % t interval is {OF_TWO:.1f} times as wide"

@@ -6,6 +6,7 @@ import math
 import re
 from typing import Any
 
+from asyncfl.base.quantities import NONE
 from asyncfl.data import CATALOG
 from asyncfl.experiments.columns import TARGETS
 
@@ -163,6 +164,20 @@ def value_label(value: Any, axis: str = "") -> str:
     if isinstance(value, float) and math.isinf(value):
         return "no noise" if axis.endswith("epsilon") else "∞"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def absent_label(metric: str, mean: float, diverged: int) -> str:
+    """Return what stands in place of a mean over seeds that is not finite.
+
+    metric: measured column. diverged: seeds that did.
+    """
+    if diverged:
+        return "diverged"
+    if math.isnan(mean):
+        return NONE
+    if metric.startswith(tuple(TARGETS)):
+        return "not by all seeds"
+    return "∞" if mean > 0 else "−∞"
 
 
 def legend_label(axis: str, value: Any) -> str:

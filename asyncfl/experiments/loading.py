@@ -1,9 +1,9 @@
-"""Reading experiment files: all faults of fields in one error, then all faults between them."""
+"""Reading experiment files: all faults of fields and between them in one error."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import starmap
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from asyncfl.experiments.columns import NOT_MEASURED, OF_TABLES, TARGETS, is_kno
 from asyncfl.experiments.figures import Final
 from asyncfl.experiments.figures.base import FigureBase
 from asyncfl.experiments.grid import AxisValues, ExperimentPart
-from asyncfl.experiments.spec import SCALES, Experiment, Scale, is_number, place_in_variant
+from asyncfl.experiments.spec import OUTSIDE, SCALES, Experiment, Scale, is_number, place_in_variant
 from asyncfl.experiments.table import Table
 from asyncfl.scenario import Scenario
 
@@ -38,8 +38,8 @@ def load(path: str | Path, name: str | None = None, check: bool = True) -> Exper
     """Read the experiment of a file, its cells validated at both scales.
 
     `name` is what results are filed under; None: the file's name. `check` false is for files whose cells the workflow
-    has checked before: its jobs do not do so again. Raises ScenarioError with the faults of all fields; where there are
-    none, with those between fields, all of them; and as `check_cells` does.
+    has checked before: its jobs do not do so again. Raises ScenarioError with the faults of all fields and those
+    between the fields that are sound; and as `check_cells` does.
     """
     fields = read_yaml(Path(path))
     if not isinstance(fields, dict):
@@ -48,7 +48,8 @@ def load(path: str | Path, name: str | None = None, check: bool = True) -> Exper
     try:
         experiment = Experiment.model_validate(raw)
     except ValidationError as error:
-        raise ScenarioError(faults_of(error, Experiment, raw), path) from None
+        faults = faults_of(error, Experiment, raw)
+        raise ScenarioError(dict.fromkeys([*faults, *_further_faults(raw, faults)]), path) from None
     if check:
         check_cells(experiment, path)
     return experiment
@@ -62,6 +63,41 @@ def check_cells(experiment: Experiment, path: str | Path, wanted: Scale | None =
     """
     if faults := list(_large(experiment)) or _checked(experiment, wanted):
         raise ScenarioError(dict.fromkeys(faults), path)
+
+
+DEFINING = {"scenario", "axes", "variants", "covered", "quick", "bounds", "targets", "pictures", "membership"}
+"""Fields that other fields refer to: where one is faulty, references cannot be judged."""
+
+
+def _further_faults(raw: dict[str, Any], faults: Sequence[Fault]) -> list[Fault]:
+    """Return the faults of a file's scenario and between its sound fields, where pydantic has found `faults`."""
+    base = raw.get("scenario")
+    of_scenario = [fault.under("scenario") for fault in _scenario_faults(base)] if isinstance(base, dict) else []
+    places = {tuple((*fault.field.split("."), "")[:2]) for fault in faults}
+    if any(name in DEFINING for name, _ in places):
+        return of_scenario
+    kept: dict[str, Any] = {"title": "", "source": {"paper": OUTSIDE}}
+    numbers: dict[str, list[int]] = {}
+    for name in (name for name in Experiment.model_fields if name in raw and (name, "") not in places):
+        if isinstance(raw[name], list):
+            numbers[name] = [at for at in range(len(raw[name])) if (name, str(at)) not in places]
+            kept[name] = [raw[name][at] for at in numbers[name]]
+        elif all(name != other for other, _ in places):
+            kept[name] = raw[name]
+    try:
+        experiment = Experiment.model_validate(kept)
+        found = list(_large(experiment)) or _checked(experiment, None)
+    except (ValidationError, MissingDataError):
+        return of_scenario
+    return [_renumbered(fault, numbers) for fault in found]
+
+
+def _renumbered(fault: Fault, numbers: Mapping[str, Sequence[int]]) -> Fault:
+    """Return a fault with the place in the file of its list's item. numbers: list -> places of the items kept."""
+    name, *rest = fault.field.split(".")
+    if name not in numbers or not rest:
+        return fault
+    return Fault(".".join([name, str(numbers[name][int(rest[0])]), *rest[1:]]), fault.message)
 
 
 def _large(experiment: Experiment) -> Iterator[Fault]:

@@ -37,7 +37,7 @@ SCALE_WARNING = "At quick scale, which lowers what it simulates, verdicts tell w
 HOW_FIGURES_ARE_READ = (
     "Where lines of a figure lie on each other, their colours take turns, dash by dash, and their markers stand side "
     "by side. Around means of two seeds stand these seeds' own values, around those of more the 95 % "
-    "interval, which may reach beyond the picture."
+    "interval; an arrow at a logarithmic axis says that it reaches further down."
 )
 PAPERS = "papers"
 """Folder of the papers' pages, below the results."""

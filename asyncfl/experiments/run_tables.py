@@ -190,7 +190,7 @@ def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, An
     for column, share in (("uploads", "attacker_upload_share"), ("used", "attacker_aggregated_share")):
         if {"attacker", column} <= set(clients):
             theirs = clients.get(f"malicious_{column}", clients[column].where(clients["attacker"], 0))
-            counted[share] = theirs.groupby(clients["seed"]).sum() / by_seed[column].sum().clip(lower=1)
+            counted[share] = theirs.groupby(clients["seed"]).sum() / by_seed[column].sum().replace(0, np.nan)
     if "uploads" in clients:
         counted["uploads_max_over_min"] = by_seed["uploads"].max() / by_seed["uploads"].min()
     counted["exposures_up_median"] = by_seed["exposures_up"].median()
@@ -237,14 +237,14 @@ def _robustness(rounds: pd.DataFrame) -> pd.DataFrame:
 
 def _summarised(seed: Mapping[str, Any]) -> dict[str, float]:
     """Return versions, exposure and detection from a seed's part of the summary."""
-    exposures, versions = seed.get("exposures", {}), seed.get("versions", 0)
+    exposures, versions = seed.get("exposures", {}), seed.get("versions", 0)  # a share of nothing is undefined
     fates = seed.get("fates", {})
-    tasks = max(1, sum(fates.values()))
+    tasks = sum(fates.values()) or np.nan
     found = {
         **{share: sum(fates.get(one, 0) for one in of) / tasks for share, of in FATES.items() if fates},
         "versions": versions,
         "exposures_assumed": exposures.get("assumed"),
-        "overheard_down_share": exposures.get("downlink_versions", 0) / max(1, versions),
+        "overheard_down_share": exposures.get("downlink_versions", 0) / (versions or np.nan),
     }
     if (detection := seed.get("detection")) is None:
         return found

@@ -10,10 +10,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import active_children, get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from asyncfl.base.description import override
@@ -169,13 +172,19 @@ class SweepResult:
 
 
 def run_all(
-    scenarios: Sequence[Scenario], folder: Path, jobs: int, limits: Limits, modules_in: Path
+    scenarios: Sequence[Scenario],
+    folder: Path,
+    jobs: int,
+    limits: Limits,
+    modules_in: Path,
+    progress: RunProgress | None = None,
 ) -> Iterator[tuple[int, SweepResult]]:
     """Yield each run as it is finished, with the place of its scenario; those of equal scenarios come together.
 
     A run is written to `folder/<digest>`, unless it lies there; one that fails stops no other. `jobs`: processes that
-    work at a time. `modules_in`: folder of the user's own modules. Raises ScenarioError, before anything is computed,
-    where a run passes the limits.
+    work at a time. `modules_in`: folder of the user's own modules. `progress`: called, in a thread of its own where
+    there are several processes, with a run's folder and rows of its table of rounds. Raises ScenarioError, before
+    anything is computed, where a run passes the limits.
     """
     for scenario in scenarios:
         limits.check(scenario)
@@ -185,20 +194,27 @@ def run_all(
     work = {
         digest: (scenarios[of[0]].model_dump(mode="json"), folder / digest, limits) for digest, of in places.items()
     }
-    for digest, swept in _worked(work, min(jobs, len(work)), modules_in):
+    for digest, swept in _worked(work, min(jobs, len(work)), modules_in, progress):
         yield from ((place, swept) for place in places[digest])
 
 
+RunProgress = Callable[[Path, dict[str, Any]], None]
 _Work = tuple[dict[str, Any], Path, Limits]
 
 
-def _worked(work: Mapping[str, _Work], jobs: int, modules_in: Path) -> Iterator[tuple[str, SweepResult]]:
+def _worked(
+    work: Mapping[str, _Work], jobs: int, modules_in: Path, progress: RunProgress | None
+) -> Iterator[tuple[str, SweepResult]]:
     if jobs <= 1:
-        yield from ((digest, _run(*one)) for digest, one in work.items())
+        yield from ((digest, _run(*one, progress=progress)) for digest, one in work.items())
         return
     begin: Callable[..., None] = _begin
     folders = str(Path.cwd()), str(modules_in)
-    with InterruptSignals(), ProcessPoolExecutor(jobs, get_context("spawn"), begin, folders) as pool:
+    with (
+        _rows_received(progress) as rows,
+        InterruptSignals(),
+        ProcessPoolExecutor(jobs, get_context("spawn"), begin, (*folders, rows)) as pool,
+    ):
         waiting = {pool.submit(_run_in_worker, *one): digest for digest, one in work.items()}
         try:
             for done in as_completed(waiting):
@@ -218,9 +234,57 @@ def _worked(work: Mapping[str, _Work], jobs: int, modules_in: Path) -> Iterator[
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begin(*folders: str) -> None:
+SHOWN = ("seed", "version", "time_s", "train_loss", "test_loss")
+"""Columns of the rows that a worker sends: few, so that a message is one atomic write to the pipe of all workers."""
+EVERY_S = 0.1
+"""Seconds between rows that a worker sends, at least."""
+
+
+@contextmanager
+def _rows_received(progress: RunProgress | None) -> Iterator[Connection | None]:
+    """Yield the end of a pipe to which workers send (folder, row), each of which `progress` is called with."""
+    if progress is None:
+        yield None
+        return
+    received, sent = get_context("spawn").Pipe(duplex=False)
+    ended = Event()
+
+    def receive() -> None:
+        while received.poll(EVERY_S) or not ended.is_set():
+            if received.poll():
+                progress(*received.recv())
+
+    thread = Thread(target=receive, daemon=True)
+    thread.start()
+    try:
+        yield sent
+    finally:
+        ended.set()
+        thread.join()
+
+
+_rows: Connection | None = None
+"""Where this worker sends rows; None: nowhere."""
+
+
+def _begin(*received: Any) -> None:
+    global _rows
+    *folders, _rows = received
     for folder in folders:
         look_for_modules_in(folder)
+
+
+def _send_rows(rows: Connection) -> RunProgress:
+    last = -math.inf
+
+    def send(folder: Path, row: dict[str, Any]) -> None:
+        nonlocal last
+        if time.monotonic() - last >= EVERY_S:
+            last = time.monotonic()
+            with suppress(OSError):  # nobody reads any more
+                rows.send((folder, {name: row[name] for name in SHOWN}))
+
+    return send
 
 
 _interrupted = False
@@ -231,13 +295,13 @@ def _run_in_worker(description: dict[str, Any], folder: Path, limits: Limits) ->
     global _interrupted
     if not _interrupted:
         try:
-            return _run(description, folder, limits)
+            return _run(description, folder, limits, None if _rows is None else _send_rows(_rows))
         except KeyboardInterrupt:
             _interrupted = True
     return SweepResult(folder, 0.0, "interrupted")
 
 
-def _run(description: dict[str, Any], folder: Path, limits: Limits) -> SweepResult:
+def _run(description: dict[str, Any], folder: Path, limits: Limits, progress: RunProgress | None = None) -> SweepResult:
     from asyncfl.api import execute
     from asyncfl.federation.storage import RunFolder
 
@@ -245,7 +309,7 @@ def _run(description: dict[str, Any], folder: Path, limits: Limits) -> SweepResu
     try:
         scenario = Scenario.read(description)
         was_there = RunFolder(folder, scenario).is_whole()
-        execute(scenario, folder, limits=limits)
+        execute(scenario, folder, None if progress is None else partial(progress, folder), limits=limits)
     except Exception as error:
         message = str(error) if isinstance(error, AsyncflError) else describe_user_exception(error)
         if message is None:

@@ -12,7 +12,7 @@ from asyncfl.base.quantities import NONE, with_interval
 from asyncfl.experiments.columns import unit_of
 from asyncfl.experiments.grid import AxisName, AxisValues, ExperimentPart, Reference, Where, restricted, select
 from asyncfl.experiments.intervals import convention
-from asyncfl.experiments.labels import axis_label, column_label, end_label, value_label
+from asyncfl.experiments.labels import absent_label, axis_label, column_label, end_label, value_label
 
 DUST = 1e-12
 """Share of a mean below which an interval is rounding of equal values."""
@@ -76,10 +76,7 @@ def _cell(found: pd.DataFrame, seeds: int) -> str:
     first = found.iloc[0]
     mean, metric = float(first["mean"]), str(first["metric"])
     if not np.isfinite(mean):
-        if first["diverged"]:
-            return "diverged"
-        # nothing hides what was released; other values are infinite where a seed never got to a target
-        return "∞" if metric.startswith("epsilon_") else "not by all seeds" if np.isinf(mean) else NONE
+        return absent_label(metric, mean, int(first["diverged"]))
     half = (first["high"] - first["low"]) / 2
     half = 0.0 if half < DUST * abs(mean) else half
     notes = [f"n = {int(first['seeds'])}"] if first["seeds"] != seeds else []

@@ -308,7 +308,10 @@ def _bars(axis: Axes, counts: Sequence[Counts]) -> None:
     longest = max(1, *map(len, counts))
     total = np.sum([np.pad(one, (0, longest - len(one))) for one in counts], axis=0)
     width = -(-longest // BARS)
-    shares = np.add.reduceat(total, np.arange(0, longest, width)) / max(int(total.sum()), 1)
+    if not total.sum():  # a share of nothing is undefined
+        axis.text(0.5, 0.5, "none", ha="center", va="center", color="#555555", transform=axis.transAxes)
+        return
+    shares = np.add.reduceat(total, np.arange(0, longest, width)) / total.sum()
     axis.bar(np.arange(len(shares)) * width + (width - 1) / 2, shares, 0.9 * width, color=OKABE_ITO[0])
     # one value alone would fill the axes
     axis.set_xlim(-0.75 * width, max(longest, LEAST_VALUES) - 0.25 * width)

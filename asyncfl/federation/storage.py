@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from asyncfl.base.component import kind_of
 from asyncfl.base.description import fields_of
 from asyncfl.base.errors import OutputError, RunError, ScenarioError, shortened
 from asyncfl.base.files.own_folder import FORMAT, OwnFolder, write_json
 from asyncfl.base.files.reading import read_bytes
 from asyncfl.base.files.yaml_text import read_yaml
 from asyncfl.federation.kept_models import kept_module, models_in, write_models
+from asyncfl.federation.run_card import run_card
 from asyncfl.federation.run_files import check_unchanged, read_mapping, read_scenario, read_summary, read_table
 from asyncfl.federation.run_plots import plot_clients, plot_rounds
 from asyncfl.scenario import Scenario
@@ -71,7 +73,7 @@ def _frame(name: str, doc: str) -> cached_property[pd.DataFrame]:
     return cached_property(frame)
 
 
-@dataclass
+@dataclass(repr=False)
 class Run:
     """Result of a scenario: the tables of all its seeds, and a summary."""
 
@@ -95,6 +97,21 @@ class Run:
     def description(self) -> dict[str, Any]:
         """The resolved scenario as plain values."""
         return self.scenario.resolved() if self.recorded is None else self.recorded
+
+    @property
+    def title(self) -> str:
+        """What was simulated, in a few words: `buffered on mnist, label_flip`."""
+        scenario = self.scenario
+        parts = [f"{kind_of(scenario.protocol)} on {', '.join(scenario.data.names)}"]
+        parts += [] if scenario.threats is None else [kind_of(scenario.threats.attack)]
+        parts += [] if kind_of(scenario.privacy) == "none" else [kind_of(scenario.privacy)]
+        return ", ".join(parts)
+
+    def __repr__(self) -> str:
+        return f"<Run: {self.title}; {', '.join(f'{name} {len(table)}' for name, table in self.tables.items())}>"
+
+    def _repr_html_(self) -> str:
+        return run_card(self.title, self.tables, self.summary)
 
     def model(self, version: int | None = None, seed: int | None = None, client: int | None = None) -> torch.nn.Module:
         """Load one of the models kept by `evaluation.keep`, as an `nn.Module` on the CPU.

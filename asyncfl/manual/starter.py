@@ -54,7 +54,7 @@ STARTERS: dict[str, tuple[str, dict[str, Any]]] = {
             "protocol": {**_BUFFERED, "selection": {"kind": "fair"}},
             "world": _LATE,
             "threats": {"attack": {"kind": "label_flip"}, "attackers": 0.2},
-            "defence": {"detector": {"kind": "spectral"}, "strikes": {"threshold": 2, "window": 3}},
+            "defence": {"detector": {"kind": "evidence"}, "strikes": {"threshold": 2, "window": 3}},
             "seeds": 1,
         },
     ),

@@ -6,6 +6,7 @@ The file holds the packed run (see `asyncfl.view.packing`) and a program that dr
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from html import escape
 from importlib.resources import files
@@ -63,7 +64,7 @@ def page(
 ) -> str:
     """Return the HTML of one run, or of two drawn over each other; the same bytes for the same runs.
 
-    name: of the run, its folder for example. window: only these tasks; None: all, or where the run has more than
+    name: of the run, `title_of` it for example. window: only these tasks; None: all, or where the run has more than
     `most_tasks`, a density of all and the first of them. going: sentence about an unfinished run. reload_s: seconds
     after which the page reloads itself, 0: never. command: what writes the page of another window, but for its options.
     Raises RunError where a run's table of events has no rows, or none in the window.
@@ -93,6 +94,11 @@ def page(
     filled = frame.replace("{{title}}", escape(title)).replace("{{style}}", style)
     # The data last: what is put in is not looked at again.
     return MAGIC + filled.replace("{{program}}", "\n".join(program)).replace("{{data}}", packing.packed(header))
+
+
+def title_of(run: Run, folder: Path) -> str:
+    """Return what a run in `folder` is, in a few words: `buffered on mnist, label_flip (2b68948638792f8d)`."""
+    return f"{run.title} ({os.path.basename(os.path.realpath(folder))})"
 
 
 def write(text: str, path: str | Path) -> None:
@@ -151,6 +157,7 @@ def _pack_run(found: _Found, clients: int | None, packing: Packing) -> dict[str,
         "notes": run.summary.get("notes", []),
         "window": _described(tasks, found.every, clients is not None),
         "asked": found.asked,
+        "private": kind_of(run.scenario.privacy) != "none" or "audit" in run.tables,
         "clients": run.scenario.data.clients,
         "seeds": packed,
         "tables": pack_tables(tables, run.summary, packing),

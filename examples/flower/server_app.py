@@ -44,7 +44,7 @@ def main(grid: Grid, context: Context) -> None:
             "noise_multiplier": config["noise-multiplier"],
             "clip_norm": 2.0,
         },
-        defence={"detector": {"kind": "spectral"}, "strikes": {"threshold": 3}} if config["detector"] else None,
+        defence={"detector": {"kind": "evidence"}, "strikes": {"threshold": 3}} if config["detector"] else None,
         evaluate=evaluate,
         progress=lambda row, in_flight: print(
             f"version {row['version']}: accuracy {row['test_accuracy']:.3f}, "

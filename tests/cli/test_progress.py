@@ -61,3 +61,40 @@ def test_the_bar_counts_versions_of_all_seeds(tiny: dict[str, Any], drawn: io.St
     assert [(one.description, one.completed, one.total) for one in bar._progress.tasks[1:]] == [("twins", 1, 3)]
     bar.stage("twins", 3, 3)
     assert [one.description for one in bar._progress.tasks] == ["seed 3"], "a finished stage is removed"
+
+
+def test_what_is_done_before_the_first_version_and_after_the_last_is_told(tiny: dict[str, Any], tmp_path: Path) -> None:
+    told: list[Any] = []
+    scenario = Scenario.read(tiny | {"seeds": [7]})
+    execute(
+        scenario,
+        tmp_path / "run",
+        lambda row: told.append(row["version"]),
+        stage=lambda what, done, of: told.append((what, done, of)),
+    )
+    rounds = scenario.protocol.rounds
+    first, last = told.index(0), told.index(rounds)
+    assert told[:first] == [
+        ("data of seed 7", 0, 1),
+        ("data of seed 7", 1, 1),
+        ("beginning of seed 7", 0, 1),
+        ("beginning of seed 7", 1, 1),
+    ]
+    after = [one[:2] for one in told[last + 1 :]]
+    assert after[0] == ("tables of seed 7", 0)
+    ends = [("tables of seed 7", 1), ("files of seed 7", 0), ("files of seed 7", 1)]
+    assert after[-5:] == [*ends, ("files of the run", 0), ("files of the run", 1)]
+    assert any(what.startswith("ledger of seed 7") for what, _ in after)
+
+
+def test_a_full_bar_tells_no_time_left(tiny: dict[str, Any], drawn: io.StringIO) -> None:
+    scenario = Scenario.read(tiny | {"seeds": [7]})
+    with ProgressBar(scenario, quiet=False) as bar:
+        for version in range(scenario.protocol.rounds + 1):
+            bar({"seed": 7, "version": version, "time_s": 1.0, "train_loss": 0.5, "test_loss": 0.5})
+        bar._progress.refresh()
+        drawn.truncate(0)
+        bar.stage("tables", 0, 1)
+        bar._progress.refresh()
+    assert "tables" in drawn.getvalue()
+    assert "0:00:00" not in drawn.getvalue()

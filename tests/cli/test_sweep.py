@@ -156,7 +156,7 @@ def test_an_interrupted_sweep_counts_the_finished_runs(
 ) -> None:
     given: list[Any] = []
 
-    def run_all(scenarios: Any, out: Path, jobs: int, limits: Any, beside: Path) -> Any:
+    def run_all(scenarios: Any, out: Path, jobs: int, limits: Any, beside: Path, progress: object) -> Any:
         given.append((len(scenarios), out, jobs, limits, beside))
         yield 1, SweepResult(out / "b", 1.26, was_there=False, failed="")
         yield 0, SweepResult(out / "a", 0.0, was_there=True, failed="")

@@ -13,7 +13,7 @@ from asyncfl.api import execute, simulate
 from asyncfl.federation import under_way
 from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
-from asyncfl.view import MAGIC, page
+from asyncfl.view import MAGIC, page, title_of
 
 _runs: list[Run] = []
 
@@ -101,7 +101,7 @@ def test_follow_updates_the_page_until_the_run_ends(
     assert (status, err) == (0, "")
     assert "the run is finished" in out
     whole = (tmp_path / "abc.html").read_text(encoding="utf-8")
-    assert whole == page(Run.load(folder), str(folder))
+    assert whole == page(Run.load(folder), title_of(Run.load(folder), folder))
     assert whole not in texts
 
 

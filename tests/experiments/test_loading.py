@@ -53,6 +53,29 @@ def test_all_faults_between_fields_at_once(write, described):
     assert "there is no axis nonsense" in found["claims.0.along"]
 
 
+def test_faults_of_fields_and_between_them_at_once(write, described):
+    described["titel"] = described["title"]
+    described["scenario"]["data"]["clints"] = 5
+    described["axes"]["privacy.epsilon"] = []
+    described["claims"] = [
+        {"check": "order", "along": "L", "says": "best", "direction": "up"},
+        {**described["claims"][0], "along": "x"},
+    ]
+    described["figure"]["hue"] = "nonsense"
+    found = faults(write(described))
+    assert set(found) == {
+        *("titel", "claims.0.direction"),
+        *("scenario.data.clints", "axes.privacy.epsilon", "quick.axes.privacy.epsilon", "claims.1.along", "figure.hue"),
+    }
+
+
+def test_a_fault_of_axes_hides_only_what_refers_to_them(write, described):
+    described["axes"]["privacy.epsilon"] = 3
+    described["scenario"]["data"]["clints"] = 5
+    described["claims"][0]["direction"] = "up"
+    assert set(faults(write(described))) == {"axes.privacy.epsilon", "scenario.data.clints", "claims.0.direction"}
+
+
 def test_names_used_twice(write, described):
     described["figures"] = [described.pop("figure")] * 2
     assert "two figures or tables are named 'figure'" in faults(write(described))["figures"]

@@ -287,15 +287,15 @@ def test_a_missing_column_is_named():
 def test_a_target_that_a_seed_missed_has_no_mean(tmp_path):
     # final accuracies are 1 - loss / 3: seeds .003 apart in their loss
     run = write_run(tmp_path / "run", 0.5, seeds=2)
-    targets = {"near": Target(reaches=0.8), "far": Target(reaches=1 - 0.5005 / 3)}
+    targets = {"time_to_near": Target(reaches=0.8), "time_to_far": Target(reaches=1 - 0.5005 / 3)}
     ends = collect([({"a": 1}, run)], targets)["ends"]
-    assert ends["near"].tolist() == [100.0, 100.0]
-    assert ends["far"].tolist() == [100.0, np.inf]
+    assert ends["time_to_near"].tolist() == [100.0, 100.0]
+    assert ends["time_to_far"].tolist() == [100.0, np.inf]
     final = over_seeds(ends, ["a"], by_round=False).set_index("metric")
-    assert final.loc["near", "mean"] == 100.0
-    assert np.isinf(final.loc["far", "mean"])
-    assert np.isnan(final.loc["far", ["low", "high"]].astype(float)).all()
-    table = Table(rows="a", value="far")
+    assert final.loc["time_to_near", "mean"] == 100.0
+    assert np.isinf(final.loc["time_to_far", "mean"])
+    assert np.isnan(final.loc["time_to_far", ["low", "high"]].astype(float)).all()
+    table = Table(rows="a", value="time_to_far")
     assert "not by all seeds" in table.markdown({"a": (1,)}, final.reset_index())
 
 

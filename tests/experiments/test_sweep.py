@@ -10,6 +10,7 @@ from asyncfl.base.errors import ScenarioError
 from asyncfl.experiments.loading import load
 from asyncfl.experiments.sweep import SweepResult, read_axes, run_all, sweep_cells, sweep_of, to_yaml
 from asyncfl.federation.limits import USUAL, Limits
+from asyncfl.scenario import Scenario
 
 
 @pytest.fixture
@@ -128,3 +129,25 @@ def test_a_run_whose_process_dies_or_breaks_is_a_failure_of_that_run_alone(
     scenarios = [cell.scenario for cell in sweep_cells(sweep_of(file, ["training.lr=.1,.2"]))]
     told = sorted(swept.failed for _, swept in run_all(scenarios, tmp_path, 2, USUAL, tmp_path))
     assert told == ["BrokenProcessPool: its process was killed", "MemoryError: no room"]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_rows_of_runs_are_told_while_they_are_computed(tiny: dict[str, Any], tmp_path: Path, jobs: int) -> None:
+    scenarios = [Scenario.read(tiny | {"seeds": [seed]}) for seed in (3, 8)]
+    told: list[tuple[Path, int, int]] = []
+    runs = run_all(
+        scenarios,
+        tmp_path,
+        jobs,
+        Limits(),
+        tmp_path,
+        lambda folder, row: told.append((folder, row["seed"], row["version"])),
+    )
+    assert {place for place, _ in runs} == {0, 1}
+    for scenario in scenarios:
+        of_run = [
+            version for folder, seed, version in told if (folder.name, seed) == (scenario.digest(), *scenario.seeds)
+        ]
+        assert of_run[0] == 0
+        assert of_run == sorted(of_run)
+    assert {folder.name for folder, *_ in told} == {scenario.digest() for scenario in scenarios}

@@ -55,7 +55,7 @@ def test_a_second_axis_becomes_columns_and_missing_cells_dashes():
     assert Table(rows="a", columns="b").markdown(TWO_AXES, across()).splitlines() == [
         "| a | x | y |",
         "|---|---|---|",
-        "| 1 | 0.50 ± 0.10 | not by all seeds |",
+        "| 1 | 0.50 ± 0.10 | ∞ |",
         "| 2 | diverged | – |",
         "",
         "Final training loss: mean ± half of the 95 % t interval over n = 3 seeds.",
@@ -74,7 +74,8 @@ def test_a_second_axis_becomes_columns_and_missing_cells_dashes():
         ("epsilon_exact_max", float("inf"), 0, "∞"),
         ("epsilon_exact_max", float("inf"), 1, "diverged"),
         ("train_loss", float("nan"), 0, "–"),
-        ("time_s", float("-inf"), 0, "not by all seeds"),
+        ("time_s", float("-inf"), 0, "−∞"),
+        ("time_to_70", float("inf"), 0, "not by all seeds"),
         ("train_loss", 1.0, 2, "1.00 ± 0.50 (2 diverged)"),
     ],
 )

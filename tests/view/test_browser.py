@@ -274,3 +274,38 @@ def test_a_run_that_is_going_says_so_and_loads_itself_again(opened: Opened, busy
     tab.evaluate("document.documentElement.dataset.older = 'yes'")
     tab.wait_for_selector("html[data-ready=yes]:not([data-older])", timeout=20_000)
     assert [tab_.inner_text() for tab_ in tab.get_by_role("tab").all()] == ["rounds"]
+
+
+def test_epsilon_has_a_panel_only_where_a_run_has_privacy_or_was_audited(
+    opened: Opened, busy: Run, scenario: Scenario
+) -> None:
+    assert "epsilon" in opened(page(busy, "run")).locator("#curves").get_attribute("aria-label")
+    plain = simulate(scenario.override({"privacy": {"kind": "none"}, "seeds": 1}))
+    tab = opened(page(plain, "run"))
+    assert "epsilon" not in tab.locator("#curves").get_attribute("aria-label")
+    assert tab.locator("#curves").bounding_box()["height"] < 6 * 76  # five panels
+
+
+def test_bans_and_tasks_of_banned_clients_are_told_apart(opened: Opened, scenario: Scenario) -> None:
+    changes = {
+        "threats": {"attack": {"kind": "gaussian", "std": 50.0}, "attackers": 0.2},
+        "defence": {"detector": {"kind": "evidence"}, "strikes": {"threshold": 1}},
+        "protocol.rounds": 12,
+        "seeds": 1,
+    }
+    run = simulate(scenario.override(changes))
+    bans = int((run.events["kind"] == "banned").sum())
+    assert bans > 0
+    tab = opened(page(run, "run"))
+    assert numbers_beside(tab, "marks")["clients banned"] == bans
+    assert "banned" not in numbers_beside(tab, "fates")
+
+
+def test_the_panel_of_a_tapped_task_is_in_sight_on_a_phone(opened: Opened, busy: Run) -> None:
+    tab = opened(page(busy, "run"), 390)
+    tab.locator("#scroll").focus()
+    tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("Enter")
+    panel = tab.locator("#details h2").first.bounding_box()
+    assert 0 <= panel["y"] < 1000 - panel["height"]
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390

@@ -8,8 +8,9 @@ import pytest
 
 from asyncfl.base.errors import OutputError, RunError
 from asyncfl.federation.storage import Run
+from asyncfl.scenario import Scenario
 from asyncfl.trace.tasks import tasks_of
-from asyncfl.view import Window, page, write
+from asyncfl.view import Window, page, title_of, write
 from asyncfl.view.packing import Packing, pack_tables
 from tests.view.test_packing import read_back
 
@@ -95,3 +96,10 @@ def test_a_detector_has_a_row_for_each_judged_version() -> None:
     assert shown([0, 0, 0, 0]) == [rounds]
     columns = ["seed", "version", "time_s", "judged", "detector_rank"]
     assert shown([0, 1, 0, 5]) == [rounds, ("detector", 2, columns)]
+
+
+def test_a_title_says_what_a_run_is_and_names_its_folder(busy: Run, scenario: Scenario, tmp_path: Path) -> None:
+    assert title_of(busy, tmp_path / "baseline").endswith(", label_flip, local_gaussian (baseline)")
+    plain = Run(scenario, {}, {})
+    kind, names = scenario.protocol.kind, ", ".join(scenario.data.names)
+    assert title_of(plain, tmp_path / "a" / "b") == f"{kind} on {names} (b)"

@@ -40,10 +40,6 @@ from asyncfl.defences.evidence.gains import GainHistory, empty_history
 from asyncfl.defences.evidence.likeness import compare_clients
 from asyncfl.defences.evidence.side_test import SideResult, SideTest, combine_sides
 
-ASSUMPTION = (
-    "evidence assumes that fewer than half of the clients attack, and that no honest clients are a quarter of all, "
-    "alike and opposed to the others, or a group apart from a majority that is alike"
-)
 NOTES = ("certified", "along", "needed", "missing_updates", "signal_to_noise", "power", "abstained")
 """Names of the numbers about each buffer, see `_notes`."""
 
@@ -127,7 +123,7 @@ class Evidence(Detector):
             struck,
             unjudged=unjudged,
             details=tuple(reasons),
-            remarks=(ASSUMPTION, *_remarks(standing)) + ((UNCHECKED_REMARK,) if state.context.compressed else ()),
+            remarks=_remarks(standing) + ((UNCHECKED_REMARK,) if state.context.compressed else ()),
             notes=_notes(standing, buffer, unjudged),
         )
         return verdict, replace(state, means=means, histories=histories, descents=descents)

@@ -19,7 +19,16 @@ from asyncfl.base.figure_style import HEIGHT, WIDTH, canvas, looks, save, styled
 from asyncfl.base.quantities import PLAIN, Scale, with_unit
 from asyncfl.experiments.bounds import Bounds
 from asyncfl.experiments.columns import unit_of
-from asyncfl.experiments.figures.drawing import LEAST_TICKS, divided, log_ticks, look_at, scale_in, share_y, take_turns
+from asyncfl.experiments.figures.drawing import (
+    LEAST_TICKS,
+    NOTE,
+    divided,
+    log_ticks,
+    look_at,
+    scale_in,
+    share_y,
+    take_turns,
+)
 from asyncfl.experiments.grid import AxisValues, ExperimentPart, Reference, Tables, Where, restricted, several
 from asyncfl.experiments.intervals import drawn_convention
 from asyncfl.experiments.labels import axis_label, end_label, legend_label, value_label
@@ -154,6 +163,9 @@ class PanelFigure(FigureBase):
         for hue, look in looks(hues).items():
             yield (at, look, None) if self.hue is None else ({**at, self.hue: hue}, look, legend_label(self.hue, hue))
 
+    def _names(self, hues: list[Any]) -> list[str]:
+        return [] if self.hue is None else [legend_label(self.hue, hue) for hue in hues]
+
     def frame_panel(self, axis: Axes) -> None:
         """Set scale and range of the y axis, after everything is drawn."""
         if self.log:
@@ -190,12 +202,13 @@ class PanelFigure(FigureBase):
                     what, of, named = " ".join(axis.get_ylabel().split()).rpartition(" on ")
                     axis.set_title(textwrap.fill(named, int(across * TITLE_LETTERS)))
                     axis.set_ylabel(what if of and not place else "")
-                if beside and place == len(panels) - 1:
-                    lines, entries = axis.get_legend_handles_labels()
-                    wrapped = [textwrap.fill(entry, LEGEND_LETTERS) for entry in entries]
-                    axis.legend(lines, wrapped, loc="upper left", bbox_to_anchor=(1.01, 1.0))
-                elif not beside and place == 0 and self.hue:
-                    axis.legend()
+            lines = legend_lines(axes[: len(panels)], -1 if beside else 0, [*self._names(hues)])
+            if lines and beside:
+                wrapped = [textwrap.fill(entry, LEGEND_LETTERS) for entry in lines]
+                corner: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)}
+                axes[len(panels) - 1].legend(list(lines.values()), wrapped, **corner)
+            elif lines and self.hue:
+                axes[0].legend(list(lines.values()), list(lines))
             if further is not None:
                 further.figure.draw_panel(axes[-1], further.at, hues, grid, tables)
                 axes[-1].set_title(further.title)
@@ -207,6 +220,19 @@ class PanelFigure(FigureBase):
                 self.finish(axis)
                 take_turns(axis)
             return save(page, stem)
+
+
+def legend_lines(axes: Sequence[Axes], place: int, names: Sequence[str]) -> dict[str, Any]:
+    """Return entry -> line of a legend at `axes[place]`: first the series `names` in order, then the others.
+
+    Series that this panel lacks, as nothing of them was measured there, have the entry of another.
+    """
+    found: dict[str, tuple[str, Any]] = {}
+    for axis in (axes[place], *axes):
+        for line, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            found.setdefault(NOTE.sub("", label), (label, line))
+    order = [*(name for name in names if name in found), *(name for name in found if name not in names)]
+    return dict(found[name] for name in order)
 
 
 AXIS, METRIC = "measured column", "overlaid"

@@ -6,6 +6,7 @@ line hides another and none is drawn where it is not.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from asyncfl.experiments.csv_files import plain
 from asyncfl.experiments.evidence.p_values import Floats
 from asyncfl.experiments.grid import Where, select
 from asyncfl.experiments.intervals import OF_TWO
+from asyncfl.experiments.labels import absent_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,10 +41,15 @@ DASH = 3.0
 """Length of a colour's turn, in widths of the line."""
 ASIDE, ROOM = 4.0, 30.0
 """Points between markers that would lie on each other, and those that all of them may take together."""
+CAPS = "_nolegend_"
+"""Label that Matplotlib gives to the caps of error bars."""
 KEEP: dict[str, Any] = {"scalex": False, "scaley": False}
 """Leaves the ranges of the axes unchanged."""
 OWN = "_seeds"
 """Label of lines that are no means: seeds' own values, which may lie anywhere."""
+
+NOTE = re.compile(r" \((\d+ diverged|not by all seeds|−?∞)\)$")
+"""What `entry` adds to the name of a series."""
 
 
 def rows_of(frame: pd.DataFrame, metric: str, at: Where, scale: Scale | None = None) -> pd.DataFrame:
@@ -97,10 +104,24 @@ def scale_in(frame: pd.DataFrame, columns: Sequence[str], log: bool = False) -> 
     return scale_of([means.median() if log else means.abs().max()], unit_of(columns[0]))
 
 
-def diverged_in_words(rows: pd.DataFrame) -> str:
-    """Return `, 2 diverged`, for a legend; empty where none did."""
-    worst = int(rows["diverged"].fillna(0).max()) if len(rows) else 0
-    return f" ({worst} diverged)" if worst else ""
+def entry(label: str | None, rows: pd.DataFrame, metric: str) -> str | None:
+    """Return the entry of a series in the legend, with how many seeds diverged, or why no value is drawn.
+
+    None: the series has no entry, as nothing of it was measured, or the legend names no series.
+    """
+    if label is None:
+        return None
+    means, diverged = rows["mean"].to_numpy(float), rows["diverged"].fillna(0).to_numpy(int)
+    if np.isfinite(means).any() or diverged.any():
+        return f"{label} ({diverged.max()} diverged)" if diverged.any() else label
+    infinite = means[np.isinf(means)]
+    return f"{label} ({absent_label(metric, float(infinite[0]), 0)})" if len(infinite) else None
+
+
+def interval_ends(axis: Axes) -> Floats:
+    """Return the ends of all intervals that are drawn as bands or bars."""
+    paths = [path for drawn in axis.collections for path in drawn.get_paths()]
+    return np.concatenate([np.empty(0), *(np.asarray(path.vertices, float)[:, 1] for path in paths)])
 
 
 def log_ticks(axis: Axis, low: float, high: float, closest: tuple[int, ...] = (1, 2, 3, 5)) -> None:
@@ -130,14 +151,20 @@ def _log_label(value: float) -> str:
 
 
 def look_at(axis: Axes, values: Sequence[Any], log: bool, base: float | None = None) -> None:
-    """Set the y range to hold `values` with some room, and `base`, at which it then begins.
+    """Set the y range to hold `values` and the intervals around them with some room, and `base`, at which it then
+    begins; where nothing was measured, say so.
 
-    Not by the intervals: that of two seeds may be many times as wide as everything else.
+    A logarithmic axis never reaches 0, where intervals may end: it begins at most a decade below the values.
     """
     drawn = np.concatenate([*(np.asarray(of, float) for of in values), np.empty(0)])
     drawn = drawn[np.isfinite(drawn) & ((drawn > 0) | (not log))]
     if len(drawn) == 0:
+        note: dict[str, Any] = {"ha": "center", "va": "center", "color": "#555555", "transform": axis.transAxes}
+        axis.text(0.5, 0.5, "no finite value", **note)
         return
+    ends = interval_ends(axis)
+    ends = ends[np.isfinite(ends)]
+    drawn = np.append(drawn, np.maximum(ends, base or drawn.min() / 10) if log else ends)
     if base is not None:
         drawn = np.append(drawn, base)
     low, high = (np.log(drawn.min()), np.log(drawn.max())) if log else (drawn.min(), drawn.max())
@@ -160,7 +187,7 @@ def share_y(axes: list[Axes]) -> None:
 
 def take_turns(axis: Axes) -> None:
     """Redraw the stretches that lines of `axis` share; to be called after its ranges are set."""
-    marked = [line for line in axis.lines if line.get_label() != OWN and _goes_right(line)]
+    marked = [line for line in axis.lines if line.get_label() not in (OWN, CAPS) and _goes_right(line)]
     lines = [line for line in marked if line.get_linestyle() != "None"]
     if len(lines) > 1:
         _draw_in_turns(axis, lines)

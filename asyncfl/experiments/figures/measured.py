@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from asyncfl.base.figure_style import LETTER, WIDTH
+from asyncfl.base.figure_style import LETTER, WIDTH, looks
 from asyncfl.base.quantities import with_unit
 from asyncfl.experiments.bounds import ARGUMENTS, Bound, rows_of_bound
+from asyncfl.experiments.csv_files import plain
 from asyncfl.experiments.evidence.p_values import Floats
 from asyncfl.experiments.figures.base import ColumnFigure, Panel, PanelFigure, in_words
 from asyncfl.experiments.figures.drawing import (
+    KEEP,
     OWN,
     band,
-    diverged_in_words,
+    entry,
     key,
     log_ticks,
     look_at,
@@ -25,10 +27,14 @@ from asyncfl.experiments.figures.drawing import (
     spread,
 )
 from asyncfl.experiments.grid import AxisName, AxisValues, Reference, Tables, Where, select
-from asyncfl.experiments.labels import axis_label, column_label, value_label
+from asyncfl.experiments.labels import absent_label, axis_label, column_label, value_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+DARK = "#333333"
+"""Colour of the intervals of bars."""
 
 
 class Curves(ColumnFigure):
@@ -65,8 +71,7 @@ class Curves(ColumnFigure):
             if self.x != "round":
                 passed = rows_of(curves, self.x, place).set_index("round")["mean"]
                 x = passed.reindex(rows["round"]).to_numpy(float) / across.factor
-            label = label and label + diverged_in_words(rows)
-            band(axis, x, rows, {**look, "markevery": max(1, len(x) // 8)}, label)
+            band(axis, x, rows, {**look, "markevery": max(1, len(x) // 8)}, entry(label, rows, self.y))
         axis.set_xlabel(with_unit(self.label(self.x), across))
         axis.set_ylabel(with_unit(self.label(self.y), up))
         if self.log_x:
@@ -136,7 +141,7 @@ class Final(OverAxis):
         places = np.asarray(values, float) if numeric else np.arange(len(values), dtype=float)
         for place, look, label in self.each_hue(at, hues):
             rows = self.rows_over_x(self.y, place, grid, tables)
-            band(axis, places, rows, look, label and label + diverged_in_words(rows))
+            band(axis, places, rows, look, entry(label, rows, self.y))
         if self.limit is not None:
             limits = [
                 self.rows_over_x(self.limit, place, grid, tables)["mean"] for place, *_ in self.each_hue(at, hues)
@@ -170,26 +175,29 @@ class Bars(OverAxis):
 
     def draw_panel(self, axis: Axes, at: Where, hues: list[Any], grid: AxisValues, tables: Tables) -> None:
         points, width = grid[self.x], 0.8 / len(hues)
+        # without a hue the values of x have the colours that they have as lines
+        own_colours = [look["color"] for look in looks([plain(value) for value in points]).values()]
         for number, (place, look, label) in enumerate(self.each_hue(at, hues)):
             rows = self.rows_over_x(self.y, place, grid, tables)
             x = np.arange(len(points)) + (number - (len(hues) - 1) / 2) * width
             mean = rows["mean"].to_numpy(float)
             low, high, own = spread(rows)
-            half = np.zeros(len(points))
-            np.subtract(high / 2, low / 2, out=half, where=np.isfinite(low) & np.isfinite(high))
             finite = np.where(np.isinf(mean), np.nan, mean)
-            label = label and label + diverged_in_words(rows)
-            axis.bar(x, finite, 0.92 * width, color=look["color"], label=label)
-            axis.errorbar(x[~own], finite[~own], half[~own], fmt="none", ecolor="#333333", elinewidth=0.9, capsize=2)
+            half = np.where(np.isfinite(low), high, np.nan) / 2 - np.where(np.isfinite(high), low, np.nan) / 2
+            colours = own_colours if self.hue is None else [look["color"]] * len(points)
+            axis.bar(x, finite, 0.92 * width, color=colours, label=entry(label, rows, self.y))
+            known = ~own & np.isfinite(half)
+            axis.errorbar(x[known], finite[known], half[known], fmt="none", ecolor=DARK, elinewidth=0.9, capsize=2)
             for end in (low, high):
-                axis.plot(x[own], end[own], "_", color="#333333", markersize=6, label=OWN)
-            for missing in x[np.isinf(mean)]:  # a target that was not reached has no bar
+                axis.plot(x[own], end[own], "_", color=DARK, markersize=6, label=OWN)
+            for at in np.flatnonzero(~np.isfinite(mean)):
                 note: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
-                note |= {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": 7, "color": look["color"]}
-                axis.annotate("not by all seeds", (missing, 0), (0, 4), **note)
+                note |= {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": 7, "color": colours[at]}
+                diverged = int(rows["diverged"].fillna(0).iloc[at])
+                axis.annotate(absent_label(self.y, mean[at], diverged), (x[at], 0), (0, 4), **note)
         names = [value_label(v, self.x) for v in points]
         # names that would run into each other are written aslant
-        slant: dict[str, Any] = {"rotation": 40, "ha": "right"} if sum(map(len, names)) * LETTER > WIDTH - 0.8 else {}
+        slant: dict[str, Any] = {"rotation": 40, "ha": "right"} if len(" ".join(names)) * LETTER > WIDTH - 0.8 else {}
         axis.set_xticks(range(len(points)), names, **slant)
         axis.set_xlim(-0.6, len(points) - 0.4)
         axis.set_xlabel(axis_label(self.x))
@@ -201,9 +209,19 @@ class Bars(OverAxis):
         heights = np.array([float(bar.get_height()) for bar in axis.patches])  # type: ignore[attr-defined]
         if not np.isfinite(heights).any():
             axis.set_yticks([])
-        else:  # an interval of two seeds may leave the axes, as bands do
+        else:
             own = [line.get_ydata() for line in axis.lines if line.get_label() == OWN]
             look_at(axis, [heights, *own], self.log, decade_below(heights) if self.log else 0.0)
+
+    def finish(self, axis: Axes) -> None:
+        super().finish(axis)
+        bottom, _ = axis.get_ylim()
+        bars = [np.asarray(path.vertices, float) for drawn in axis.collections for path in drawn.get_paths()]
+        cut = [ends[0, 0] for ends in bars if ends[:, 1].min() < bottom]  # a logarithmic axis never reaches 0
+        look: dict[str, Any] = {"color": DARK, "markersize": 4, "label": OWN, "clip_on": False, "zorder": 4}
+        if cut:
+            [arrows] = axis.plot(cut, [0.0] * len(cut), "v", transform=axis.get_xaxis_transform(), **look, **KEEP)
+            arrows.set_in_layout(False)
 
 
 def decade_below(heights: Floats) -> float:

@@ -17,6 +17,9 @@ const CURVES = [
     { of: "bytes_down", said: "down", colour: "training", dash: [7, 4] }] },
 ];
 
+// Epsilon has no panel where no run has privacy and none was audited.
+const shownCurves = () => CURVES.filter((curve) => curve.name !== "epsilon" || model.runs.some((run) => run.private));
+
 let pointer = null; // virtual second that the mouse points at
 
 // The known points of a line, and those of them that can be drawn: finite ones, where not all but zeros are infinite.
@@ -31,9 +34,10 @@ function pointsOf(line, curves) {
 }
 
 function drawCurves() {
-  const { context, width, height, left } = sized(byId("curves"), PANEL * CURVES.length + 6);
+  const shown = shownCurves();
+  const { context, width, height, left } = sized(byId("curves"), PANEL * shown.length + 6);
   const scale = scaleX(width);
-  CURVES.forEach((curve, place) => drawPanel(context, scale, curve, place * PANEL, left, width));
+  shown.forEach((curve, place) => drawPanel(context, scale, curve, place * PANEL, left, width));
   drawGuides(context, scale, height, left, width);
   if (pointer !== null) {
     const x = scale.x(pointer);

@@ -131,8 +131,16 @@ function follow(chosen) {
   if (chosen) bringIntoView(chosen);
   showTip(null);
   const found = placeOf(chosen);
+  if (found) moveAbovePanel(found);
   byId("live").textContent = found ? `Following ${headline(found)}` : "Following no task";
   redraw();
+}
+
+// On a narrow page the panel lies over the lanes: the lane of its task is moved above it.
+function moveAbovePanel(found) {
+  const [panel, lanes] = [byId("details").getBoundingClientRect(), byId("scroll").getBoundingClientRect()];
+  const bottom = lanes.top - byId("scroll").scrollTop + (shownClients.indexOf(found.seed.tasks.client[found.i]) + 1) * laneHeight();
+  if (panel.left < lanes.right && bottom > panel.top) window.scrollBy(0, bottom - panel.top + 8);
 }
 
 function bringIntoView(chosen) {

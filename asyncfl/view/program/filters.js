@@ -1,7 +1,8 @@
 // What is shown: seed, clients, attackers, fates, kinds of marks; zoom and the height of lanes.
 
 const PHASE_LEGEND = [["download", "download"], ["training", "training"], ["upload", "upload"], ["scoring", "scoring"], ["off", "offline"],
-  ["banned", "banned"]];
+  ["banned", "client is banned"]];
+const COUNTED = { fates: { banned: "of banned clients" }, marks: { banned: "clients banned" } }; // tasks, and bans
 
 function buildFilters() {
   const form = byId("filters");
@@ -26,7 +27,7 @@ function buildFilters() {
     make("fieldset", { "aria-label": "Zoom" }, sign("−", "Show more time", () => zoom(2)), sign("+", "Show less time", () => zoom(0.5)),
       sign("◂", "Earlier", () => pan(-0.5)), sign("▸", "Later", () => pan(0.5)), sign("whole run", "Show the whole run", showAll)),
     make("fieldset", { class: "row", id: "density", hidden: true }),
-    make("fieldset", { class: "row", id: "fates" }, make("legend", {}, "fates")),
+    make("fieldset", { class: "row", id: "fates" }, make("legend", {}, "tasks")),
     make("fieldset", { class: "row", id: "marks" }, make("legend", {}, "marks")),
     make("fieldset", { class: "row", id: "phases" }, make("legend", {}, "bars"),
       ...PHASE_LEGEND.filter(([colour]) => occurs(colour)).map(([colour, said]) => make("label", {}, make("i", { style: `background: var(--${colour})` }), said)),
@@ -75,7 +76,7 @@ function boxes(id, names, counts, hidden, shape) {
       const others = state[hidden].filter((one) => one !== name);
       choose({ [hidden]: event.target.checked ? others : [...others, name] });
     } });
-    return make("label", { "data-of": name }, box, shape(name), `${spoken(name)} ${number(counts.get(name))}`);
+    return make("label", { "data-of": name }, box, shape(name), `${COUNTED[id][name] || spoken(name)} ${number(counts.get(name))}`);
   }));
   if (focused && names.includes(focused)) byId(id).querySelector(`[data-name="${focused}"]`).focus();
 }

@@ -82,6 +82,7 @@ async function start() {
   byId("theme").addEventListener("click", switchTheme);
   byId("help-open").addEventListener("click", openHelp);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { setTheme(); redraw(); });
+  byId("curves").setAttribute("aria-label", `Over the same time: ${shownCurves().map((curve) => curve.name).join(", ")}`);
   listen();
   showDetails();
   layLanes();

@@ -11,11 +11,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex
 from PIL import Image
 from pydantic import ValidationError
 
 from asyncfl.base.figure_style import styled
 from asyncfl.data.class_counts import ClassCounts
+from asyncfl.experiments.analysis import seeds_drawn
 from asyncfl.experiments.bounds import Bound, bound_value
 from asyncfl.experiments.class_counts_figure import holdings_figure
 from asyncfl.experiments.figures import Bars, BoundCurves, Curves, Final, Heatmap
@@ -62,7 +64,7 @@ def lines_of(axes: Any) -> dict[str, list[list[float]]]:
 
 
 def legend_of(axes: Any) -> list[str]:
-    return [text.get_text() for text in axes.get_legend().get_texts()]
+    return [" ".join(text.get_text().split()) for text in axes.get_legend().get_texts()]
 
 
 def bands_of(axes: Any) -> list[tuple[float, float]]:
@@ -116,6 +118,87 @@ def test_bars_are_as_high_as_their_means_with_an_interval_each(tmp_path: Path) -
     np.testing.assert_allclose(np.sort(ends), [[0.65, 0.75], [0.85, 0.95]])
     assert axes.get_ylabel() == "final test accuracy"
     assert axes.get_ylim()[0] == 0
+
+
+def error_bars_of(axes: Any) -> list[list[float]]:
+    """Return lower and upper end of each error bar."""
+    drawn = [one for one in axes.collections if not len(one.get_facecolor())]
+    return [sorted(path.vertices[:, 1].tolist()) for one in drawn for path in one.get_paths()]
+
+
+@pytest.mark.parametrize("figure", [Bars(x="rule"), Final(x="rule", y="test_accuracy"), Curves(hue="rule")])
+def test_no_interval_is_cut_at_the_axis(tmp_path: Path, figure: FigureBase) -> None:
+    # From 0.3 to 1.5, and of curves from 0.1 to 2.15, though means end at 0.9, and at 1.75.
+    rows = [{"rule": "mean", "mean": 0.7}, {"rule": "krum", "mean": 0.9}]
+    wide = CURVES.assign(low=CURVES["mean"] - 0.4, high=CURVES["mean"] + 0.4)
+    tables = {"final": table("test_accuracy", rows, 0.6), "curves": wide}
+    [axes] = axes_of(figure, RULES, tables, tmp_path)
+    low, high = axes.get_ylim()
+    assert low <= 0.1
+    assert high >= (2.15 if figure.kind == "curves" else 1.5)
+
+
+def test_an_interval_that_reaches_0_has_an_arrow_at_a_logarithmic_axis(tmp_path: Path) -> None:
+    rows = table("test_accuracy", [{"rule": "mean", "mean": 2.0}, {"rule": "krum", "mean": 9.0}], 3.0)
+    [axes] = axes_of(Bars(x="rule", log=True), RULES, {"final": rows}, tmp_path)
+    assert axes.get_ylim()[1] >= 12.0
+    [arrows] = [line for line in axes.lines if line.get_marker() == "v"]
+    assert arrows.get_xdata().tolist() == [0.0]  # 2 - 3 < 0 < 9 - 3
+
+
+def test_one_seed_has_no_error_bar(tmp_path: Path) -> None:
+    rows = ACCURACIES.assign(seeds=[1, 3], low=[np.nan, 0.85], high=[np.nan, 0.95])
+    [axes] = axes_of(Bars(x="rule"), RULES, {"final": rows}, tmp_path)
+    assert error_bars_of(axes) == [pytest.approx([0.85, 0.95])]
+
+
+def test_bars_have_the_colours_of_their_values_as_lines(tmp_path: Path) -> None:
+    [bars] = axes_of(Bars(x="rule"), RULES, {"final": ACCURACIES}, tmp_path)
+    [lines] = axes_of(Curves(hue="rule"), RULES, {"curves": CURVES}, tmp_path)
+    of_lines = [line.get_color() for line in lines.lines if not line.get_label().startswith("_")]
+    assert [to_hex(bar.get_facecolor()) for bar in bars.patches] == [to_hex(colour) for colour in of_lines]
+    assert len(set(of_lines)) == 2
+
+
+@pytest.mark.parametrize(
+    ("mean", "diverged", "metric", "legend", "written"),
+    [
+        (np.nan, 0, "test_accuracy", ["krum"], "–"),
+        (np.nan, 3, "test_accuracy", ["mean (3 diverged)", "krum"], "diverged"),
+        (np.inf, 0, "time_to_70", ["mean (not by all seeds)", "krum"], "not by all seeds"),
+        (np.inf, 0, "epsilon_exact_max", ["mean (∞)", "krum"], "∞"),
+    ],
+)
+@pytest.mark.parametrize("kind", [Bars, Final])
+def test_a_series_without_values_is_named_by_the_reason_or_not_at_all(
+    tmp_path: Path, kind: Any, mean: float, diverged: int, metric: str, legend: list[str], written: str
+) -> None:
+    rows = table(metric, [{"rule": "mean", "p": 1, "mean": mean}, {"rule": "krum", "p": 1, "mean": 0.9}])
+    rows.loc[0, "diverged"] = diverged
+    [axes] = axes_of(kind(x="p", hue="rule", y=metric), {**RULES, "p": (1,)}, {"final": rows}, tmp_path)
+    assert legend_of(axes) == legend
+    assert [text.get_text() for text in axes.texts] == ([written] if kind is Bars else [])
+
+
+def test_a_series_that_only_another_panel_has_stands_in_the_legend(tmp_path: Path) -> None:
+    grid = {**RULES, "p": (1,), "q": (1, 2)}
+    rows = [{"rule": rule, "p": 1, "q": q, "mean": 0.5} for rule in RULES["rule"] for q in grid["q"]]
+    rows[0]["mean"] = np.nan  # of the mean, in the first panel
+    figure = Final(x="p", y="test_accuracy", hue="rule", panels="q")
+    left, _ = axes_of(figure, grid, {"final": table("test_accuracy", rows)}, tmp_path)
+    assert legend_of(left) == ["mean", "krum"]
+
+
+def test_seeds_without_a_value_are_not_counted_as_drawn() -> None:
+    ends = pd.DataFrame({"rule": ["mean"] * 3 + ["krum"] * 3, "seed": [0, 1, 2] * 2, "train_loss": 1.0})
+    ends["diverged"] = [False, True, True, False, False, False]
+    ends["precision"] = [1.0, np.nan, np.nan, np.nan, 0.5, np.nan]
+    tables = {"final": over_seeds(ends, ["rule"], by_round=False)}
+    assert seeds_drawn(Bars(x="rule", y="train_loss"), tables, {}) == [1, 3]
+    assert seeds_drawn(Bars(x="rule", y="train_loss"), tables, {"rule": "mean"}) == [1]
+    assert seeds_drawn(Bars(x="rule", y="precision"), tables, {}) == [1]
+    words = Bars(x="rule", y="train_loss").of_seeds([1], 3)
+    assert words == "mean ± half of the 95 % t interval over n = 3 seeds, in some cells 1 (one seed tells no interval)"
 
 
 def test_a_panel_for_each_value_shares_the_axis_of_values(tmp_path: Path) -> None:
