@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field, ValidationError
 from asyncfl.base.component import Described
 from asyncfl.base.description import differing_fields, faults_of, fields_of, override, sound_parts
 from asyncfl.base.errors import Fault
+from asyncfl.data.own.table import TableFile
 from asyncfl.learning import Training
 from asyncfl.privacy import AnyScheme
 from asyncfl.threats.composite import Combined
@@ -163,3 +164,18 @@ def test_parts_that_are_sound_are_read_and_those_left_out_have_their_defaults() 
     described = {"number": 0, "named": {"b": 2}, "plain": "no", "other": 1}
     assert sound_parts(Sorts, described) == {"named": {"b": 2}, "other": 1.0}
     assert sound_parts(Sorts, {"number": 1, "other": 1.5}) == {"number": 1, "named": {"a": 1}, "plain": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("came", "told_as"),
+    [
+        (False, "False; quote it, YAML reads no, off, yes and on as false and true"),
+        (True, "True; quote it, YAML reads no, off, yes and on as false and true"),
+        (7, "7; quote it"),
+        (None, "None"),
+    ],
+)
+def test_text_that_yaml_reads_as_something_else_is_to_be_quoted(came: object, told_as: str) -> None:
+    table = {"kind": "table", "path": "patients.csv", "target": "ill", "without": ["age", came]}
+    faults = told(TableFile, table)
+    assert [(fault.field, fault.message) for fault in faults] == [("without.1", f"must be text, got {told_as}")]
