@@ -92,7 +92,9 @@ def page(
     title = " and ".join(called for _, called in runs)
     filled = frame.replace("{{title}}", escape(title)).replace("{{style}}", style)
     # The data last: what is put in is not looked at again.
-    return MAGIC + filled.replace("{{program}}", "\n".join(program)).replace("{{data}}", packing.packed(header))
+    text = MAGIC + filled.replace("{{program}}", "\n".join(program)).replace("{{data}}", packing.packed(header))
+    # The name of a folder may be no UTF-8.
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def write(text: str, path: str | Path) -> None:
