@@ -54,7 +54,9 @@ class Environment(simpy.Environment):
 
     def push(self, moment: Moment, event: simpy.Event) -> None:
         """Have `event` processed at exactly that time. A timeout would add a delay to the time, and round the sum."""
-        heappush(self._queue, (*moment, next(self._eid), event))  # type: ignore[arg-type]
+        # SimPy declares a number where the order is.
+        queue: list[Any] = self._queue
+        heappush(queue, (moment.time_s, moment.order, next(self._eid), event))
 
     def schedule(self, event: simpy.Event, priority: Any = None, delay: float = 0) -> None:
         """Have `event` processed next. See `simpy.Environment.schedule`; `priority` is not used."""

@@ -6,6 +6,7 @@ The file holds the packed run (see `asyncfl.view.packing`) and a program that dr
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from html import escape
 from importlib.resources import files
@@ -69,7 +70,7 @@ def page(
     Raises RunError where a run's table of events has no rows, or none in the window.
     """
     packing = Packing()
-    runs = [(run, name), *([] if other is None else [other])]
+    runs = [(one, _utf8(called)) for one, called in ((run, name), *([] if other is None else [other]))]
     most = most_tasks // len(runs)
     found = [_found(one, called, window or Window(), most) for one, called in runs]
     # Over each other, runs have the same lanes, and both a density where one of them has too many tasks.
@@ -81,7 +82,7 @@ def page(
         "runs": [_pack_run(one, clients if dense else None, packing) for one in found],
         "going": going,
         "reload_s": reload_s,
-        "command": command,
+        "command": _utf8(command),
         "compared": None if other is None else _comparison(run, other[0]),
     }
     parts = files("asyncfl.view") / "program"
@@ -92,9 +93,12 @@ def page(
     title = " and ".join(called for _, called in runs)
     filled = frame.replace("{{title}}", escape(title)).replace("{{style}}", style)
     # The data last: what is put in is not looked at again.
-    text = MAGIC + filled.replace("{{program}}", "\n".join(program)).replace("{{data}}", packing.packed(header))
-    # The name of a folder may be no UTF-8.
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return MAGIC + filled.replace("{{program}}", "\n".join(program)).replace("{{data}}", packing.packed(header))
+
+
+def _utf8(text: str) -> str:
+    """Return a text as it can be shown: the name of a folder may be no UTF-8."""
+    return os.fsencode(text).decode("utf-8", "replace")
 
 
 def write(text: str, path: str | Path) -> None:
