@@ -156,7 +156,10 @@ class ClientsTable(Described):
     malicious_used: Count = about("Updates with a weight above 0 that the client sent as an attacker.")
     flagged: Count = about("Updates of the client that a detector flagged.")
     discarded: Count = about("Updates of the client that were discarded because no client could score them.")
-    train_loss: Number = about("Training loss of the client's last task with a known loss; NaN without one.")
+    train_loss: Number = about(
+        "Training loss of the client's last task with a known loss; NaN without one, as live with privacy: losses "
+        "have no noise, so clients keep them."
+    )
     exposures_up: Count = about("Updates of the client that the eavesdropper holds whole.")
     exposures_down: Count = about("Models sent to the client that the eavesdropper holds whole.")
     budget_spent_s: Seconds = about("Virtual time at which its budget of `stop_at` was spent; NaN: not spent.")

@@ -187,6 +187,10 @@ def _in_words(details: ErrorDetails, name: str, siblings: list[str], models: Mod
             return f"must list at least {context['min_length']}", f", got {context['actual_length']}"
         case "int_from_float":
             wanted = "must be a whole number"
+        case "string_type":
+            wanted = "must be text"
+            got += "; quote it" if isinstance(came, bool | int | float) else ""
+            got += ", YAML reads no, off, yes and on as false and true" if isinstance(came, bool) else ""
         case "literal_error":
             wanted = f"must be {context['expected']}"
         case _:

@@ -141,8 +141,8 @@ def main() -> None:
                 _fail(message, 1)
             command = shlex.join(["asyncfl", "--traceback", *sys.argv[1:]])
             _fail(f"{message}\n  {command} shows the whole traceback", 1)
-        if isinstance(error, BrokenPipeError):
-            # The program that reads our output (head, less) has ended.
+        if isinstance(error.__context__ if isinstance(error, SystemExit) else error, BrokenPipeError):
+            # The program that reads our output (head, less) has ended. Typer turns that into status 1.
             sys.stderr.close()
             sys.exit(0)
         if isinstance(error, OSError) and error.filename is None and error.errno in _FULL:

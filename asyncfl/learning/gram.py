@@ -195,7 +195,8 @@ class GramTrainer:
         scale = 1.0 if momentum else scale
         coefficients = plan.banks[len(order) % 2].full[0]
         torch.index_select(bank.full[0], 0, plan.place, out=coefficients)
-        plan.addmm(weight, coefficients.T, images, alpha=scale, out=row[: self._first].view(units, inputs))
+        # Not into the row, which may begin anywhere in memory: products differ with that, see `tensor_of`.
+        row[: self._first].view(units, inputs).copy_(plan.addmm(weight, coefficients.T, images, alpha=scale))
         torch.add(bias, coefficients.sum(0), alpha=scale, out=row[self._first : upper])
         stack.weights.store(row[upper:])
         return mean_loss(plan.logits, plan.targets, squared)

@@ -254,15 +254,24 @@ class _Writable:
         self.__array_interface__ = {**shown, "data": (shown["data"][0], False)}
 
 
+ALIGNED_TO = 64
+"""Bytes; torch aligns its own memory so."""
+
+
 def tensor_of(array: NDArray[Any]) -> torch.Tensor:
-    """Wrap an array in a tensor that shares its memory. Never write to the tensor of a read-only array."""
+    """Return a tensor of the array's values, which may only be read: it may share the array's memory.
+
+    MKL rounds a product differently where a matrix is aligned differently, and slices of one array and arrays from a
+    pickle are. So an array whose address is no multiple of `ALIGNED_TO` is copied.
+    """
     import torch
 
-    return torch.from_numpy(array if array.flags.writeable else np.asarray(_Writable(array)))
+    shared = torch.from_numpy(array if array.flags.writeable else np.asarray(_Writable(array)))
+    return shared.clone() if shared.data_ptr() % ALIGNED_TO else shared
 
 
 def tensors_of(*arrays: NDArray[Any]) -> list[torch.Tensor]:
-    """Wrap arrays in tensors, see `tensor_of`."""
+    """Return tensors of arrays, see `tensor_of`."""
     return [tensor_of(one) for one in arrays]
 
 

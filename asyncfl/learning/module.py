@@ -45,8 +45,10 @@ class ModuleLearner(Learner):
         self._pull = [torch.zeros_like(w) for w in self._weights]
 
     def _train(self, rows: Vector, jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
+        import torch
+
         for number, job in enumerate(jobs):
-            losses[number] = self._train_one(tensor_of(rows[number]), job)
+            losses[number] = self._train_one(torch.from_numpy(rows[number]), job)
 
     def _train_one(self, row: torch.Tensor, job: Job) -> float:
         import torch

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from asyncfl.learning.job import Job
 from asyncfl.learning.layout import ParameterSplit, Vector
-from asyncfl.learning.learner import Learner
+from asyncfl.learning.learner import Learner, tensor_of
 
 if TYPE_CHECKING:
     import torch
@@ -73,9 +73,7 @@ class SharedPartLearner(Learner):
         losses[...], _ = self.train_personal(rows, jobs, [self.initial] * len(jobs))
 
     def _load(self, parameters: torch.Tensor) -> None:
-        import torch
-
-        self.whole._load(torch.from_numpy(self._joined(parameters.numpy())))
+        self.whole._load(tensor_of(self._joined(parameters.numpy())))
 
     def _logits(self, images: torch.Tensor) -> torch.Tensor:
         return self.whole._logits(images)

@@ -17,6 +17,7 @@ from functools import partial
 from msgspec.structs import replace as replaced
 
 from asyncfl.base.messages import Download, Vector
+from asyncfl.federation.event_order import EventOrder, Priority
 from asyncfl.live import wire
 from asyncfl.live.agreement import DisagreementError
 from asyncfl.live.client_memory import ClientMemory, ClientMemoryFile
@@ -256,12 +257,13 @@ class LiveClient:
                 await self._vanish()
             elif not self._online.is_set():
                 self._online.set()
-            await self._clock.until(until_s)
+            await self._clock.until(until_s, EventOrder(Priority.PRESENCE, client))
 
     async def _vanish(self) -> None:
         self._online.clear()
         connection, now_s = self._connection, self._clock.now
-        for one in sorted(self._activities.values(), key=lambda one: one.sent_s):
+        # The task before the request for scores.
+        for one in sorted(self._activities.values(), key=lambda one: -one.number):
             size = attempt = -1
             if one.sending is not None:
                 size, attempt = one.sending.broken_off(now_s - one.sent_s)
@@ -287,7 +289,11 @@ class LiveClient:
         if len(self._unheard) >= MOST_UNHEARD:
             raise DisagreementError(f"the server gives work and has not heard {MOST_UNHEARD} messages")
         number = given.task if isinstance(given, wire.Task) else -1
-        activity = Activity(number, self._clock.now, self._setup.observer)
+        if isinstance(given, wire.Task):
+            order = EventOrder(Priority.TASK, number)
+        else:
+            order = EventOrder(Priority.SCORING, given.request)
+        activity = Activity(number, self._clock.now, self._setup.observer, order)
         work = self._runner.begin(given, models, activity)
         if number >= 0 and any(at >= 0 for at in self._activities):
             work.close()

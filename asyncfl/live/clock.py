@@ -7,6 +7,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from asyncfl.federation.event_order import EventOrder
+from asyncfl.live.virtual_loop import VirtualLoop
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -52,18 +55,26 @@ class LiveClock:
         """Seconds of the scenario since the beginning."""
         return 0.0 if self._began is None else (self._loop.time() - self._began) * self.speedup
 
-    def at(self, time_s: float, do: Callable[[], object]) -> asyncio.TimerHandle:
-        """Call `do` at that time, or now where it has passed."""
+    def at(self, time_s: float, order: EventOrder, do: Callable[[], object]) -> asyncio.TimerHandle:
+        """Call `do` at that time, or now where it has passed. `order`: on virtual time, among the events of that
+        time."""
         assert self._began is not None
-        return self._loop.call_at(self._began + time_s / self.speedup, do)
+        when_s = self._began + time_s / self.speedup
+        if isinstance(self._loop, VirtualLoop):
+            return self._loop.call_at(when_s, do, order=order)
+        return self._loop.call_at(when_s, do)
 
-    async def until(self, time_s: float) -> None:
-        """Wait until that time; for ever where it is infinite."""
+    def has_come(self, order: EventOrder) -> bool:
+        """Whether events with this place among those of the same time may happen now: always in real time."""
+        return not isinstance(self._loop, VirtualLoop) or self._loop.has_come(order)
+
+    async def until(self, time_s: float, order: EventOrder) -> None:
+        """Wait until that time, see `at`; for ever where it is infinite."""
         waited: asyncio.Future[None] = self._loop.create_future()
         if time_s == math.inf:
             await waited
             return
-        handle = self.at(time_s, lambda: None if waited.done() else waited.set_result(None))
+        handle = self.at(time_s, order, lambda: None if waited.done() else waited.set_result(None))
         try:
             await waited
         finally:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from asyncfl.base.errors import AsyncflError, MessageError, RunError
 from asyncfl.base.messages import Action, Download, Vector
 from asyncfl.federation.action_executor import Work
+from asyncfl.federation.event_order import EventOrder, Priority
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.connection_limits import PATIENCE_S
 from asyncfl.live.connections import Connection, EndedError, FrameTooLongError
@@ -51,6 +52,7 @@ HEARTBEAT_S = 5.0
 """Real seconds between two signs of life of a client."""
 GRACE_S = 15.0
 """Real seconds that clients have to be back when a server that was killed goes on."""
+DETECTION = EventOrder(Priority.DETECTION)
 BEATS_MISSED = 3
 """Heartbeats without a sign of life after which a connection is taken for lost."""
 
@@ -206,8 +208,11 @@ class Host:
     async def _next(self) -> Work | None:
         """Wait for what comes next, and carry it out."""
         while True:
-            if self.live.later:
+            if self.live.later and self.clock.has_come(DETECTION):
                 return self.inputs.later(self.clock.now)
+            if self.live.later:
+                # On virtual time all clients first go offline or come online that do so now.
+                self.clock.at(self.clock.now, DETECTION, self._something.set)
             if not self._messages.empty():
                 return self._hear(self._messages.get_nowait())
             self._something.clear()
@@ -235,7 +240,8 @@ class Host:
             work = self.inputs.worked(self.clock.now, answers)
         for alarm in range(self._alarms_set, self.live.alarms_set):
             if alarm in self.live.alarms:
-                self._timers[alarm] = self.clock.at(self.live.alarms[alarm][0], partial(self._ring, alarm))
+                time_s, order, _ = self.live.alarms[alarm]
+                self._timers[alarm] = self.clock.at(time_s, order, partial(self._ring, alarm))
         self._alarms_set = self.live.alarms_set
 
     def _ring(self, alarm: int) -> None:

@@ -97,7 +97,7 @@ class LiveInputs:
 
     def later(self, time_s: float) -> Work | None:
         """Handle the first of what waits in `LiveFederation.later`."""
-        return self._step(inputs.TookNext(time_s), self.live.later.popleft()())
+        return self._step(inputs.TookNext(time_s), self.live.take_later())
 
     def say(
         self, time_s: float, client: RemoteClient, message: FromClient, models: Vector, arrived_s: float, frame: bytes

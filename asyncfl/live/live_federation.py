@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from asyncfl.base import messages
 from asyncfl.base.errors import AsyncflError
 from asyncfl.federation.action_executor import Steps, Watcher
+from asyncfl.federation.event_order import EventOrder
 from asyncfl.federation.prepare import Federation
 from asyncfl.live.clock import StepClock, Terms
 from asyncfl.live.remote_client import RemoteClient
@@ -204,7 +205,8 @@ class LiveFederation(RunContext):
         self._starts.append(action)
 
     def _set_timer(self, action: messages.SetTimer) -> None:
-        self.set_alarm(self.clock.now + action.delay_s, self._fired, action.timer)
+        order = EventOrder.of_timer(action.timer)
+        self.set_alarm(self.clock.now + action.delay_s, order, self._fired, action.timer)
 
     def _fired(self, timer: str) -> Handling:
         self.event_log.record(Kind.TIMER_FIRED, detail=timer)

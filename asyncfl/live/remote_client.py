@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 
 from asyncfl.base import messages
 from asyncfl.base.errors import MessageError
+from asyncfl.federation.event_order import EventOrder, Priority
 from asyncfl.live import wire
 from asyncfl.live.conduct import REFUSALS, ClientConduct
 from asyncfl.live.run_context import ClientLink, Handling, RunContext
@@ -167,7 +168,7 @@ class RemoteClient:
             if back_s is None:
                 self._run.handle_later(self._disconnected)
             else:
-                self._run.set_alarm(back_s, self._disconnected)
+                self._run.set_alarm(back_s, EventOrder(Priority.DETECTION, self.number), self._disconnected)
 
     def _disconnected(self) -> Handling:
         run = self._run
@@ -188,7 +189,8 @@ class RemoteClient:
             yield self._unanswered()
         elif detected_s < math.inf:
             self._lease_s = detected_s
-            run.set_alarm(detected_s, self._lease_ended, detected_s)
+            order = EventOrder(Priority.LEASE, self.number)
+            run.set_alarm(detected_s, order, self._lease_ended, detected_s)
 
     def _lease_ended(self, lease_s: float) -> Handling:
         if self.link is not None or self._lease_s != lease_s:
@@ -268,7 +270,8 @@ class RemoteClient:
                 "client %s: %d tasks without an update, it pauses until %.1f s",
                 *(self.name, self.conduct.in_vain, self.conduct.rests_until_s),
             )
-            run.set_alarm(self.conduct.rests_until_s * run.terms.speedup, self._rested)
+            order = EventOrder(Priority.DETECTION, self.number)
+            run.set_alarm(self.conduct.rests_until_s * run.terms.speedup, order, self._rested)
             return []
         if not run.server.validator.takes_part(self.number):
             return run.tell(messages.ClientJoined, self.number, self.samples)
@@ -558,7 +561,7 @@ class RemoteClient:
         self._held, self.request = None, request
         if self.spent is not None or self.state is not ClientState.READY:
             # As with tasks, the server does not know who is away.
-            run.handle_later(self._cannot_answer, request)
+            run.handle_next(self._cannot_answer, request)
             return
         self._asked_s = run.clock.now
         number, version, turn = self._last

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 from asyncfl.base import messages
 from asyncfl.federation.action_executor import ActionExecutor, Watcher
+from asyncfl.federation.event_order import EventOrder
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation
 from asyncfl.live import wire
@@ -72,8 +73,11 @@ class RunContext(ActionExecutor):
         """Client -> time at which its budget was spent."""
         self.later: deque[Begins] = deque()
         """What comes before any further message, see `handle_later`."""
-        self.alarms: dict[int, tuple[float, Begins]] = {}
-        """Number of an alarm that has not rung -> (time of the clock, what comes then)."""
+        self._next = 0
+        """Number of those that `handle_next` put first."""
+        self.alarms: dict[int, tuple[float, EventOrder, Begins]] = {}
+        """Number of an alarm that has not rung -> (time of the clock, place among events of that time, what comes
+        then)."""
         self.alarms_set = 0
         """Number of alarms so far."""
 
@@ -85,14 +89,24 @@ class RunContext(ActionExecutor):
         """Have something handled before any further message."""
         self.later.append(partial(do, *arguments))
 
-    def set_alarm(self, time_s: float, do: Callable[..., Handling], *arguments: Any) -> None:
-        """Have something handled at that time of the clock."""
-        self.alarms[self.alarms_set] = time_s, partial(do, *arguments)
+    def handle_next(self, do: Callable[..., Handling], *arguments: Any) -> None:
+        """Have something handled before all else that waits, after earlier calls of this kind."""
+        self.later.insert(self._next, partial(do, *arguments))
+        self._next += 1
+
+    def take_later(self) -> Handling:
+        """Begin to handle the first of what waits."""
+        self._next = max(0, self._next - 1)
+        return self.later.popleft()()
+
+    def set_alarm(self, time_s: float, order: EventOrder, do: Callable[..., Handling], *arguments: Any) -> None:
+        """Have something handled at that time of the clock. `order`: among the events of that time."""
+        self.alarms[self.alarms_set] = time_s, order, partial(do, *arguments)
         self.alarms_set += 1
 
     def ring(self, alarm: int) -> None:
         """Handle an alarm whose time has come."""
-        self.later.append(self.alarms.pop(alarm)[1])
+        self.later.append(self.alarms.pop(alarm)[2])
 
     @property
     def real_s(self) -> float:

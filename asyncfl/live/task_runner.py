@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from asyncfl.base.messages import Fate, Vector
 from asyncfl.client import Assignment
+from asyncfl.federation.event_order import LAST, EventOrder
 from asyncfl.federation.phases import (
     LinkMessage,
     MessageEvent,
@@ -127,6 +128,8 @@ class Activity:
     began_s: float
     observer: Observer | None = None
     """See `ClientSetup.observer`."""
+    order: EventOrder = LAST
+    """Place of its events among those of the same time, on virtual time."""
     notes: list[Noted] = field(default_factory=list)
     sending: LinkMessage | None = None
     """Message in transfer."""
@@ -148,7 +151,7 @@ class Activity:
         """Record an event that will happen at `time_s`. A report before then leaves it out."""
         self.notes.append(Noted(max(0.0, time_s - self.began_s), mark.kind, mark.size, mark.attempt, detail))
         if self.observer is not None:
-            self.timers.append(clock.at(time_s, partial(self.observer, self.number, self.notes[-1])))
+            self.timers.append(clock.at(time_s, self.order, partial(self.observer, self.number, self.notes[-1])))
 
     def stop(self) -> None:
         """Stop it: none of its foreseen events happens."""
@@ -306,10 +309,10 @@ class TaskRunner:
         until_s = world.next_change(self._setup.number, began_s)
         activity.sending, activity.sent_s = sending, began_s
         for mark in () if sending is None else sending.events():
-            if began_s + mark.at_s <= until_s:
+            if began_s + mark.at_s < until_s:
                 activity.foresee(clock, began_s + mark.at_s, mark, detail)
         end_s = began_s + duration_s
-        await clock.until(end_s if end_s <= until_s else math.inf)
+        await clock.until(end_s if end_s < until_s else math.inf, activity.order)
         activity.sending = None
 
     def _charge(self, what: Charged, number: int, epochs: int | None = None) -> bool:

@@ -1,7 +1,8 @@
 """An asyncio event loop on virtual time: instead of waiting, it jumps to the next timer.
 
-Work for executors is done at once and takes no virtual time. Timers of equal time fire in the order in which they were
-set, so that a run on this loop is deterministic.
+Work for executors is done at once and takes no virtual time. Timers fire one after another, each when all that the one
+before began is done; those of equal time in the order of simulated events (`event_order`). So a run on this loop is
+deterministic.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import math
 import selectors
 from collections.abc import Coroutine
 from typing import Any, TypeVar
+
+from asyncfl.federation.event_order import LAST, EventOrder
 
 T = TypeVar("T")
 
@@ -20,27 +24,16 @@ class DeadlockError(RuntimeError):
     """No timer or connection is left that could wake the loop."""
 
 
-class _OrderedTimer(asyncio.TimerHandle):
-    """A timer that is ordered by time, then by when it was set."""
-
-    __slots__ = ("number",)
-
-    def __lt__(self, other: Any) -> bool:
-        return (self._when, self.number) < (other._when, other.number)  # type: ignore[attr-defined]
-
-
 class _JumpingSelector(selectors.DefaultSelector):
     """A selector that never waits."""
 
     loop: VirtualLoop
 
     def select(self, timeout: float | None = None) -> list[Any]:
-        """Return what is ready now. If nothing is, move virtual time to the next timer."""
+        """Return what is ready now. If nothing is, fire the next timer."""
         ready = super().select(0)
-        if not ready and timeout != 0:
-            if timeout is None:
-                raise DeadlockError("the virtual event loop waits for something that cannot happen")
-            self.loop.now_s = max(self.loop.now_s, self.loop._scheduled[0]._when)  # type: ignore[attr-defined]
+        if not ready and timeout is None:
+            self.loop.fire()
         return ready
 
 
@@ -55,6 +48,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         selector.loop = self
         self.now_s = 0.0
         self._numbers = itertools.count()
+        self._timers: list[tuple[float, EventOrder, int, asyncio.TimerHandle]] = []
+        self._fired = (-math.inf, LAST)
+        """Time and order of the timer that fired last."""
         super().__init__(selector)
 
     def time(self) -> float:
@@ -62,14 +58,27 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self.now_s
 
     def call_at(  # type: ignore[override]
-        self, when: float, callback: Any, *args: Any, context: Any = None
-    ) -> _OrderedTimer:
-        """See `asyncio.loop.call_at`."""
-        timer = _OrderedTimer(when, callback, args, self, context)
-        timer.number = next(self._numbers)  # type: ignore[attr-defined]
-        heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]
-        timer._scheduled = True  # type: ignore[attr-defined]
+        self, when: float, callback: Any, *args: Any, context: Any = None, order: EventOrder = LAST
+    ) -> asyncio.TimerHandle:
+        """See `asyncio.loop.call_at`. `order`: among the timers of that time."""
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._timers, (when, order, next(self._numbers), timer))
         return timer
+
+    def fire(self) -> None:
+        """Move virtual time to the next timer, and have it called."""
+        while self._timers:
+            when, order, _, timer = heapq.heappop(self._timers)
+            if not timer.cancelled():
+                self.now_s = max(self.now_s, when)
+                self._fired = self.now_s, order
+                self._ready.append(timer)  # type: ignore[attr-defined]
+                return
+        raise DeadlockError("the virtual event loop waits for something that cannot happen")
+
+    def has_come(self, order: EventOrder) -> bool:
+        """Whether all timers of the current time before `order` have fired."""
+        return self._fired >= (self.now_s, order)
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         """Call `func` at once, in the thread of the loop: virtual time stands still meanwhile.

@@ -10,8 +10,9 @@ from typing import Any
 
 import simpy
 
+from asyncfl.federation.event_order import LAST, SERVER, EventOrder, Priority
 from asyncfl.federation.phases import LinkMessage, MessageEvent
-from asyncfl.simulation.clock import Call, Clock
+from asyncfl.simulation.clock import NEVER, Call, Clock, Moment
 from asyncfl.trace import Kind
 from asyncfl.world.fair_link import FairLink
 
@@ -23,51 +24,47 @@ class FairShare:
         """`capacity`: total amount per second."""
         self._clock = clock
         self._flows = FairLink(capacity)
-        self._through: dict[int, simpy.Event] = {}
+        self._waiting: dict[int, tuple[EventOrder, Call]] = {}
+        """Active flow -> its place among those that end at the same time, and the function to call then."""
         self._is_settling = False
         self._settled = 0
 
-    def take(self, amount: float, cap: float, until_s: float, do: Call) -> None:
-        """Call `do` with the amount that is missing: with 0 once `amount` > 0 has been received, at most `cap` per
-        second, or at `until_s` if that is earlier."""
-        env = self._clock.env
-        flow = self._flows.join(env.now, amount, cap)
-        through = self._through[flow] = env.event()
+    def take(self, amount: float, cap: float, order: EventOrder, until: Moment, do: Call) -> None:
+        """Call `do` with None once `amount` > 0 has been received, at most `cap` per second, or at `until`, if that is
+        earlier, with the amount that is missing. `order`: among those that end at the same time."""
+        flow = self._flows.join(self._clock.now, amount, cap)
+        self._waiting[flow] = order, do
         self._changed()
-        self._clock.either(through, until_s).callbacks.append(partial(self._taken, flow, through, do))
+        if until.time_s < math.inf:
+            self._clock.at(until, self._given_up, flow)
 
-    def _taken(self, flow: int, through: simpy.Event, do: Call, _: simpy.Event) -> None:
-        if through.triggered:
-            do(0.0)
-            return
-        del self._through[flow]
-        missing = self._flows.leave(self._clock.now, flow)
-        self._changed()
-        do(missing)
+    def _given_up(self, flow: int) -> None:
+        if flow in self._waiting:
+            self._end(flow, self._flows.leave(self._clock.now, flow))
 
     def _changed(self) -> None:
         """Recompute rates once for all flows that join and leave at the same time."""
         if not self._is_settling:
             self._is_settling = True
-            self._clock.later(0.0, self._settle)
+            self._clock.later(0.0, LAST, self._settle)
 
     def _settle(self) -> None:
         self._is_settling = False
         self._settled += 1
         wait_s, flows = self._flows.next_finished(self._clock.now)
-        if flows:
-            self._clock.later(wait_s, self._are_through, flows, self._settled)
-
-    def _are_through(self, flows: tuple[int, ...], settled: int) -> None:
-        if settled != self._settled:
-            # A flow has joined or left since: these flows end at another time.
-            return
         for flow in flows:
-            # A client that went offline at this time has left already.
-            if flow in self._through:
-                self._flows.leave(self._clock.now, flow)
-                self._through.pop(flow).succeed()
+            self._clock.later(wait_s, self._waiting[flow][0], self._is_through, flow, self._settled)
+
+    def _is_through(self, flow: int, settled: int) -> None:
+        # If another flow has joined or left since, at an earlier time, this flow ends at another time.
+        if settled == self._settled and flow in self._waiting:
+            self._flows.leave(self._clock.now, flow)
+            self._end(flow, None)
+
+    def _end(self, flow: int, missing: float | None) -> None:
+        _, do = self._waiting.pop(flow)
         self._changed()
+        do(missing)
 
 
 class ServerLink:
@@ -79,23 +76,33 @@ class ServerLink:
         self.clock = clock
         self.bandwidth = FairShare(clock, capacity_bps)
 
-    def carry(self, message: LinkMessage, until_s: float, note: Callable[[MessageEvent], None], do: Call) -> None:
+    def carry(
+        self, message: LinkMessage, order: EventOrder, until: Moment, note: Callable[[MessageEvent], None], do: Call
+    ) -> None:
         """Transmit `message` until it has arrived or its sender gives up.
 
-        Call `do` with None then; if it would have ended after `until_s`, with the bytes sent and transmissions begun by
-        then. `note`: called when packets are sent again, and when the eavesdropper has the message, in part or whole. A
-        part counts from when the client's own link would have sent the first packet.
+        Call `do` with None then; if it would have ended after `until`, with the bytes sent and transmissions begun by
+        then. `order`: of its events among those of the same time. `note`: called when packets are sent again, and when
+        the eavesdropper has the message, in part or whole. A part counts from when the client's own link would have
+        sent the first packet.
         """
-        _Transmission(self, message, until_s, note, do).send()
+        _Transmission(self, message, order, until, note, do).send()
 
 
 class _Transmission:
     """A message on the server's link."""
 
     def __init__(
-        self, link: ServerLink, message: LinkMessage, until_s: float, note: Callable[[MessageEvent], None], do: Call
+        self,
+        link: ServerLink,
+        message: LinkMessage,
+        order: EventOrder,
+        until: Moment,
+        note: Callable[[MessageEvent], None],
+        do: Call,
     ) -> None:
-        self._link, self._message, self._until_s, self._note, self._do = link, message, until_s, note, do
+        self._link, self._message, self._order, self._until = link, message, order, until
+        self._note, self._do = note, do
         self._bursts = tuple(message.transfer.bursts)
         self._attempt = 0
         """Transmissions begun."""
@@ -103,7 +110,7 @@ class _Transmission:
 
     def send(self) -> None:
         """Send the next burst, if there is one."""
-        clock, (transfer, _, speed), until_s = self._link.clock, self._message, self._until_s
+        clock, (transfer, _, speed) = self._link.clock, self._message
         if self._attempt == len(self._bursts):
             self._do(None)
             return
@@ -112,29 +119,32 @@ class _Transmission:
         if self._attempt > 1:
             self._note(MessageEvent(0.0, Kind.RETRANSMITTED, burst.size_bytes, self._attempt))
         caught_s = clock.now + transfer.packet_s / speed + transfer.to_tap_s / speed
-        if burst.caught and not (burst.overheard and transfer.packets == 1) and caught_s <= until_s:
-            clock.later(caught_s - clock.now, self._note, MessageEvent(0.0, Kind.OVERHEARD_IN_PART))
+        if burst.caught and not (burst.overheard and transfer.packets == 1) and self._is_in_time(caught_s):
+            clock.at(Moment(caught_s, self._order), self._note, MessageEvent(0.0, Kind.OVERHEARD_IN_PART))
         packet_bits = 8 * transfer.payload_bytes / transfer.packets
         cap_bps = speed * packet_bits / transfer.packet_s if transfer.packet_s > 0 else math.inf
-        self._link.bandwidth.take(burst.packets * packet_bits, cap_bps, until_s, self._sent)
+        self._link.bandwidth.take(burst.packets * packet_bits, cap_bps, self._order, self._until, self._sent)
 
-    def _sent(self, unsent_bits: float) -> None:
-        clock, (transfer, _, speed), until_s = self._link.clock, self._message, self._until_s
+    def _sent(self, unsent_bits: float | None) -> None:
+        clock, (transfer, _, speed) = self._link.clock, self._message
         burst = self._bursts[self._attempt - 1]
         self._left_packets += burst.packets
-        if unsent_bits > 0:
+        if unsent_bits is not None:
             # 1e-9: a packet that leaves at exactly this time has left, despite rounding.
             packet_bits = 8 * transfer.payload_bytes / transfer.packets
             self._left_packets -= math.ceil(unsent_bits / packet_bits - 1e-9)
             self._break_off()
             return
         to_tap_s, pause_s = transfer.to_tap_s / speed, burst.pause_s / speed
-        if burst.overheard and clock.now + to_tap_s <= until_s:
-            clock.later(to_tap_s, self._note, MessageEvent(0.0, Kind.OVERHEARD))
-        if clock.now + pause_s <= until_s:
-            clock.later(pause_s, self.send)
+        if burst.overheard and self._is_in_time(clock.now + to_tap_s):
+            clock.later(to_tap_s, self._order, self._note, MessageEvent(0.0, Kind.OVERHEARD))
+        if self._is_in_time(clock.now + pause_s):
+            clock.later(pause_s, self._order, self.send)
         else:
-            clock.at(until_s, self._break_off)
+            clock.at(self._until, self._break_off)
+
+    def _is_in_time(self, time_s: float) -> bool:
+        return Moment(time_s, self._order) <= self._until
 
     def _break_off(self) -> None:
         self._do((self._message.transfer.bytes_of(self._left_packets), self._attempt))
@@ -150,16 +160,16 @@ class Processors:
         """Whether work may take longer than it would alone."""
         self._share = None if number is None else FairShare(clock, number)
 
-    def work(self, alone_s: float, do: Call, until_s: float = math.inf) -> None:
-        """Do work that takes `alone_s` on a processor of its own, then call `do` with whether it was done by `until_s`,
-        which is checked only if processors are shared."""
+    def work(self, alone_s: float, do: Call, order: EventOrder = SERVER, until: Moment = NEVER) -> None:
+        """Do work that takes `alone_s` on a processor of its own, then call `do` with whether it was done by `until`,
+        which is checked only if processors are shared. `order`: of its end among the events of that time."""
         if self._share is None or alone_s == 0:
-            self._clock.later(alone_s, do, True)
+            self._clock.later(alone_s, order, do, True)
         else:
-            self._share.take(alone_s, 1.0, until_s, partial(self._worked, do))
+            self._share.take(alone_s, 1.0, order, until, partial(self._worked, do))
 
-    def _worked(self, do: Call, missing_s: float) -> None:
-        do(not missing_s)
+    def _worked(self, do: Call, missing_s: float | None) -> None:
+        do(missing_s is None)
 
 
 class _Places(simpy.Resource):
@@ -179,9 +189,9 @@ class Workers:
         self._turnaround_s = turnaround_s
         self._places = None if number is None else _Places(clock.env, number)
 
-    def wait(self, client: int, do: Call) -> None:
+    def wait(self, client: int, part: int, do: Call) -> None:
         """Call `do` with a place, to be passed to `leave`, as soon as one is free; with None when the client goes
-        offline before."""
+        offline before. `part`: see `EventOrder`."""
         if self._places is None:
             do(UNLIMITED)
             return
@@ -189,7 +199,8 @@ class Workers:
         if place.triggered:
             do(place)
         else:
-            self._clock.either(place, until_s).callbacks.append(partial(self._waited, place, do))
+            until = Moment(until_s, EventOrder(Priority.PRESENCE, client, part))
+            self._clock.either(place, until).callbacks.append(partial(self._waited, place, do))
 
     def _waited(self, place: Any, do: Call, _: simpy.Event) -> None:
         if place.triggered:
@@ -203,7 +214,7 @@ class Workers:
         if self._places is None:
             return
         if self._turnaround_s > 0:
-            self._clock.later(self._turnaround_s, self._release, place)
+            self._clock.later(self._turnaround_s, SERVER, self._release, place)
         else:
             self._release(place)
 

@@ -240,7 +240,7 @@ def arrival(
     epochs: int | None = 0
     for phase in TaskPhases(world.task(task.client, task.turn), load, speed):
         now_s += phase.duration_s
-        if phase.fails is not None or world.presence.next_change(task.client, now_s - phase.duration_s) < now_s:
+        if phase.fails is not None or world.presence.next_change(task.client, now_s - phase.duration_s) <= now_s:
             return epochs, math.inf
         if phase.ends is Kind.TRAINED:
             epochs = phase.epochs

@@ -2,7 +2,7 @@
 
 Nothing runs between two events: a task in flight is a record with a call pending in SimPy's queue, and idle clients
 cost nothing. So the state of a run between two steps of the clock is plain data that can be pickled. Events at the same
-time are ordered by when they were scheduled.
+time have an explicit order (`event_order`); SimPy's own events follow at once from the event before.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import math
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import simpy
-from simpy.events import NORMAL
 
 from asyncfl.base.messages import Input
 from asyncfl.federation.action_executor import EventLog
+from asyncfl.federation.event_order import IMMEDIATE, LAST, EventOrder
 from asyncfl.server import Server, ServerPhase
 from asyncfl.trace import Recorder
 from asyncfl.world import WorldState
@@ -27,6 +27,16 @@ Tell: TypeAlias = Callable[[Input], None]
 """Function that passes a message to the server and executes the actions that follow."""
 Call: TypeAlias = Callable[..., object]
 """Function that the clock calls: a bound method or a partial of one, so that it can be pickled."""
+
+
+class Moment(NamedTuple):
+    """A time, and the place of an event among those of that time. Moments are compared in this order."""
+
+    time_s: float
+    order: EventOrder
+
+
+NEVER = Moment(math.inf, LAST)
 
 
 class ScheduledCall(simpy.Event):
@@ -40,13 +50,23 @@ class ScheduledCall(simpy.Event):
 
 
 class Environment(simpy.Environment):
-    """SimPy's environment, with calls and with events at given times. It can be pickled between two steps."""
+    """SimPy's environment, with an explicit order of events at equal times. It can be pickled between two steps."""
 
-    def at(self, time_s: float) -> simpy.Event:
-        """Return an event at exactly `time_s`. A timeout would add a delay to the time, and round the sum."""
+    def push(self, moment: Moment, event: simpy.Event) -> None:
+        """Have `event` processed at exactly that time. A timeout would add a delay to the time, and round the sum."""
+        # SimPy declares a number where the order is.
+        queue: list[Any] = self._queue
+        heappush(queue, (moment.time_s, moment.order, next(self._eid), event))
+
+    def schedule(self, event: simpy.Event, priority: Any = None, delay: float = 0) -> None:
+        """Have `event` processed next. See `simpy.Environment.schedule`; `priority` is not used."""
+        self.push(Moment(self.now + delay, IMMEDIATE), event)
+
+    def at(self, moment: Moment) -> simpy.Event:
+        """Return an event at that moment."""
         event = simpy.Event(self)
         event._ok, event._value = True, None
-        heappush(self._queue, (time_s, NORMAL, next(self._eid), event))
+        self.push(moment, event)
         return event
 
     def __getstate__(self) -> dict[str, Any]:
@@ -103,16 +123,14 @@ class Clock(EventLog):
         """Call `do` now, after the current event and earlier calls of this kind, before anything else happens."""
         self._soon.append((do, arguments))
 
-    def later(self, delay_s: float, do: Call, *arguments: Any) -> None:
-        """Call `do` after `delay_s` >= 0 seconds."""
-        env = self.env
-        heappush(env._queue, (self.now + delay_s, NORMAL, next(env._eid), ScheduledCall(do, arguments)))
+    def later(self, delay_s: float, order: EventOrder, do: Call, *arguments: Any) -> None:
+        """Call `do` after `delay_s` >= 0 seconds. `order`: among the events of that time."""
+        self.at(Moment(self.now + delay_s, order), do, *arguments)
 
-    def at(self, time_s: float, do: Call, *arguments: Any) -> None:
-        """Call `do` at exactly `time_s`, which must be finite and not before now."""
-        env = self.env
-        heappush(env._queue, (time_s, NORMAL, next(env._eid), ScheduledCall(do, arguments)))
+    def at(self, moment: Moment, do: Call, *arguments: Any) -> None:
+        """Call `do` at exactly that moment, whose time must be finite and not before now."""
+        self.env.push(moment, ScheduledCall(do, arguments))
 
-    def either(self, event: simpy.Event, until_s: float) -> simpy.Event:
-        """Return an event that follows `event` or the time `until_s`, whichever is first; inf: never."""
-        return event if until_s == math.inf else event | self.env.at(until_s)
+    def either(self, event: simpy.Event, until: Moment) -> simpy.Event:
+        """Return an event that follows `event` or `until`, whichever is first; infinite: never."""
+        return event if until.time_s == math.inf else event | self.env.at(until)

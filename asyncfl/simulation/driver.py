@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import simpy
 
@@ -35,6 +35,7 @@ from asyncfl.base.messages import (
     UpdateArrived,
 )
 from asyncfl.federation.action_executor import ActionExecutor, Traffic, Watcher
+from asyncfl.federation.event_order import IMMEDIATE, SERVER, EventOrder, Priority
 from asyncfl.federation.phases import (
     LinkMessage,
     MessageEvent,
@@ -49,7 +50,7 @@ from asyncfl.server.machine import AGGREGATION
 from asyncfl.server.tasks import TaskRecord
 from asyncfl.simulation.capacity import Processors, ServerLink, Workers
 from asyncfl.simulation.clients import SimulatedClients
-from asyncfl.simulation.clock import Clock
+from asyncfl.simulation.clock import Clock, Moment
 from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.events import CAUGHT, PHASES, SCORING_DOWN
 from asyncfl.trace.recorder import NAN
@@ -142,13 +143,17 @@ class ClientProcesses:
         back_s = clock.world.presence.next_change(client, clock.now)
         clock.soon(self._wait_for_return, client, task if detected_s == back_s else None)
         if detected_s == clock.now:
-            self._dropped_out(task)
+            clock.at(Moment(detected_s, EventOrder(Priority.DETECTION, client)), self._detected, task)
         elif detected_s < back_s:
-            clock.later(detected_s - clock.now, self._lease_ended, task)
+            clock.at(Moment(detected_s, EventOrder(Priority.LEASE, client)), self._lease_ended, task)
 
     def gone(self, task: TaskRecord, fate: Fate) -> None:
         """Report to the server that a task has failed."""
         self.clock.tell(ClientGone(self.clock.now, task.client, task.number, fate))
+
+    def _detected(self, task: TaskRecord) -> None:
+        if not self.clock.stopped:
+            self._dropped_out(task)
 
     def _lease_ended(self, task: TaskRecord) -> None:
         if not self.clock.stopped:
@@ -165,7 +170,8 @@ class ClientProcesses:
         learns of that only then."""
         back_s = self.clock.world.presence.next_change(client, self.clock.now)
         if back_s < math.inf:
-            self.clock.at(back_s, self._returned, client, task)
+            order = EventOrder(Priority.DETECTION, client, 2 if task is None else 0)
+            self.clock.at(Moment(back_s, order), self._returned, client, task)
 
     def _returned(self, client: int, task: TaskRecord | None) -> None:
         clock = self.clock
@@ -173,17 +179,21 @@ class ClientProcesses:
             clock.record(Kind.CAME_ONLINE, client=client)
             if task is not None:
                 self._dropped_out(task)
-            clock.tell(ClientIdle(clock.now, client))
+            clock.soon(clock.tell, ClientIdle(clock.now, client))
 
 
 class ClientProcess(ABC):
     """A task or a request for scores of one client, on the clock."""
 
-    __slots__ = ("began_s", "client", "message", "place", "processes")
+    __slots__ = ("began_s", "client", "message", "order", "place", "processes")
+    part: ClassVar[int]
+    """See `EventOrder`."""
 
-    def __init__(self, processes: ClientProcesses, client: int) -> None:
+    def __init__(self, processes: ClientProcesses, client: int, order: EventOrder) -> None:
+        """`order`: of its events among those of the same time."""
         self.processes = processes
         self.client = client
+        self.order = order
         self.message: LinkMessage | None = None
         """Message in transmission; None: the client computes."""
         self.place: Any = None
@@ -203,28 +213,33 @@ class ClientProcess(ABC):
     def _logger(self, message: LinkMessage) -> Callable[[MessageEvent], None]:
         """Return a function that logs an event of the message."""
 
-    def _begin_phase(self, duration_s: float, until_s: float) -> None:
-        """Begin a phase that lasts for `duration_s`, or longer where its link or processor is shared; then until
-        `until_s` at most."""
-        message, processes = self.message, self.processes
+    def _begin_phase(self, duration_s: float, offline_s: float, patience_s: float = math.inf) -> None:
+        """Begin a phase that lasts for `duration_s`, or longer where its link or processor is shared. It is broken off
+        at `offline_s`, or when the client's patience ends after `patience_s`."""
+        message, processes, order = self.message, self.processes, self.order
         clock = processes.clock
         self.began_s = clock.now
+        until = Moment(offline_s, EventOrder(Priority.PRESENCE, self.client, self.part))
+        if patience_s < math.inf:
+            until = min(until, Moment(clock.now + patience_s, order))
         if message is not None:
             if processes.are_shared and (link := processes.shared.get(message.way)) is not None:
-                link.carry(message, until_s, self._logger(message), self._ended)
+                link.carry(message, order, until, self._logger(message), self._ended)
                 return
             if message.transfer.resent_at_s or message.transfer.caught_s < math.inf:
                 note = self._logger(message)
                 for mark in message.events():
-                    if self.began_s + mark.at_s <= until_s and (processes.whole or mark.kind is Kind.OVERHEARD):
-                        clock.later(mark.at_s, note, mark)
+                    at = Moment(self.began_s + mark.at_s, order)
+                    if at <= until and (processes.whole or mark.kind is Kind.OVERHEARD):
+                        clock.at(at, note, mark)
         elif processes.workers.processors.are_shared:
-            processes.workers.processors.work(duration_s, self._worked, until_s)
+            processes.workers.processors.work(duration_s, self._worked, order, until)
             return
-        if self.began_s + duration_s <= until_s:
-            clock.later(duration_s, self._ended, None)
+        end = Moment(self.began_s + duration_s, order)
+        if end <= until:
+            clock.at(end, self._ended, None)
         else:
-            clock.at(until_s, self._break_off)
+            clock.at(until, self._break_off)
 
     def _worked(self, done: bool) -> None:
         self._ended(None if done else NOTHING_SENT)
@@ -238,6 +253,7 @@ class TaskProcess(ClientProcess):
     """A client's task, from its dispatch until the server learns of its end."""
 
     __slots__ = ("_asked_s", "_offline_s", "_over", "_patience_s", "_phase", "_phases", "_since_s", "task")
+    part = 0
     _phases: TaskPhases
     _phase: Phase
     _asked_s: float
@@ -251,7 +267,7 @@ class TaskProcess(ClientProcess):
 
     def __init__(self, processes: ClientProcesses, task: TaskRecord, over: simpy.Event | None = None) -> None:
         """`over`: event that follows its end; None for none."""
-        super().__init__(processes, task.client)
+        super().__init__(processes, task.client, EventOrder(Priority.TASK, task.number))
         self.task = task
         self._over = over
 
@@ -277,14 +293,14 @@ class TaskProcess(ClientProcess):
         self._patience_s = phase.patience_s if is_slowed else math.inf
         if phase.sending is None and processes.workers.are_limited:
             self._asked_s = clock.now
-            processes.workers.wait(self.client, self._placed)
+            processes.workers.wait(self.client, self.part, self._placed)
         else:
             self._start_phase()
 
     def _placed(self, place: Any) -> None:
         if place is None:
             self.processes.went_offline(self.task)
-            self._end()
+            self._end_when_detected()
             return
         self.place = place
         self._since_s += self.processes.clock.now - self._asked_s
@@ -300,14 +316,14 @@ class TaskProcess(ClientProcess):
             budgets.charge_upload(self.client, task.epochs)
             processes.check_budget(self.client, task.turn + 1)
         self._offline_s = clock.world.presence.next_change(self.client, clock.now)
-        self._begin_phase(phase.duration_s, min(self._offline_s, clock.now + self._patience_s))
+        self._begin_phase(phase.duration_s, self._offline_s, self._patience_s)
 
     def _logger(self, message: LinkMessage) -> Callable[[MessageEvent], None]:
         return partial(self.processes.note, self.task, message.way)
 
     def _ended(self, broken: Sent | None) -> None:
         processes, clock, task, phase = self.processes, self.processes.clock, self.task, self._phase
-        goes_offline = broken is not None and self.began_s + self._patience_s > self._offline_s
+        goes_offline = broken is not None and self.began_s + self._patience_s >= self._offline_s
         if broken is not None and goes_offline:
             processes.went_offline(task, self.message, broken)
         elif broken is not None:
@@ -316,7 +332,7 @@ class TaskProcess(ClientProcess):
             processes.workers.leave(self.place)
             self.place = None
         if goes_offline:
-            self._end()
+            self._end_when_detected()
             return
         if phase.sending is not None:
             transfer, way, _ = phase.sending
@@ -331,13 +347,20 @@ class TaskProcess(ClientProcess):
                 processes.clients.training_ended(task)
         if phase.fails is not None:
             processes.gone(task, phase.fails)
-            clock.tell(ClientIdle(clock.now, self.client))
+            # Tasks that follow from its end begin first.
+            clock.soon(clock.tell, ClientIdle(clock.now, self.client))
             self._end()
         elif phase.ends is Kind.UPLOADED:
             clock.tell(UpdateArrived(clock.now, task.number))
             self._end()
         else:
             self._next_phase()
+
+    def _end_when_detected(self) -> None:
+        """Let requests for scores that wait for the end of this task fail, as the client has just gone offline."""
+        if self._over is not None:
+            clock = self.processes.clock
+            clock.at(Moment(clock.now, EventOrder(Priority.DETECTION, self.client, 1)), self._end)
 
     def _end(self) -> None:
         """Let requests for scores begin that wait for the end of this task."""
@@ -349,11 +372,12 @@ class ScoringProcess(ClientProcess):
     """A request for scores: the client downloads models, evaluates each on its data and uploads the scores."""
 
     __slots__ = ("_phase", "_phases", "_turn", "action")
+    part = 1
     _phases: ScoringPhases
     _phase: ScoringPhase
 
     def __init__(self, processes: ClientProcesses, action: RequestScores) -> None:
-        super().__init__(processes, action.client)
+        super().__init__(processes, action.client, EventOrder(Priority.SCORING, action.request))
         self.action = action
         self._turn = -1
         """Number of the client's requests before; -1: this one did not reach it."""
@@ -363,7 +387,8 @@ class ScoringProcess(ClientProcess):
         size = number * processes.load.payload_bytes
         processes.clock.record(Kind.SCORES_REQUESTED, client=self.client, detail=f"{number} models", size=size)
         over = None if processes.running is None else processes.running.get(self.client)
-        if over is None or over.callbacks is None:
+        is_online = processes.clock.world.online(self.client, processes.clock.now)
+        if over is None or over.callbacks is None or not is_online:
             self._request()
         else:
             over.callbacks.append(self._request)
@@ -375,7 +400,7 @@ class ScoringProcess(ClientProcess):
         is_online = clock.world.online(self.client, clock.now) and self.client not in processes.spent
         # Scores count for the budget from now on: they may be overheard.
         if not is_online or not (budgets is None or budgets.charge_scores(self.client, number)):
-            self._answer(False)
+            clock.later(0.0, IMMEDIATE, self._answer, False)
             return
         self._turn = processes.requests[self.client]
         processes.requests[self.client] += 1
@@ -389,13 +414,13 @@ class ScoringProcess(ClientProcess):
             return
         self._phase, self.message = phase, phase.sending
         if phase.sending is None:
-            self.processes.workers.wait(self.client, self._placed)
+            self.processes.workers.wait(self.client, self.part, self._placed)
         else:
             self._start_phase()
 
     def _placed(self, place: Any) -> None:
         if place is None:
-            self._when_detected(self._answer, False)
+            self._no_answer_when_detected()
             return
         self.place = place
         self.processes.clients.scoring_begins(self.client)
@@ -413,7 +438,9 @@ class ScoringProcess(ClientProcess):
             self.processes.workers.leave(self.place)
             self.place = None
         if broken is not None:
-            self._when_detected(self._broken_off, broken)
+            if self.message is not None:
+                self.processes.traffic.count(broken[0], self.message.way)
+            self._no_answer_when_detected()
             return
         if self.message is not None:
             self.processes.traffic.count(self.message.transfer.sent_bytes, self.message.way)
@@ -422,16 +449,16 @@ class ScoringProcess(ClientProcess):
                 return
         self._next_phase()
 
-    def _broken_off(self, broken: Sent) -> None:
-        """Count the bytes that had left of a message that was broken off."""
-        if self.message is not None:
-            self.processes.traffic.count(broken[0], self.message.way)
-        self._answer(False)
-
-    def _when_detected(self, do: Callable[..., None], *arguments: Any) -> None:
-        """Call `do` when the server has learnt that the client, which has just gone offline, is gone."""
-        clock = self.processes.clock
-        clock.later(clock.world.detected_s(self.client, clock.now) - clock.now, do, *arguments)
+    def _no_answer_when_detected(self) -> None:
+        """Pass the lack of an answer to the server when that has learnt that the client has just gone offline."""
+        clock, client = self.processes.clock, self.client
+        detected_s, back_s = (
+            clock.world.detected_s(client, clock.now),
+            clock.world.presence.next_change(client, clock.now),
+        )
+        is_lease = clock.now < detected_s < back_s
+        order = EventOrder(Priority.LEASE if is_lease else Priority.DETECTION, client, self.part)
+        clock.at(Moment(detected_s, order), self._answer, False)
 
     def _answer(self, answers: bool) -> None:
         """Pass the answer, or the lack of one, to the server."""
@@ -559,7 +586,7 @@ class Driver(ActionExecutor):
         """Pass the updates to the server late: after the mixing node's delay of `on_the_way_s`, then after
         `aggregate_s` of the aggregation's work, during which the server does nothing else."""
         if on_the_way_s:
-            self.clock.later(on_the_way_s, self._aggregate_alone, action, aggregate_s)
+            self.clock.later(on_the_way_s, SERVER, self._aggregate_alone, action, aggregate_s)
         else:
             self._aggregate_alone(action, aggregate_s)
 
@@ -600,7 +627,7 @@ class Driver(ActionExecutor):
         if action.timer == AGGREGATION:
             self.processors.work(action.delay_s, partial(self._fire, action))
         else:
-            self.clock.later(action.delay_s, self._fire, action)
+            self.clock.later(action.delay_s, EventOrder.of_timer(action.timer), self._fire, action)
 
     def _fire(self, action: SetTimer, _: bool = True) -> None:
         if not self.clock.stopped:

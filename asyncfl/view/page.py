@@ -70,7 +70,7 @@ def page(
     Raises RunError where a run's table of events has no rows, or none in the window.
     """
     packing = Packing()
-    runs = [(run, name), *([] if other is None else [other])]
+    runs = [(one, _utf8(called)) for one, called in ((run, name), *([] if other is None else [other]))]
     most = most_tasks // len(runs)
     found = [_found(one, called, window or Window(), most) for one, called in runs]
     # Over each other, runs have the same lanes, and both a density where one of them has too many tasks.
@@ -82,7 +82,7 @@ def page(
         "runs": [_pack_run(one, clients if dense else None, packing) for one in found],
         "going": going,
         "reload_s": reload_s,
-        "command": command,
+        "command": _utf8(command),
         "compared": None if other is None else _comparison(run, other[0]),
     }
     parts = files("asyncfl.view") / "program"
@@ -99,6 +99,11 @@ def page(
 def title_of(run: Run, folder: Path) -> str:
     """Return what a run in `folder` is, in a few words: `buffered on mnist, label_flip (2b68948638792f8d)`."""
     return f"{run.title} ({os.path.basename(os.path.realpath(folder))})"
+
+
+def _utf8(text: str) -> str:
+    """Return a text as it can be shown: the name of a folder may be no UTF-8."""
+    return os.fsencode(text).decode("utf-8", "replace")
 
 
 def write(text: str, path: str | Path) -> None:

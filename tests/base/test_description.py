@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field, ValidationError
 from asyncfl.base.component import Described
 from asyncfl.base.description import differing_fields, faults_of, fields_of, override, sound_parts
 from asyncfl.base.errors import Fault
+from asyncfl.data.own.table import TableFile
 from asyncfl.learning import Training
 from asyncfl.privacy import AnyScheme
 from asyncfl.scenario import Scenario
@@ -175,3 +176,18 @@ def test_a_field_below_a_default_keeps_the_kind_of_the_default() -> None:
         "world": {"device": {"kind": "fixed", "s_per_sample": 0.5}},
         "training": {"lr": 0.2},
     }
+
+
+@pytest.mark.parametrize(
+    ("came", "told_as"),
+    [
+        (False, "False; quote it, YAML reads no, off, yes and on as false and true"),
+        (True, "True; quote it, YAML reads no, off, yes and on as false and true"),
+        (7, "7; quote it"),
+        (None, "None"),
+    ],
+)
+def test_text_that_yaml_reads_as_something_else_is_to_be_quoted(came: object, told_as: str) -> None:
+    table = {"kind": "table", "path": "patients.csv", "target": "ill", "without": ["age", came]}
+    faults = told(TableFile, table)
+    assert [(fault.field, fault.message) for fault in faults] == [("without.1", f"must be text, got {told_as}")]

@@ -3,6 +3,7 @@
 import io
 import logging
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,19 @@ def test_errors_end_the_program_without_a_traceback(
     assert ended.value.code == status
     assert errors.closed == isinstance(raised, BrokenPipeError)
     assert errors.closed or errors.getvalue() == message
+
+
+@pytest.mark.parametrize("command", ["--help", "explain", "explain protocol"])
+def test_a_reader_that_ends_early_is_no_failure(command: str) -> None:
+    """As in `asyncfl explain | head -1`."""
+    code = "from asyncfl.cli import main; main()"
+    asked = subprocess.Popen(
+        [sys.executable, "-c", code, *command.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert asked.stdout is not None
+    asked.stdout.close()
+    _, told = asked.communicate()
+    assert (asked.returncode, told) == (0, b"")
 
 
 @pytest.mark.parametrize("option", ["--version", "--client", "--task", "--seed", "--limit"])

@@ -11,6 +11,7 @@ import yaml
 
 from asyncfl.api import execute
 from asyncfl.base.own_classes import look_for_modules_in
+from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
 
 PATH = os.pathsep.join(filter(None, sys.path))
@@ -111,3 +112,14 @@ def test_what_the_system_refuses_is_no_traceback(tmp_path: Path, shell: str, sta
     assert result.returncode == status, result.stderr
     assert result.stderr.startswith(message)
     assert result.stderr.count("\n") == bool(message)
+
+
+def test_a_folder_whose_name_is_no_utf_8_is_written_and_read(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    data = {"dataset": "mnist", "clients": 3, "samples_per_client": 10, "source": "embedded", "test_samples": 10}
+    protocol = {"kind": "sync", "rounds": 1}
+    scenario = Scenario.read({"data": data, "model": {"kind": "mlp", "hidden": [2]}, "protocol": protocol})
+    execute(scenario, folder)
+    assert Run.load(folder).rounds["version"].tolist() == [0, 1]
+    assert asyncfl("view", str(folder), "--out", "page.html", cwd=tmp_path).returncode == 0
+    assert "caf\ufffd · asyncfl</title>" in (tmp_path / "page.html").read_text(encoding="utf-8")

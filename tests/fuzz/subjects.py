@@ -5,6 +5,7 @@ come back, or raise an AsyncflError), and whether it must be refused.
 """
 
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from asyncfl.experiments.loading import load
 from asyncfl.scenario import Scenario
 from tests.fuzz import command_lines
 from tests.fuzz.judging import Case, NonsenseError, Subject
-from tests.fuzz.mutations import mutate
+from tests.fuzz.mutations import mutate, written
 
 CORPUS = Path(__file__).parent / "corpus"
 
@@ -68,7 +69,96 @@ def options(rng: random.Random, folder: Path) -> Case:
     return Case(change, command_lines.calling(words, folder), False, " ".join(words))
 
 
-SUBJECTS: dict[str, Subject] = {"scenarios": scenarios, "runs": runs, "experiments": experiments, "options": options}
+def ties(rng: random.Random, folder: Path) -> Case:
+    """A scenario of events at equal times: live on simulated time it has the events of the simulation."""
+    from asyncfl.simulation import simulate_seed
+    from tests.live.conftest import live
+
+    description = tied(rng)
+
+    def call() -> None:
+        scenario = Scenario.read(description)
+        simulated, told = simulate_seed(scenario, 0), live(scenario, virtual=True)
+        if str(simulated.events.to_pylist()) != str(told.events.to_pylist()) or simulated.fates != told.fates:
+            raise NonsenseError("live on simulated time, it has other events than simulated")
+
+    return Case("drawn", call, False, written(description))
+
+
+def interrupts(rng: random.Random, folder: Path) -> Case:
+    """A run that is interrupted after any version, perhaps again, and goes on: to the same bytes."""
+    from asyncfl.api import execute
+
+    place = folder / "interrupted"
+    description = tied(rng)
+    breaks = [rng.randint(0, 3) for _ in range(rng.randint(1, 3))]
+
+    def call() -> None:
+        scenario, left = Scenario.read(description), list(breaks)
+
+        def progress(*_: object) -> None:
+            if left and left[0] == 0:
+                left.pop(0)
+                raise KeyboardInterrupt
+            if left:
+                left[0] -= 1
+
+        for name in ("whole", "broken"):
+            shutil.rmtree(place / name, ignore_errors=True)
+        execute(scenario, place / "whole")
+        for _ in range(len(breaks) + 1):
+            try:
+                execute(scenario, place / "broken", progress)
+                break
+            except KeyboardInterrupt:
+                continue
+        found = [
+            {file.name: file.read_bytes() for file in (place / name).glob("*.parquet")} for name in ("whole", "broken")
+        ]
+        if not found[0] or found[0] != found[1]:
+            raise NonsenseError("interrupted, the run has other bytes")
+
+    return Case(f"interrupted after {breaks}", call, False, written(description))
+
+
+SUBJECTS: dict[str, Subject] = {
+    "scenarios": scenarios,
+    "runs": runs,
+    "experiments": experiments,
+    "options": options,
+    "ties": ties,
+    "interrupts": interrupts,
+}
+
+
+def tied(rng: random.Random) -> dict[str, Any]:
+    """Draw a small scenario of which many events fall at equal times."""
+
+    def link() -> dict[str, Any]:
+        lossy = {"loss": {"kind": "independent", "probability": 0.3}, "retransmission_timeout_s": 0.5}
+        delay = {"kind": "lognormal", "median": 0.05, "sigma": 1.5}
+        return {"latency_s": rng.choice([0.0, 0.5, 1.0, delay]), **rng.choice([{}, lossy])}
+
+    world: dict[str, Any] = {"device": {"kind": "fixed", "s_per_sample": 0.1}, "downlink": link(), "uplink": link()}
+    world |= rng.choice([{}, {"tap": {"downlink": True, "packet_loss": 0.1}}])
+    night = {"kind": "diurnal", "from_h": 0.0, "hours": 12.0, "starts_at_h": rng.choice([0.0, 11.9995, 23.9995])}
+    world |= rng.choice([{}, {"availability": night, "failure_detection": {"kind": "instant"}}])
+    protocol: dict[str, Any] = rng.choice(
+        [
+            {"kind": "sync", "rounds": 3},
+            {"kind": "sync", "rounds": 3, "open": {"kind": "deadline", "seconds": rng.choice([0.5, 1.0, 1.5])}},
+            {"kind": "buffered", "rounds": 6, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 4}},
+            {"kind": "fedasync", "rounds": 8, "in_flight": 5},
+        ]
+    )
+    data = {"dataset": "mnist", "clients": 6, "samples_per_client": 10, "source": "embedded", "test_samples": 10}
+    return {
+        "data": data,
+        "model": {"kind": "mlp", "hidden": [2]},
+        "training": {"lr": 0.1, "batch_size": 10, "epochs": 1},
+        "world": world,
+        "protocol": {**protocol, "time_limit_s": rng.choice([1.0, 2.0, 4.5, 40.0])},
+    }
 
 
 def survives(scenario: Scenario) -> None:

@@ -22,6 +22,14 @@ def test_no_mutant_is_a_traceback_a_hang_or_nonsense_that_is_accepted(
     assert report.outcomes["accepted"] > 0
 
 
+@pytest.mark.parametrize(("what", "worlds"), [("ties", 15), ("interrupts", 6)])
+def test_drawn_worlds_keep_their_promises(what: str, worlds: int, tmp_path: Path) -> None:
+    """Live on simulated time, or interrupted, a run has the bytes of the whole simulated one."""
+    report = campaign(SUBJECTS[what], worlds, seed=1, folder=tmp_path)
+    assert not report.findings, str(report)
+    assert report.outcomes["accepted"] == worlds
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("lines")

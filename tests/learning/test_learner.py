@@ -57,6 +57,43 @@ def test_a_model_does_not_depend_on_the_jobs_trained_before_or_beside_it(learner
     assert np.array_equal(again[::-1], losses)
 
 
+def at_address(array: np.ndarray, offset: int) -> np.ndarray:
+    """A copy whose address is a multiple of 64 bytes, plus `offset`."""
+    memory = np.empty(array.nbytes + 128, np.uint8)
+    start = -memory.ctypes.data % 64 + offset
+    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    assert copy.ctypes.data % 64 == offset
+    return copy
+
+
+@pytest.mark.parametrize("name", IMPLEMENTATIONS)
+def test_results_do_not_depend_on_where_arrays_lie_in_memory(name: str) -> None:
+    """Slices of a data set, and arrays of a pickle, begin at any multiple of four bytes; MKL's products differ then."""
+    shape = (1, 5, 6)
+    learner = IMPLEMENTATIONS[name](Mlp(hidden=(3,)), TRAINING, shape, CLASSES)
+    jobs = random_jobs(learner.model, shape, CLASSES, (13, 11, 23), TRAINING.epochs)
+    found = set()
+    for offset in (0, 4, 8, 12, 16, 24, 32, 40, 48):
+        moved = [
+            dataclasses.replace(
+                job,
+                base=at_address(job.base, offset),
+                images=at_address(job.images, offset),
+                labels=at_address(job.labels, offset // 8 * 8),
+                noise=np.random.SFC64(1),
+            )
+            for job in jobs
+        ]
+        rows = at_address(np.zeros((len(jobs), learner.n_parameters), np.float32), offset)
+        losses = learner.train(rows, moved)
+        base, images, labels = moved[0].base, moved[0].images, moved[0].labels
+        about = learner.evaluate(base, images, labels), learner.losses(base, images, labels).tobytes()
+        more = learner.gradient(base, images, labels).tobytes(), learner.slopes(base, rows[1], images, labels).tobytes()
+        found.add((rows.tobytes(), losses.tobytes(), about, more))
+    assert len(found) == 1
+
+
 def test_a_job_with_fewer_epochs_is_trained_for_those(learner: Learner) -> None:
     stopped, whole = random_jobs(learner.model, SHAPE, CLASSES, (20, 13), TRAINING.epochs)
     stopped = dataclasses.replace(stopped, order=stopped.order[:1])

@@ -244,6 +244,118 @@ protocols = st.one_of(
 )
 
 
+TINY: dict[str, Any] = {
+    "data": {**SMALL["data"], "samples_per_client": 10, "test_samples": 10},
+    "model": {"kind": "mlp", "hidden": [2]},
+}
+EQUAL: dict[str, Any] = {"device": {"kind": "fixed", "s_per_sample": 0.1}}
+"""Devices of one speed: ten samples take a second."""
+
+
+def test_equal_devices_on_free_downlinks(live: Live) -> None:
+    """All clients train until the same moment. Selection and weights would differ with the order of their arrivals."""
+    uplink = {"latency_s": {"kind": "lognormal", "median": 0.05, "sigma": 1.5}}
+    same(live, {**TINY, "protocol": {"kind": "sync", "rounds": 3}, "world": {**EQUAL, "uplink": uplink}})
+
+
+def test_updates_of_one_moment_arrive_in_the_order_of_their_tasks(live: Live) -> None:
+    told = same(live, {**TINY, "protocol": BUFFERED, "world": EQUAL})
+    arrived = select(told.events, kinds=["uploaded"]).to_pandas()
+    assert arrived["task"].is_monotonic_increasing
+    # Each second four tasks end, which are two versions.
+    assert arrived.groupby("time_s").size().tolist() == [4, 4, 4]
+    assert arrived["version"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+
+
+def test_what_ends_with_the_time_limit_counts(live: Live) -> None:
+    """At one second all six updates arrive, the cohort's deadline passes, and the time limit ends the run, in this
+    order."""
+    protocol = {"kind": "sync", "rounds": 3, "time_limit_s": 1.0, "open": {"kind": "deadline", "seconds": 1.0}}
+    told = same(live, {**TINY, "protocol": protocol, "world": EQUAL})
+    last = [row for row in told.events.to_pylist() if row["time_s"] == 1.0]
+    kinds = [row["kind"] for row in last]
+    assert kinds.count("uploaded") == kinds.count("aggregated") == 6
+    timers = [row["detail"] for row in last if row["kind"] == "timer_fired"]
+    assert timers == ["deadline:0", "time_limit"]
+    assert (told.stopped, told.rounds[-1]["version"]) == ("time limit reached", 1)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_clients_that_are_offline_at_the_end_of_a_phase_have_not_ended_it(live: Live, protocol: str) -> None:
+    """All go offline two seconds after the start, when their second training would end, and are back a day later."""
+    night = {"kind": "diurnal", "from_h": 0.0, "hours": 2 / 3600}
+    world = {**EQUAL, "availability": night, "failure_detection": {"kind": "instant"}}
+    told = same(live, {**TINY, "protocol": {**PROTOCOLS[protocol], "time_limit_s": 90000.0}, "world": world})
+    trained = select(told.events, kinds=["trained"])["time_s"].to_pylist()
+    assert 2.0 not in trained
+    assert 86401.0 in trained
+    # All go offline before the server learns of the first, and asks another.
+    ends = select(told.events, kinds=["went_offline", "dropped_out"]).to_pylist()
+    kinds = [row["kind"] for row in ends if row["time_s"] == 2.0 and row["task"] >= 0]
+    tasks = len(kinds) // 2
+    assert kinds == ["went_offline"] * tasks + ["dropped_out"] * tasks
+    assert tasks >= 4
+
+
+latencies = st.sampled_from([0.0, 0.5, 1.0, {"kind": "lognormal", "median": 0.05, "sigma": 1.5}])
+tied_links = st.fixed_dictionaries(
+    {"latency_s": latencies},
+    optional={
+        "loss": st.just({"kind": "independent", "probability": 0.3}),
+        "retransmissions": st.integers(0, 1),
+        "retransmission_timeout_s": st.just(0.5),
+    },
+)
+tied_worlds = st.fixed_dictionaries(
+    {
+        "device": st.sampled_from([EQUAL["device"], {"kind": "fixed", "s_per_sample": 0.05}]),
+        "downlink": tied_links,
+        "uplink": tied_links,
+    },
+    optional={
+        "tap": st.fixed_dictionaries(
+            {"uplink": st.booleans(), "downlink": st.just(True), "packet_loss": st.sampled_from([0.0, 0.1])}
+        ),
+        "availability": st.one_of(
+            st.just({"kind": "alternating", "on_s": 2.0, "off_s": 1.0}),
+            st.builds(
+                lambda start: {"kind": "diurnal", "from_h": 0.0, "hours": 12.0, "starts_at_h": start},
+                st.sampled_from([0.0, 11.9995, 23.9995]),
+            ),
+        ),
+        "failure_detection": st.sampled_from(
+            [{"kind": "instant"}, {"kind": "lease", "seconds": 0.5}, {"kind": "lease", "seconds": 1.0}]
+        ),
+        "aggregate_s": st.sampled_from([0.5, 1.0]),
+        "dropout": st.just(0.3),
+    },
+)
+tied_protocols = st.one_of(
+    st.sampled_from([SYNC, BUFFERED, FEDASYNC]),
+    st.builds(
+        lambda seconds: {"kind": "sync", "rounds": 3, "open": {"kind": "deadline", "seconds": seconds}},
+        st.sampled_from([0.5, 1.0, 1.5]),
+    ),
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    world=tied_worlds,
+    protocol=tied_protocols,
+    limit_s=st.sampled_from([1.0, 1.5, 2.0, 4.5, 40.0]),
+    scoring=st.sampled_from([None, "parallel", "serial"]),
+)
+def test_any_scenario_with_ties(
+    live: Live, world: dict[str, Any], protocol: dict[str, Any], limit_s: float, scoring: str | None
+) -> None:
+    description = {**TINY, "world": world, "protocol": {**protocol, "time_limit_s": limit_s}}
+    if scoring is not None:
+        scores = {**SAFL["protocol"], "buffer": 3, "scoring": scoring, "time_limit_s": limit_s}
+        description |= {"protocol": scores, "threats": SAFL["threats"], "defence": SAFL["defence"]}
+    same(live, description)
+
+
 downloads = [{"kind": "none"}, {"kind": "quantised", "bits": 8}]
 
 

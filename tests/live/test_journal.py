@@ -66,7 +66,7 @@ def state(host: Host) -> dict[str, Any]:
         "fates": dict(tasks.fates),
         "traffic": repr(live.traffic),
         "trained": live.trained,
-        "alarms": {number: time_s for number, (time_s, _) in live.alarms.items()},
+        "alarms": {number: time_s for number, (time_s, *_) in live.alarms.items()},
         "clients": {client.number: (client.name, client.state, client.samples) for client in live.clients.prepared},
         "uploads": repr(live.federation.releases.uploads),
         "conduct": [repr((client.heard, client.conduct)) for client in live.clients.by_number.values()],

@@ -111,7 +111,7 @@ class Table:
         except StopIteration:
             pass
         if self.live.later and self.clock.has_begun:
-            self.do(self.live.later.popleft()())
+            self.do(self.live.take_later())
 
     def connect(self, name: str, instance: str = "one", tasks: tuple[int, ...] = (), samples: int = 20) -> RemoteClient:
         link, hello = Link(), Hello(name, f"t{name}", samples, tasks, instance=instance)
@@ -136,7 +136,7 @@ class Table:
 
     def wait(self, seconds: float) -> None:
         self.clock.now += seconds
-        due = sorted((time_s, alarm) for alarm, (time_s, _) in self.live.alarms.items() if time_s <= self.clock.now)
+        due = sorted((time_s, alarm) for alarm, (time_s, *_) in self.live.alarms.items() if time_s <= self.clock.now)
         for _, alarm in due:
             self.live.ring(alarm)
             self.do(iter(()))

@@ -9,11 +9,12 @@ import pytest
 
 from asyncfl.base.streams import Streams
 from asyncfl.federation import SeedRun
+from asyncfl.federation.event_order import SERVER, EventOrder, Priority
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server, Sync
 from asyncfl.server.dispatch import OpenDeadline
 from asyncfl.simulation import simulate_clock, simulate_seed
-from asyncfl.simulation.clock import Clock
+from asyncfl.simulation.clock import Clock, Moment
 from asyncfl.simulation.driver import Driver
 from asyncfl.testing import server
 from asyncfl.trace import Recorder
@@ -245,19 +246,28 @@ def clock_of(machine: Server, **world: Any) -> Clock:
     return Clock(machine, World.model_validate(world).start(2, Streams(0)), Recorder(0), lambda message: None)
 
 
-def test_events_of_one_time_happen_in_the_order_of_their_scheduling(machine: Server) -> None:
+def test_events_of_one_time_happen_in_their_explicit_order(machine: Server) -> None:
+    """By priority, then by task; the order of scheduling decides only between events of one task."""
     clock, happened = clock_of(machine), list[str]()
-    for name, delay_s in (("b", 2.0), ("a", 1.0), ("c", 2.0)):
-        clock.later(delay_s, lambda name: happened.append(f"{name} at {clock.now:g}"), name)
+    second, first = EventOrder(Priority.TASK, 7), EventOrder(Priority.TASK, 4)
+    for name, delay_s, order in (
+        ("limit", 2.0, EventOrder(Priority.TIME_LIMIT)),
+        ("c", 2.0, second),
+        ("a", 1.0, second),
+        ("d", 2.0, second),
+        ("b", 2.0, first),
+        ("offline", 2.0, EventOrder(Priority.PRESENCE, 9)),
+    ):
+        clock.later(delay_s, order, lambda name: happened.append(f"{name} at {clock.now:g}"), name)
     run(clock)
-    assert happened == ["a at 1", "b at 2", "c at 2"]
+    assert happened == ["a at 1", "offline at 2", "b at 2", "c at 2", "d at 2", "limit at 2"]
 
 
 def test_a_call_comes_at_its_time_despite_rounding(machine: Server) -> None:
     """0.61 + (1.82 - 0.61) is less than 1.82: by the sum the client would not have gone offline yet."""
     clock, called = clock_of(machine), list[float]()
     assert 0.61 + (1.82 - 0.61) < 1.82
-    clock.later(0.61, clock.at, 1.82, lambda: called.append(clock.now))
+    clock.later(0.61, SERVER, clock.at, Moment(1.82, SERVER), lambda: called.append(clock.now))
     run(clock)
     assert called == [1.82]
 

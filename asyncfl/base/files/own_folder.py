@@ -209,16 +209,24 @@ class OwnFolder:
                         shutil.rmtree(name, dir_fd=below)
                 with suppress(OSError):
                     os.rmdir(part, dir_fd=inside)
-            if os.listdir(inside) != [LOCK]:
+            if set(os.listdir(inside)) - {LOCK}:
                 return
-            os.unlink(LOCK, dir_fd=inside)
+            with suppress(FileNotFoundError):  # the folder was removed and made again
+                os.unlink(LOCK, dir_fd=inside)
             area.rmdir()
             if [path.name for path in self.folder.iterdir()] == [MARK]:
                 (self.folder / MARK).unlink()
 
+    def _make_again(self) -> None:
+        """Make the folder again if it was removed during the work: the work is not lost."""
+        if not self.folder.exists():
+            self.folder.mkdir(parents=True)
+            FolderMark(self.holds, self.scenario).write(self.folder)
+
     def keep(self, place: Path, write: Write) -> None:
         """Fill the folder `place`, two levels below the working area, by `write`. Raises OutputError."""
         with self._os_errors():
+            self._make_again()
             fill(place, write)
 
     def replace(self, area: Path, write: Write, last: str) -> None:
@@ -229,6 +237,7 @@ class OwnFolder:
         """
         staging = area / WHOLE / self.scenario
         with self._os_errors():
+            self._make_again()
             fill(staging, write)
             whole = FolderMark.of(staging, self.holds, self.scenario, self.volatile)
             new, old = whole.files, () if (mark := self.mark()) is None else mark.files

@@ -52,7 +52,7 @@ def read_parquet(path: Path) -> pa.Table:
     # Opened by pyarrow, because its threads may release a Python file after the interpreter is gone, which aborts.
     try:
         check_ordinary(path)
-        file = pa.OSFile(str(path))
+        file = pa.OSFile(os.fsencode(path))  # a name may be no UTF-8
     except FileNotFoundError as error:
         raise FileNotFoundError(error.errno, "there is no such file", str(path)) from None
     with file:

@@ -50,6 +50,8 @@ def read_text(text: str, source: str | Path | None = None) -> Any:
         mark = getattr(error, "problem_mark", None)
         place = f" in line {mark.line + 1}" if mark else ""
         why = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+        if mark is not None and text[mark.index : mark.index + 1] == "\t":
+            why = "indent with spaces, not tabs"
         raise ScenarioError(f"is no YAML{place}: {shortened(why, 200)}", source) from None
 
 

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -40,6 +41,31 @@ def test_a_mark_says_program_format_and_scenario(tmp_path: Path) -> None:
     assert FolderMark.read(tmp_path / "r") == FolderMark("run", "abc", True, ("a", "end"))
     assert OwnFolder(tmp_path / "r", "run", "abc").is_whole()
     assert not OwnFolder(tmp_path / "r", "run", "other").is_whole()
+
+
+def test_a_folder_that_is_removed_during_the_work_is_made_again(tmp_path: Path) -> None:
+    own = OwnFolder(tmp_path / "above" / "r", "run", "abc")
+    with own.working() as area:
+        shutil.rmtree(tmp_path / "above")
+        own.keep(area / CONDITIONS / "seed-0", files(part="1"))
+        assert own.mark() is not None
+        shutil.rmtree(tmp_path / "above")
+        own.replace(area, files(a="1", end="2"), "end")
+    assert contents(own.folder) == {"a": "1", "end": "2"}
+    assert own.is_whole()
+    put(own.folder, "abc", files(a="3", end="4"))
+    assert contents(own.folder) == {"a": "3", "end": "4"}
+
+
+def test_work_that_breaks_off_in_a_removed_folder_blocks_no_later_one(tmp_path: Path) -> None:
+    own = OwnFolder(tmp_path / "r", "run", "abc")
+    with suppress(RuntimeError), own.working() as area:
+        shutil.rmtree(tmp_path / "r")
+        own.keep(area / CONDITIONS / "seed-0", files(part="1"))
+        raise RuntimeError
+    assert [path.name for path in own.kept()] == ["seed-0"]
+    put(own.folder, "abc", files(a="1", end="2"))
+    assert contents(own.folder) == {"a": "1", "end": "2"}
 
 
 def test_while_files_are_exchanged_the_folder_is_not_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,8 @@ LAUGHS = "{a: &a [x, x, x, x, x, x, x, x, x]" + "".join(
     ("text", "message"),
     [
         ("a: [1, 2", "is no YAML in line 1"),
+        ("a:\n\tb: 1", "is no YAML in line 2: indent with spaces, not tabs"),
+        ("a:\n  - 1\n\t- 2", "is no YAML in line 3: indent with spaces, not tabs"),
         ("a: 1\nb: 2\na: 3", "in line 3: field 'a' stands twice"),
         ("a: 1\n3: 2", "in line 2: the name of a field must be text, got 3; put it in quotes"),
         ("{yes: 2}", "the name of a field must be text, got yes"),
