@@ -190,11 +190,11 @@ class Bars(OverAxis):
             axis.errorbar(x[known], finite[known], half[known], fmt="none", ecolor=DARK, elinewidth=0.9, capsize=2)
             for end in (low, high):
                 axis.plot(x[own], end[own], "_", color=DARK, markersize=6, label=OWN)
-            for at in np.flatnonzero(~np.isfinite(mean)):
+            for absent in np.flatnonzero(~np.isfinite(mean)):
                 note: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
-                note |= {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": 7, "color": colours[at]}
-                diverged = int(rows["diverged"].fillna(0).iloc[at])
-                axis.annotate(absent_label(self.y, mean[at], diverged), (x[at], 0), (0, 4), **note)
+                note |= {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": 7, "color": colours[absent]}
+                diverged = int(rows["diverged"].fillna(0).iloc[absent])
+                axis.annotate(absent_label(self.y, mean[absent], diverged), (x[absent], 0), (0, 4), **note)
         names = [value_label(v, self.x) for v in points]
         # names that would run into each other are written aslant
         slant: dict[str, Any] = {"rotation": 40, "ha": "right"} if len(" ".join(names)) * LETTER > WIDTH - 0.8 else {}
