@@ -45,4 +45,5 @@ def run_card(title: str, tables: Mapping[str, pa.Table], summary: Mapping[str, A
 
 
 def _table(frame: pd.DataFrame) -> str:
-    return f'<div style="overflow-x: auto">{frame.to_html(index=False, border=0, na_rep="–", float_format="{:.6g}".format)}</div>'
+    rows = frame.to_html(index=False, border=0, na_rep="–", float_format="{:.6g}".format)
+    return f'<div style="overflow-x: auto">{rows}</div>'
