@@ -119,6 +119,8 @@ class InteriorBest(AlongClaim):
     """Some point inside an axis beats both of its ends."""
 
     check: Literal["interior_best"] = "interior_best"
+    last_counts: bool = False
+    """Whether the last point may be the best too, as where all clients participate."""
 
     def point(self, grid: Grid, at: Where) -> tuple[ClaimEvidence, str]:
         values = self.values(grid, at)
@@ -131,8 +133,8 @@ class InteriorBest(AlongClaim):
             return self.better(grid, values[best], values[end], about, self.cells(at, best, end))
 
         # Which point inside is best is found on the same seeds: each of them has a part of the level.
-        found = [AllOf([beats(best, first), beats(best, last)]) for best in inside]
-        return AnyOf(found), self.listing(values)
+        found: list[ClaimEvidence] = [AllOf([beats(best, first), beats(best, last)]) for best in inside]
+        return AnyOf([*found, beats(last, first)] if self.last_counts else found), self.listing(values)
 
 
 class Crossover(AlongClaim):
