@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from asyncfl.experiments.cells import cells
 from asyncfl.experiments.claims import Claim
-from asyncfl.experiments.departures import BOUND, Departure, departures, silent_fields, texts
+from asyncfl.experiments.departures import ABSENT, BOUND, Departure, departures, silent_fields, texts
 from asyncfl.experiments.grid import points, several
 from asyncfl.experiments.labels import axis_label
 from asyncfl.experiments.spec import Experiment
@@ -63,14 +63,23 @@ class CellSettings:
         found = {}
         for axis, values in grid.items():
             open_at = several(claim.where.get(axis, values))
-            changed = [field for value in open_at for field in self._changed(axis, value, claim.bound)]
+            changed = [f"{BOUND}{axis}"] if claim.bound else self._differing(axis, open_at)
             if axis not in taken and len(open_at) > 1 and silent_fields(printed, changed):
                 names = [about.name for field, about in printed.items() if silent_fields({field: about}, changed)]
                 found[axis] = ", ".join(names) or axis_label(axis, plain_text=True)
         return found
 
-    def _changed(self, axis: str, value: Any, bound: str | None) -> list[str]:
-        """Return the fields that a value of an axis sets."""
-        if bound is not None:
-            return [f"{BOUND}{axis}"]
-        return [field for field in self.experiment.changes(axis, value, "full") if field != "seeds"]
+    def _differing(self, axis: str, values: Sequence[Any]) -> list[str]:
+        """Return the fields that differ between some values of an axis."""
+        changes = [dict(_leaves(self.experiment.changes(axis, value, "full"))) for value in values]
+        fields = dict.fromkeys(field for of in changes for field in of)
+        return [field for field in fields if any(of.get(field, ABSENT) != changes[0].get(field, ABSENT) for of in changes)]
+
+
+def _leaves(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (dotted field, value) of nested settings."""
+    for field, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, f"{above}{field}.")
+        elif field != "seeds":
+            yield f"{above}{field}", value

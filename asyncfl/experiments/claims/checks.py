@@ -261,6 +261,14 @@ class AtLeast(ClaimBase):
 
     tolerated: float = Field(default=0.1, gt=0, lt=1)
     """Share of runs that may break a claim on counts. No number of clean runs shows that it never happens."""
+    besides: dict[str, float] = Field(default_factory=dict)
+    """Value -> what it must not exceed, so that the claim is not true for nothing: that all attackers are banned tells
+    nothing where everybody is."""
+
+    @property
+    def columns_named(self) -> list[tuple[str, str, str]]:
+        others = [("besides", "ends", value.removeprefix("final ")) for value in self.besides]
+        return [*super().columns_named, *others]
 
     def kind_of(self, grid: Grid, *samples: Sample) -> Kind:
         kind = super().kind_of(grid, *samples)
@@ -276,8 +284,15 @@ class AtLeast(ClaimBase):
         threshold = float(self.on_scale(np.array(self.threshold)))
         side, sign = ("at most", -1.0) if self.low_is_good else ("at least", 1.0)
         about = f"wanted {side} {self.amount(self.threshold)}, got"
-        evidence = self.above(grid, x, threshold, about, at, sign, tolerated=self.tolerated)
-        return evidence, f"{self.value} {self.value_in_words(x)}"
+        evidence: ClaimEvidence = self.above(grid, x, threshold, about, at, sign, tolerated=self.tolerated)
+        told = f"{self.value} {self.mean_in_words(self.mean(x))}"
+        for value, limit in self.besides.items():
+            other = grid.seeds_of(value, at, low_is_good=True)
+            words = f"wanted {value} at most {limit:g}, got"
+            of: dict[str, Any] = {"strict": False, "threshold": limit, "sign": -1.0, "cells": (at,)}
+            evidence = AllOf([evidence, Comparison(other.seeds, limit - other.values, words, **of)])
+            told = f"{told}, {value} {self.mean(other):.4g}"
+        return evidence, told
 
 
 class Agrees(ClaimBase):
