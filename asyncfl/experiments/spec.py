@@ -167,7 +167,7 @@ class Experiment(Described):
     left_out: tuple[ExperimentPart, ...] = ()
     """Parts of the grid that are run at no scale."""
     prints: PrintedFields = Field(default_factory=dict)
-    """Field of the scenario -> what the source prints of it for this experiment. It stands in place of what the list of
+    """Field of the scenario -> what is printed of it for this experiment. It stands in place of what the list of
     its paper says of that field, and of the fields below it."""
     immaterial: tuple[str, ...] = ()
     """Fields of the scenario that change nothing that the claims are about, such as the model where the clock alone is
@@ -214,12 +214,11 @@ class Experiment(Described):
 
     def printed_fields(self, paper: str) -> PrintedFields:
         """Return what a paper prints of the fields of this experiment's scenario."""
-        own = self.prints if paper == self.source.paper else {}
-        replaced = (*own, *self.immaterial)
+        replaced = (*self.prints, *self.immaterial)
         listed = self.papers.get(paper, {}).items()
         return {
             **{field: about for field, about in listed if not any(f"{field}.".startswith(f"{of}.") for of in replaced)},
-            **own,
+            **self.prints,
         }
 
     def sentence_of(self, claim: Claim) -> str:
