@@ -88,7 +88,7 @@ HEAD = ["holds", "does not hold", "in part", "undecided", "not run"]
 
 
 def score(claims: pd.DataFrame) -> str:
-    """Return a table of the sentences of each paper, then the numbers of others, then our own claims; never added up."""
+    """Return a table for the sentences of each paper, one for the numbers of others and one for our own claims."""
     sentences = sentences_of(claims)
     parts = []
     lines = [f"| sentences of papers | {' | '.join(HEAD)} | checks |", f"|---|{'---|' * len(HEAD)}---|"]

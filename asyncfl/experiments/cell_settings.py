@@ -73,7 +73,9 @@ class CellSettings:
         """Return the fields that differ between some values of an axis."""
         changes = [dict(_leaves(self.experiment.changes(axis, value, "full"))) for value in values]
         fields = dict.fromkeys(field for of in changes for field in of)
-        return [field for field in fields if any(of.get(field, ABSENT) != changes[0].get(field, ABSENT) for of in changes)]
+        return [
+            field for field in fields if any(of.get(field, ABSENT) != changes[0].get(field, ABSENT) for of in changes)
+        ]
 
 
 def _leaves(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,8 +1,8 @@
-"""Departures of a scenario from what a paper prints: settings on which it is silent, and settings that it prints otherwise.
+"""Departures of a scenario from what a paper prints: settings on which it is silent, or which it prints otherwise.
 
 A paper's list of fields (`papers/<paper>.yaml` beside the folder of experiments, and `prints` of an experiment's file)
-says of each what is printed, or `silent`. Captions, the table of claims and the score are derived from the comparison of
-these with the scenarios of the cells.
+says of each what is printed, or `silent`. Captions, the table of claims and the score follow from comparing these with
+the scenarios of the cells.
 """
 
 from __future__ import annotations
@@ -113,7 +113,8 @@ def silent_fields(printed: Mapping[str, PrintedField], changes: Iterable[str]) -
 
 def texts(found: Iterable[Departure]) -> tuple[str, str]:
     """Return in words (settings on which the paper is silent, settings against the print)."""
-    silent, against = [], []
+    silent: list[str] = []
+    against: list[str] = []
     for one in found:
         (silent if one.prints is None else against).append(str(one))
     return "; ".join(dict.fromkeys(silent)), "; ".join(dict.fromkeys(against))

@@ -269,10 +269,10 @@ def _part_faults(
         if not is_known(column, table, columns[table]):
             yield Fault(field, f"there is no column {column}; {hint(column, columns[table], 'columns')}")
     if isinstance(part, ClaimBase):
-        for field in ("paper", "sentence"):
-            if getattr(part, field) and not part.printed:
-                message = f"is required beside {field}: {getattr(part, field)}; name the figure, table or section"
-                yield Fault("printed", message)
+        for name in ("paper", "sentence"):
+            if getattr(part, name) and not part.printed:
+                told = f"is required beside {name}: {getattr(part, name)}; name the figure, table or section"
+                yield Fault("printed", told)
         for field, number in part.rounds_named if bound is None else ():
             if rounds is not None and number > rounds:
                 yield Fault(field, f"there is no round {number}; the runs end at round {rounds}")

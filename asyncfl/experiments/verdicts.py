@@ -39,8 +39,8 @@ NOUNS: dict[Author, str] = {
 }
 """Author -> what its claims are called where they are counted."""
 Verdict = Answer | Literal["depends", "not run"]
-"""`depends`: it holds at some values of a setting on which the paper is silent, and not at others; `not run`: the claim is
-about a part of the experiment that this scale leaves out."""
+"""`depends`: it holds at some values of a setting on which the paper is silent, and not at others; `not run`: the claim
+is about a part of the experiment that this scale leaves out."""
 
 
 @dataclass(frozen=True)
@@ -116,21 +116,16 @@ def verdicts_from(experiment: Experiment, scale: Scale, folder: Path, looks: Loo
 
     A claim on values over the rounds, where these are not published, has the verdict of claims.csv.
     """
-    names = ("rounds", "ends", "cells", "bounds")
-    there = {name: any((folder / f"{name}.csv{packed}").is_file() for packed in ("", ".gz")) for name in names}
-    tables = {name: read_csv(folder / f"{name}.csv") if there[name] else None for name in names}
-    runs, ends = None, tables["ends"]
+    ends, cells, of_bounds = (read_csv(folder / f"{name}.csv") for name in ("ends", "cells", "bounds"))
+    published = any((folder / f"rounds.csv{packed}").is_file() for packed in ("", ".gz"))
+    runs = None
     if experiment.scenario is not None:
-        cells = tables["cells"]
-        assert cells is not None and ends is not None
         original = cells["original"].astype(bool) | (cells["source"] == "embedded")
         sources = frozenset(cells["source"].where(original, "remade").astype(str))
-        rounds = None if tables["rounds"] is None else with_new_axes(experiment, tables["rounds"])
+        rounds = with_new_axes(experiment, read_csv(folder / "rounds.csv")) if published else None
         runs = Grid(experiment.grid(scale), rounds, with_new_axes(experiment, ends), sources=sources)
-    bounds = {
-        name: bound_grid(spec.grid(), rows_of_bound(tables["bounds"], name)) for name, spec in experiment.bounds.items()
-    }
-    before = _before(folder / "claims.csv") if tables["rounds"] is None else {}
+    bounds = {name: bound_grid(spec.grid(), rows_of_bound(of_bounds, name)) for name, spec in experiment.bounds.items()}
+    before = {} if published else _before(folder / "claims.csv")
     return frame(judge(experiment, scale, runs, bounds, looks or experiment.seeds.looks(scale), before))
 
 
@@ -508,9 +503,9 @@ def score_of(found: pd.DataFrame) -> Score:
     leaning = found["leaning"][found["verdict"] == "not decided"].value_counts()
     names = ("holds", "does not hold", "not decided", "not run", "in part", "depends")
     holds, fails, undecided, not_run, in_part, depends = (int(counts.get(name, 0)) for name in names)
-    leans = [int(leaning.get(answer, 0)) for answer in ("holds", "does not hold")]
+    for_it, against_it = (int(leaning.get(answer, 0)) for answer in ("holds", "does not hold"))
     checks = int(found["checks"].sum()) if "checks" in found else 0
-    return Score(holds, fails, undecided, *leans, not_run, in_part + depends, checks)
+    return Score(holds, fails, undecided, for_it, against_it, not_run, in_part + depends, checks)
 
 
 def scores_of(claims: pd.DataFrame) -> Scores:

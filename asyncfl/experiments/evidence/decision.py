@@ -6,9 +6,9 @@ level. A claim that needs any of several ways to be true is the mirror image.
 
 With one look, both answers are given at 2.5 % (a two-sided interval of 95 %). Several looks that stop at the first
 crossing err more often, so each has a smaller level (Pocock 1977: the same at each), such that over all looks the error
-in each direction is 2.5 %. Looks at 3, 6 and 12 seeds: |t| > 7.23, 3.43, 2.76, by simulation. Looks say when to stop: a
-comparison that crosses its level, or is given up, gets no more seeds. The answer is that of all seeds that are there, at
-the level of a look, whatever an earlier look said: a cell may get more seeds for the sake of another comparison.
+in each direction is 2.5 %. Looks at 3, 6 and 12 seeds: |t| > 7.23, 3.43, 2.76, by simulation. Looks say when to stop:
+a comparison that crosses its level, or is given up, gets no more seeds. The answer is that of all seeds that are there,
+at the level of a look, whatever an earlier look said: a cell may get more seeds for the sake of another comparison.
 """
 
 from __future__ import annotations

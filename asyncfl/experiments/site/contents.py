@@ -180,8 +180,8 @@ def papers_of(
 
 
 def groups_of(papers: Sequence[View], claims: pd.DataFrame, author: Author) -> list[View]:
-    """Return the claims of an author in groups: by the paper that prints them and whether they are judged as printed, by
-    other source, of ours by subject.
+    """Return the claims of an author in groups: by the paper that prints them and whether they are judged as printed,
+    by other source, of ours by subject.
 
     papers: as `papers_of` returns them. claims: the table of all claims; those without results count as not run.
     """
