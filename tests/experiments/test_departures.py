@@ -8,6 +8,7 @@ import yaml
 
 from asyncfl.base.errors import ScenarioError
 from asyncfl.experiments.cell_settings import CellSettings
+from asyncfl.experiments.cells import cells
 from asyncfl.experiments.departures import PrintedField, departures, read_papers, texts
 from asyncfl.experiments.files import find
 from asyncfl.experiments.loading import load
@@ -138,3 +139,16 @@ def test_each_printed_sentence_is_named_and_its_paper_has_a_list(name):
     for claim in (claim for claim in experiment.claims if experiment.author(claim) == "paper"):
         assert claim.sentence, claim.says
         assert experiment.printed_fields(experiment.source_of(claim).paper), claim.says
+
+
+def test_parts_that_are_left_out_are_run_at_no_scale(write, described):
+    described["left_out"] = [{"where": {"L": "one", "protocol.rounds": 4}}]
+    described["quick"] = {}
+    of = load(write(described), "nbafl/fig2")
+    for scale in ("quick", "full"):
+        found = [(cell.values["L"], cell.values["protocol.rounds"]) for cell in cells(of, scale)]
+        assert len(found) == 6
+        assert ("one", 4) not in found
+    described["left_out"] = [{"where": {"L": "two"}}]
+    with pytest.raises(ScenarioError, match=r"left_out\.0\.where"):
+        load(write(described), "nbafl/fig2")
