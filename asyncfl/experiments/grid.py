@@ -131,10 +131,10 @@ class Grid:
             ends = self._rows(self.ends, at, column)
             return self._sample(at, ends.set_index("seed")[column], low_is_good)
         if match["round"]:
-            number, ends = int(match["round"]), self._rows(self.ends, at, column)
+            number, ends = int(match["round"]), self._rows(self.ends, at, "round")
             if number > (last := self.ends["round"].max()):
                 raise NotRunError(f"no round {number}, runs end at round {last}")
-            if self.rounds is None and (ends["round"] <= number).all():
+            if self.rounds is None and column in ends and (ends["round"] <= number).all():
                 at_last = ends.set_index("seed")[column].where((ends["round"] == number).to_numpy())
                 return self._sample(at, at_last, low_is_good)
         curves = self._rows(self.each_round, at, column)

@@ -285,7 +285,7 @@ class AtLeast(ClaimBase):
         side, sign = ("at most", -1.0) if self.low_is_good else ("at least", 1.0)
         about = f"wanted {side} {self.amount(self.threshold)}, got"
         evidence: ClaimEvidence = self.above(grid, x, threshold, about, at, sign, tolerated=self.tolerated)
-        told = f"{self.value} {self.mean_in_words(self.mean(x))}"
+        told = f"{self.value} {self.value_in_words(x)}"
         for value, limit in self.besides.items():
             other = grid.seeds_of(value, at, low_is_good=True)
             words = f"wanted {value} at most {limit:g}, got"
