@@ -170,7 +170,7 @@ def experiment_pages(experiments: Mapping[str, Experiment]) -> Pages:
     rows = []
     totals: Counter[str] = Counter()
     of_papers: Counter[str] = Counter()
-    readings = 0
+    sentences: dict[str, set[str]] = {}
     for name, one in experiments.items():
         subject = name.partition("/")[0]
         claims = [
@@ -188,19 +188,23 @@ def experiment_pages(experiments: Mapping[str, Experiment]) -> Pages:
         link = f"[`{name}`]({subject}.md#{anchor_of(name)})"
         rows.append((link, escaped(one.title), *(str(counts[author] or "") for author in AUTHORS)))
         totals += counts
-        readings += sum(map(one.is_read_otherwise, one.claims))
-        of_papers += Counter(one.source_of(claim).paper for claim in one.claims if one.author(claim) == "paper")
+        for claim in one.claims:
+            if one.author(claim) == "paper":
+                sentences.setdefault(one.source_of(claim).paper, set()).add(one.sentence_of(claim))
+                of_papers[one.source_of(claim).paper] += 1
     about = (
-        "What papers say, what others measured, and what we say of our own designs and readings, as checks that are "
+        "What papers say, what others measured, and what we say of our own designs, "
         "counted apart. `make results` runs them and writes `results/index.html`."
     )
     index = [
         "# Experiments",
         about,
-        table(("paper", "sentences"), [(str(Source(paper=key)), str(n)) for key, n in of_papers.most_common()]),
-        f"Beside these {totals['paper']} {NOUNS['paper']} stand {totals['others']} {NOUNS['others']} and "
-        f"{totals['ours']} {NOUNS['ours']}. A sentence counts once for each reading of its paper; "
-        f"{readings} are judged by a reading of ours that differs from what is printed.",
+        table(
+            ("paper", "sentences", "checks"),
+            [(str(Source(paper=key)), str(len(sentences[key])), str(n)) for key, n in of_papers.most_common()],
+        ),
+        f"Beside these {sum(map(len, sentences.values()))} {NOUNS['paper']}, with {totals['paper']} checks, stand "
+        f"{totals['others']} {NOUNS['others']} and {totals['ours']} {NOUNS['ours']}.",
         table(("experiment", "title", *(NOUNS[author] for author in AUTHORS)), rows),
     ]
     return pages | {"experiments/index.md": "\n\n".join(index)}

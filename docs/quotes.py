@@ -26,6 +26,7 @@ from asyncfl.experiments.csv_files import read_csv  # noqa: E402
 from asyncfl.experiments.files import find  # noqa: E402
 from asyncfl.experiments.loading import load  # noqa: E402
 from asyncfl.experiments.site.contents import anchor_of, file_of_paper, name_of_paper  # noqa: E402
+from asyncfl.experiments.verdicts import Score, score_of, sentences_of  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results"
 PAGES = (
@@ -34,7 +35,13 @@ PAGES = (
     *sorted((ROOT / "docs" / "findings").glob("*.md")),
     ROOT / "docs" / "paper" / "paper.md",
 )
-VERDICTS = {"does not hold": "does not hold", "undecided": "not decided", "not run": "not run", "holds": "holds"}
+VERDICTS = {
+    "does not hold": "does not hold",
+    "undecided": "not decided",
+    "depends": "depends",
+    "not run": "not run",
+    "holds": "holds",
+}
 """Words of a link's text -> the verdict that they stand for; the first that is found counts."""
 BLOCK = re.compile(r"(<!-- (score|score in words|published|claims: [^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
@@ -69,66 +76,59 @@ def blocks(name: str, page: Path, results: Path = RESULTS) -> str:
 
 def in_words(row: Any) -> str:
     """Return a verdict, with the way that an undecided one leans."""
+    if row["verdict"] == "depends":
+        return f"depends on {row['depends_on']}"
     if row["verdict"] != "not decided":
         return str(row["verdict"])
     leans = {"holds": ", leans to yes", "does not hold": ", leans to no"}
     return f"undecided{leans.get(str(row['leaning']), '')}"
 
 
+HEAD = ["holds", "does not hold", "in part", "undecided", "not run"]
+
+
 def score(claims: pd.DataFrame) -> str:
-    """Return a table of verdicts per paper, then the numbers of others, then our own claims; never added up."""
-    head = ["holds", "does not hold", "undecided, leans to yes", "leans to no", "to neither", "not run"]
+    """Return a table for the sentences of each paper, one for the numbers of others and one for our own claims."""
+    sentences = sentences_of(claims)
     parts = []
-    for author, title in (
-        ("paper", "sentences of papers"),
-        ("others", "numbers of others"),
-        ("ours", "our own claims"),
-    ):
-        of = claims[claims["of"] == author]
-        lines = [f"| {title} | {' | '.join(head)} |", f"|---|{'---|' * len(head)}"]
-        printed = of[of["reading"] == ""] if author == "paper" else of
-        for paper, rows in printed.groupby("paper", sort=False):
-            name, clock = name_of_paper(str(paper)), rows["experiment"].str.startswith("clock/")
-            if author == "paper" and clock.any() and not clock.all():
-                lines.append(f"| {name}, on the clock | {' | '.join(map(str, _counts(rows[clock])))} |")
-                rows = rows[~clock]
-            lines.append(f"| {name} | {' | '.join(map(str, _counts(rows)))} |")
-        if author == "paper":
-            lines.append(f"| all, as printed | {' | '.join(map(str, _counts(printed)))} |")
-            for paper, rows in of[of["reading"] != ""].groupby("paper", sort=False):
-                lines.append(
-                    f"| {name_of_paper(str(paper))}, by readings of ours | {' | '.join(map(str, _counts(rows)))} |"
-                )
+    lines = [f"| sentences of papers | {' | '.join(HEAD)} | checks |", f"|---|{'---|' * len(HEAD)}---|"]
+    for otherwise, ending in ((False, ""), (True, ", otherwise than printed")):
+        chosen = sentences[sentences["otherwise"].astype(bool) == otherwise]
+        for paper, rows in chosen.groupby("paper", sort=False):
+            lines.append(
+                f"| {name_of_paper(str(paper))}{ending} | {_counts(score_of(rows))} | {rows['checks'].sum()} |"
+            )
+        if not otherwise:
+            lines.append(f"| all, as printed | {_counts(score_of(chosen))} | {chosen['checks'].sum()} |")
+    parts.append("\n".join(lines))
+    for author, title in (("others", "numbers of others"), ("ours", "our own claims")):
+        lines = [f"| {title} | {' | '.join(HEAD)} |", f"|---|{'---|' * len(HEAD)}"]
+        for paper, rows in claims[claims["of"] == author].groupby("paper", sort=False):
+            lines.append(f"| {name_of_paper(str(paper))} | {_counts(score_of(rows))} |")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
 def in_a_sentence(claims: pd.DataFrame) -> str:
-    """Return the scores of the papers as printed, of their sentences read otherwise, and of the numbers of others."""
-    is_paper, is_read = claims["of"] == "paper", claims["reading"] == "ours"
-    parts = {
-        "sentences of papers, as they are printed,": claims[is_paper & ~is_read],
-        "sentences by readings of ours": claims[is_paper & is_read],
-        "numbers that others published": claims[claims["of"] == "others"],
-    }
-    said = []
-    for what, rows in parts.items():
-        holds, fails, *open_ones, not_run = _counts(rows)
-        remade = int((rows["undecided"] == "remade data").sum())
-        open_words = (
-            f"{sum(open_ones)} are undecided{f' ({remade} need data that we had to make again)' if remade else ''}"
-        )
-        counts = f"{holds} hold{'s' * (holds == 1)}, {fails} do not, {open_words} and {not_run} are not run"
-        said.append(f"Of {len(rows)} {what} {counts}.")
+    """Return the scores of the sentences of the papers, and of the numbers of others."""
+    sentences = sentences_of(claims)
+    otherwise = sentences["otherwise"].astype(bool)
+    of_papers, apart = score_of(sentences[~otherwise]), score_of(sentences[otherwise])
+    others = score_of(claims[claims["of"] == "others"])
+    said = [
+        f"Of {len(sentences)} sentences of papers ({sentences['checks'].sum()} checks) {of_papers.holds} hold, "
+        f"{of_papers.fails} do not, {of_papers.in_part} hold in part, {of_papers.undecided} are undecided and "
+        f"{of_papers.not_run} are not run.",
+        f"The other {apart.total} are judged only with settings that their paper prints otherwise: {apart.holds} hold, "
+        f"{apart.fails} do not, {apart.in_part} in part, {apart.undecided} are undecided.",
+        f"Of {others.total} numbers that others published {others.holds} hold, {others.fails} do not, "
+        f"{others.undecided} are undecided and {others.not_run} are not run.",
+    ]
     return "\n".join(fill(sentence, 118) for sentence in said)
 
 
-def _counts(rows: pd.DataFrame) -> list[int]:
-    open_ones = rows[rows["verdict"] == "not decided"]
-    leaning = open_ones["leaning"].fillna("")
-    decided = [int((rows["verdict"] == verdict).sum()) for verdict in ("holds", "does not hold")]
-    leans = [int((leaning == way).sum()) for way in ("holds", "does not hold")]
-    return [*decided, *leans, len(open_ones) - sum(leans), int((rows["verdict"] == "not run").sum())]
+def _counts(score: Score) -> str:
+    return " | ".join(map(str, (score.holds, score.fails, score.in_part, score.undecided, score.not_run)))
 
 
 def published(results: Path) -> str:

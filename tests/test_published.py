@@ -10,7 +10,9 @@ import pytest
 from asyncfl.experiments.csv_files import read_csv
 from asyncfl.experiments.files import find
 from asyncfl.experiments.loading import load
+from asyncfl.experiments.verdicts import verdicts_from
 from docs.quotes import PAGES, agrees, faults, filled, stated
+from workflow.publish import published_looks
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"
@@ -22,6 +24,24 @@ def test_each_published_claim_is_in_an_experiment_file():
     claims = pd.read_csv(RESULTS / "claims.csv")
     gone = set(claims[["experiment", "claim", "check"]].itertuples(index=False, name=None)) - says
     assert not gone, "run `make publish`, which judges edited claims anew"
+
+
+def _texts(claims):
+    return claims.astype(object).fillna("").to_numpy().tolist()
+
+
+FOLDERS = sorted(path.parent for path in RESULTS.glob("full/*/*/provenance.json"))
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}/{folder.name}")
+def test_each_published_verdict_follows_from_all_published_seeds(folder):
+    name = f"{folder.parent.name}/{folder.name}"
+    experiment = load(find(ROOT / "workflow" / "experiments")[name], name, check=False)
+    told = json.loads((folder / "provenance.json").read_text())
+    again = verdicts_from(experiment, "full", folder, published_looks(experiment, told["looks"]))
+    published = read_csv(folder / "claims.csv")
+    asked = ["claim", "check", "verdict", "leaning", "sentence", "silent", "against", "depends_on"]
+    assert _texts(published[asked]) == _texts(again[asked]), "run `make publish`"
 
 
 def test_each_published_experiment_names_the_commit_and_the_data_that_made_it():

@@ -33,6 +33,7 @@ from asyncfl.data.image_file import ImageFile
 from asyncfl.experiments.cells import Cell
 from asyncfl.experiments.code import code_digest, combined
 from asyncfl.experiments.csv_files import read_csv, write_csv
+from asyncfl.experiments.evidence.decision import ONE_LOOK, Looks
 from asyncfl.experiments.files import find, rule_name
 from asyncfl.experiments.job import commit as present_commit
 from asyncfl.experiments.job import read_codes
@@ -115,6 +116,14 @@ class Publisher:
     def folder(self, name: str) -> Path:
         return self.into / "full" / name
 
+    def digest(self, name: str) -> str:
+        """Return a digest of an experiment's file, and of what its papers print."""
+        papers = {
+            paper: {k: v.model_dump() for k, v in of.items()} for paper, of in self.experiments[name].papers.items()
+        }
+        told = json.dumps(papers, sort_keys=True, default=str).encode()
+        return hashlib.sha256(self.paths[name].read_bytes() + told).hexdigest()[:16]
+
     def published(self) -> dict[str, Provenance]:
         """Return what is published, by experiment."""
         found = {}
@@ -177,7 +186,7 @@ class Publisher:
             python=platform.python_version(),
             versions={package: version(package) for package in PACKAGES},
             data=checksums(cells),
-            file=digest_of_file(self.paths[name]),
+            file=self.digest(name),
             looks=looks_of(experiment),
         )
         folder = self.folder(name)
@@ -194,18 +203,16 @@ class Publisher:
         self.judge(name)
 
     def judge(self, name: str) -> None:
-        """Judge an experiment's claims from its published tables; where that of rounds is too large, they stay."""
-        folder = self.folder(name)
-        if (folder / f"{PACKED}.gz").is_file():
-            make_verdicts(self.experiments[name], "full", folder)
+        """Judge an experiment's claims on all of its published seeds."""
+        folder, told = self.folder(name), self.published()[name]
+        make_verdicts(self.experiments[name], "full", folder, published_looks(self.experiments[name], told.looks))
         claims = read_csv(folder / "claims.csv")
-        told = self.published()[name]
         write_csv(claims.assign(commit=" ".join(told.commits)), folder / "claims.csv")
-        write_json({**asdict(told), "file": digest_of_file(self.paths[name])}, folder / PROVENANCE)
+        write_json({**asdict(told), "file": self.digest(name)}, folder / PROVENANCE)
 
     def judge_edited(self) -> list[str]:
         """Judge the published experiments whose files were edited since; return their names."""
-        edited = [name for name, told in self.published().items() if told.file != digest_of_file(self.paths[name])]
+        edited = [name for name, told in self.published().items() if told.file != self.digest(name)]
         for name in edited:
             self.judge(name)
         return edited
@@ -277,6 +284,11 @@ def published_cells(experiment: Experiment, runs: set[str]) -> list[Cell] | None
     return found if len(found) == len(chosen) and set(map(name_of, found)) == runs else None
 
 
+def published_looks(experiment: Experiment, at: list[int]) -> Looks:
+    """Return the looks by which published seeds were planned. at: their numbers of seeds; none: one look."""
+    return Looks(experiment.seeds.at("full"), tuple(at)) if at else ONE_LOOK
+
+
 def looks_of(experiment: Experiment) -> list[int]:
     return list(experiment.seeds.looks("full").at)
 
@@ -289,10 +301,6 @@ def name_of(cell: Cell) -> str:
 def code_of(cells: Iterable[Cell]) -> str:
     """Return the digest of the code that the runs of these cells would be made by today."""
     return combined(code_digest(cell.scenario.settled()) for cell in cells if cell.recording is None)
-
-
-def digest_of_file(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def seconds_of(run: Path) -> float:

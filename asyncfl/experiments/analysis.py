@@ -11,6 +11,7 @@ import pandas as pd
 
 from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.base.files.atomic import write_text
+from asyncfl.experiments.cell_settings import CellSettings
 from asyncfl.experiments.csv_files import MEMBERSHIP, PICTURES, plain, read_csv, write_csv
 from asyncfl.experiments.figures import Figure, Final
 from asyncfl.experiments.grid import AxisValues, Where, same, select
@@ -99,12 +100,13 @@ def make_figures(experiment: Experiment, scale: Scale, folder: Path, style: Styl
     tables = {name: read_csv(folder / f"{name}.csv") for name in ("curves", "final", "ends", "cells", "bounds")}
     if experiment.pictures is not None:
         tables["pictures"] = read_csv(folder / PICTURES)
+    settings = CellSettings(experiment)
     rows, drawn = [], []
     for figure in experiment.all_figures:
         axes = _axes(experiment, scale, tables["cells"], figure)
         title = figure.title or experiment.title
         text = _measured(experiment, scale, tables, figure, axes)
-        caption = f"{text} {experiment.choices}".rstrip()
+        caption = f"{text} {settings.in_words(figure.where, figure.bound_named is not None)}".rstrip()
         rows.append((figure.name, title, caption, style, figure.is_run(axes)))
         if style == "paper":
             figure, title, caption = figure.model_copy(update={"title": ""}), "", ""

@@ -42,6 +42,10 @@ class NotRunError(MissingError):
     """A part of the experiment that this scale leaves out."""
 
 
+class UnpublishedError(MissingError):
+    """A value over the rounds of runs of which only the last round is published."""
+
+
 class Reference(NamedTuple):
     """Annotation of a field that names an axis, values of axes, or a measured column."""
 
@@ -94,7 +98,8 @@ class Grid:
     """Values of an experiment at one scale, by axis values, round and seed."""
 
     axes: AxisValues
-    rounds: pd.DataFrame
+    rounds: pd.DataFrame | None
+    """None: they are not published, and values over the rounds are not known."""
     ends: pd.DataFrame
     exact: bool = False
     """Whether the values are those of a formula: one seed, no error."""
@@ -125,10 +130,15 @@ class Grid:
         if match["when"] == "final":
             ends = self._rows(self.ends, at, column)
             return self._sample(at, ends.set_index("seed")[column], low_is_good)
-        curves = self._rows(self.rounds, at, column)
         if match["round"]:
-            if int(match["round"]) > (last := self.rounds["round"].max()):
-                raise NotRunError(f"no round {match['round']}, runs end at round {last}")
+            number, ends = int(match["round"]), self._rows(self.ends, at, "round")
+            if number > (last := self.ends["round"].max()):
+                raise NotRunError(f"no round {number}, runs end at round {last}")
+            if self.rounds is None and column in ends and (ends["round"] <= number).all():
+                at_last = ends.set_index("seed")[column].where((ends["round"] == number).to_numpy())
+                return self._sample(at, at_last, low_is_good)
+        curves = self._rows(self.each_round, at, column)
+        if match["round"]:
             by_seed = curves[curves["round"] == int(match["round"])].groupby("seed")[column].mean()
         else:
             of = curves[curves["round"] > 0].sort_values("round", kind="stable").groupby("seed")[column]
@@ -144,14 +154,23 @@ class Grid:
 
     def window(self, column: str, at: Where, first: int, last: int, low_is_good: bool) -> Sample:
         """Return means of a column over rounds first..last by seed; a diverged seed has the worst value: +-inf."""
-        curves = self.rounds[select(self.rounds, at) & self.rounds["round"].between(first, last)]
+        rounds = self.each_round
+        curves = rounds[select(rounds, at) & rounds["round"].between(first, last)]
         if len(curves) == 0:
             raise NotRunError(f"no rounds {first}..{last} at {describe(at)}")
         return self._sample(at, self._rows(curves, {}, column).groupby("seed")[column].mean(), low_is_good)
 
     def curve(self, column: str, at: Where) -> pd.Series:
         """Return the mean over seeds by round (index: round, from 1)."""
-        return self.rounds[select(self.rounds, at) & (self.rounds["round"] > 0)].groupby("round")[column].mean()
+        rounds = self.each_round
+        return rounds[select(rounds, at) & (rounds["round"] > 0)].groupby("round")[column].mean()
+
+    @property
+    def each_round(self) -> pd.DataFrame:
+        """The table of rounds. Raises UnpublishedError where it is not there."""
+        if self.rounds is None:
+            raise UnpublishedError("its values over the rounds are not published")
+        return self.rounds
 
     def _rows(self, frame: pd.DataFrame, at: Where, column: str) -> pd.DataFrame:
         rows = frame[select(frame, at)]

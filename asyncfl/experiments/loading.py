@@ -19,6 +19,7 @@ from asyncfl.experiments.bounds import first_fault
 from asyncfl.experiments.cells import Cell, cells, recording_fault
 from asyncfl.experiments.claims.base import ClaimBase
 from asyncfl.experiments.columns import NOT_MEASURED, OF_TABLES, TARGETS, is_known, measured_columns
+from asyncfl.experiments.departures import read_papers
 from asyncfl.experiments.figures import Final
 from asyncfl.experiments.figures.base import FigureBase
 from asyncfl.experiments.grid import AxisValues, ExperimentPart
@@ -50,6 +51,9 @@ def load(path: str | Path, name: str | None = None, check: bool = True) -> Exper
     except ValidationError as error:
         faults = faults_of(error, Experiment, raw)
         raise ScenarioError(dict.fromkeys([*faults, *_further_faults(raw, faults)]), path) from None
+    papers = dict.fromkeys((experiment.source.paper, *(claim.paper for claim in experiment.claims if claim.paper)))
+    lists = Path(path).absolute().parents[experiment.name.count("/") + 1] / "papers"
+    experiment = experiment.model_copy(update={"papers": read_papers(lists, papers)})
     if check:
         check_cells(experiment, path)
     return experiment
@@ -230,6 +234,7 @@ def reference_faults(
         ("tables", experiment.tables),
         ("claims", experiment.claims),
         ("seeds.cells", experiment.seeds.cells),
+        ("left_out", experiment.left_out),
     ):
         parts |= {f"{place}.{number}": part for number, part in enumerate(of)}
     for place, part in parts.items():
@@ -264,8 +269,10 @@ def _part_faults(
         if not is_known(column, table, columns[table]):
             yield Fault(field, f"there is no column {column}; {hint(column, columns[table], 'columns')}")
     if isinstance(part, ClaimBase):
-        if part.paper and not part.printed:
-            yield Fault("printed", f"is required, as {part.paper} makes the claim; name the figure, table or section")
+        for name in ("paper", "sentence"):
+            if getattr(part, name) and not part.printed:
+                told = f"is required beside {name}: {getattr(part, name)}; name the figure, table or section"
+                yield Fault("printed", told)
         for field, number in part.rounds_named if bound is None else ():
             if rounds is not None and number > rounds:
                 yield Fault(field, f"there is no round {number}; the runs end at round {rounds}")

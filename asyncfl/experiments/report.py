@@ -14,6 +14,7 @@ import pandas as pd
 
 from asyncfl.base.errors import AsyncflError
 from asyncfl.base.files.atomic import write_text
+from asyncfl.experiments.cell_settings import CellSettings
 from asyncfl.experiments.csv_files import read_csv, write_csv
 from asyncfl.experiments.grid import describe
 from asyncfl.experiments.site.contents import (
@@ -29,7 +30,17 @@ from asyncfl.experiments.site.contents import (
     with_power,
 )
 from asyncfl.experiments.spec import Experiment
-from asyncfl.experiments.verdicts import NOUNS, FinishedExperiment, Scores, all_claims, finished, left_out, scores_of
+from asyncfl.experiments.verdicts import (
+    NOUNS,
+    FinishedExperiment,
+    Scores,
+    all_claims,
+    as_printed,
+    finished,
+    left_out,
+    scores_of,
+    with_new_axes,
+)
 from asyncfl.federation.storage import Run
 from asyncfl.view import Window, page
 
@@ -91,7 +102,7 @@ def write_site(
     scores = scores_of(claims)
     front = templates.get_template("front.html.j2").render(
         scores=scores,
-        as_printed=scores | scores_of(claims[claims["reading"] != "ours"]),
+        as_printed=scores | as_printed(claims),
         groups={author: groups_of(papers, claims, author) for author in scores},
         wrong={author: wrong_verdicts(claims[claims["of"] == author]) for author in scores},
         left_out=left_out(done, experiments, not_run, without_data),
@@ -115,9 +126,10 @@ def claims_page(claims: pd.DataFrame, done: Sequence[FinishedExperiment] = ()) -
         lines += [f"## {HEADINGS[author]}", "", f"{score.in_words(NOUNS[author])}. {wrong_verdicts(own)}", ""]
         lines += ["| experiment | claim | verdict | scale, seeds | measured | why |", "|---|---|---|---|---|---|"]
         lines += [*map(_line, rows_of(own)), ""]
-    ours = [f"- `{item.experiment.name}`: {'; '.join(item.experiment.ours)}" for item in done if item.experiment.ours]
-    if ours:
-        lines += ["Settings of ours, where the sources are silent:", "", *map(_without_html, ours), ""]
+    settings = {item.experiment.name: CellSettings(item.experiment).in_words({}) for item in done}
+    told = [f"- `{name}`: {text}" for name, text in settings.items() if text]
+    if told:
+        lines += ["Settings that are not the papers':", "", *map(_without_html, told), ""]
     return "\n".join(lines)
 
 
@@ -197,7 +209,7 @@ def write_run_pages(root: Path, done: Sequence[FinishedExperiment], room_bytes: 
 def _cells(item: FinishedExperiment) -> list[tuple[str, str]]:
     """Return (digest, name) of each run of an experiment."""
     axes, found = list(item.experiment.grid(item.scale)), []
-    for row in read_csv(item.folder / "cells.csv").to_dict("records"):
+    for row in with_new_axes(item.experiment, read_csv(item.folder / "cells.csv")).to_dict("records"):
         cell = describe({axis: row[axis] for axis in axes})
         found.append((str(row["run"]), f"{item.experiment.name}: {cell}" if cell else item.experiment.name))
     return found
@@ -216,6 +228,8 @@ def wrong_verdicts(claims: pd.DataFrame) -> str:
 
 
 def in_words(row: Row) -> str:
-    """Return a verdict in words, with the way that an undecided one leans."""
+    """Return a verdict in words, with the way that an undecided one leans, or the settings that it depends on."""
+    if row["verdict"] == "depends":
+        return f"depends on {row['depends_on']}"
     leaning = row["leaning"] if row["verdict"] == "not decided" else ""
     return str(row["verdict"]) + (f" (leans to: {leaning})" if leaning else "")

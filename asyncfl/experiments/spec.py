@@ -11,6 +11,7 @@ from asyncfl.base.component import Described
 from asyncfl.experiments.bounds import Bounds
 from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.covering import CoveredFactors
+from asyncfl.experiments.departures import PrintedFields
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Looks
 from asyncfl.experiments.figures import Figure
 from asyncfl.experiments.files import MOST_LOOKS
@@ -25,8 +26,6 @@ Author = Literal["paper", "others", "ours"]
 """Author of a claim: a paper that prints it | others, whose numbers of the same settings ours are held against | we, of
 our own designs and readings."""
 AUTHORS: tuple[Author, ...] = get_args(Author)
-READING = "(ours)"
-"""Ending of labels of variants that read a paper otherwise than it is printed."""
 OUTSIDE = "outside"
 """`source.paper` of experiments whose claims are numbers of other libraries."""
 
@@ -165,14 +164,22 @@ class Experiment(Described):
     """The figures, where there are several."""
     tables: tuple[Table, ...] = ()
     claims: tuple[Claim, ...] = ()
-    ours: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    """Important settings on which the source is silent, each in a short phrase for captions and the table of claims."""
+    left_out: tuple[ExperimentPart, ...] = ()
+    """Parts of the grid that are run at no scale."""
+    prints: PrintedFields = Field(default_factory=dict)
+    """Field of the scenario -> what is printed of it for this experiment. It stands in place of what the list of
+    its paper says of that field, and of the fields below it."""
+    immaterial: tuple[str, ...] = ()
+    """Fields of the scenario that change nothing that the claims are about, such as the model where the clock alone is
+    judged: they are no departures."""
     margins: dict[str, str] = Field(default_factory=dict)
     """Margin or tolerance of claims, a number in quotes -> why it is what it is."""
     name: str = ""
     """`<folder>/<file>` below the folder of experiments; set by the reader."""
     folder: str = ""
     """Folder of its file; set by the reader."""
+    papers: dict[str, PrintedFields] = Field(default_factory=dict)
+    """Short name of a paper -> what it prints of fields of the scenario; set by the reader."""
 
     @model_validator(mode="before")
     @classmethod
@@ -196,11 +203,6 @@ class Experiment(Described):
         return value
 
     @property
-    def choices(self) -> str:
-        """The sentence on settings that are ours; empty if there are none."""
-        return f"Ours, where the source is silent: {'; '.join(self.ours)}." if self.ours else ""
-
-    @property
     def all_figures(self) -> tuple[Figure, ...]:
         return self.figures if self.figure is None else (self.figure, *self.figures)
 
@@ -210,10 +212,18 @@ class Experiment(Described):
             return "others"
         return "paper" if claim.printed else "ours"
 
-    def is_read_otherwise(self, claim: Claim) -> bool:
-        """Return whether a sentence of a paper is judged where a label with `(ours)` reads the paper otherwise than it
-        is printed."""
-        return self.author(claim) == "paper" and any(READING in str(value) for _, _, value in claim.values_named)
+    def printed_fields(self, paper: str) -> PrintedFields:
+        """Return what a paper prints of the fields of this experiment's scenario."""
+        replaced = (*self.prints, *self.immaterial)
+        listed = self.papers.get(paper, {}).items()
+        return {
+            **{field: about for field, about in listed if not any(f"{field}.".startswith(f"{of}.") for of in replaced)},
+            **self.prints,
+        }
+
+    def sentence_of(self, claim: Claim) -> str:
+        """Return the sentence of its paper that a claim checks; empty for claims of ours."""
+        return (claim.sentence or claim.printed) if self.author(claim) == "paper" else ""
 
     def source_of(self, claim: Claim) -> Source:
         """Return where a claim is printed; of our own claims the source of the experiment."""
@@ -250,6 +260,8 @@ class Experiment(Described):
 
     def runs(self, values: Mapping[str, Any], scale: Scale) -> bool:
         """Return whether a scale runs the cell at these axis values."""
+        if any(all(values[axis] in several(of) for axis, of in part.where.items()) for part in self.left_out):
+            return False
         everything = scale == "full" or self.quick_cells == "all"
         return everything or any(claim.compares(values) for claim in self.claims)
 

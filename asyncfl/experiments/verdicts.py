@@ -5,19 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from asyncfl.experiments.bounds import rows_of_bound
+from asyncfl.experiments.cell_settings import CellSettings
 from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.claims.base import PointVerdict
-from asyncfl.experiments.csv_files import read_csv, write_csv
+from asyncfl.experiments.csv_files import plain, read_csv, write_csv
+from asyncfl.experiments.departures import texts, value_at
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Answer, ComparisonAnswer, Decision, Looks, all_of
 from asyncfl.experiments.evidence.p_values import clean_runs_needed, fewest_signs, q_values, seeds_needed, visible
-from asyncfl.experiments.grid import Grid, MissingError, NotRunError, bound_grid, describe
+from asyncfl.experiments.grid import (
+    Grid,
+    MissingError,
+    NotRunError,
+    UnpublishedError,
+    bound_grid,
+    describe,
+    points,
+    several,
+)
 from asyncfl.experiments.spec import AUTHORS, SCALES, Author, Experiment, Scale
+from asyncfl.scenario import Scenario
 
 NOUNS: dict[Author, str] = {
     "paper": "sentences of papers",
@@ -25,8 +38,9 @@ NOUNS: dict[Author, str] = {
     "ours": "statements of ours",
 }
 """Author -> what its claims are called where they are counted."""
-Verdict = Answer | Literal["not run"]
-"""`not run`: the claim is about a part of the experiment that this scale leaves out; no score counts it."""
+Verdict = Answer | Literal["depends", "not run"]
+"""`depends`: it holds at some values of a setting on which the paper is silent, and not at others; `not run`: the claim
+is about a part of the experiment that this scale leaves out."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +57,14 @@ class ClaimVerdict:
     """Author of the claim: `paper`, `others` or `ours`; no score adds them up."""
     paper: str = ""
     """Short name of the paper that prints it; of our own claims that of the experiment's source."""
-    reading: str = ""
-    """`ours`: a sentence of a paper, judged where we read the paper otherwise than it is printed."""
+    sentence: str = ""
+    """Sentence of the paper that it checks."""
+    silent: str = ""
+    """Settings of the compared cells on which the paper is silent."""
+    against: str = ""
+    """Settings of the compared cells that the paper prints otherwise; empty: it is judged as printed."""
+    depends_on: str = ""
+    """Settings on which the paper is silent, and which turn the verdict."""
     kind: str = ""
     """`statistical`, `count` or `deterministic`; empty where nothing could be compared."""
     effect: float = np.nan
@@ -81,51 +101,140 @@ class ClaimVerdict:
     scale: str = ""
 
 
-def make_verdicts(experiment: Experiment, scale: Scale, folder: Path) -> Scores:
-    """Judge the claims of an experiment from the tables in `folder`, write claims.csv and return the scores."""
-    tables = {name: read_csv(folder / f"{name}.csv") for name in ("rounds", "ends", "cells", "bounds")}
-    runs = None
-    if experiment.scenario is not None:
-        cells = tables["cells"]
-        original = cells["original"].astype(bool) | (cells["source"] == "embedded")
-        sources = frozenset(cells["source"].where(original, "remade").astype(str))
-        runs = Grid(experiment.grid(scale), tables["rounds"], tables["ends"], sources=sources)
-    bounds = {
-        name: bound_grid(spec.grid(), rows_of_bound(tables["bounds"], name)) for name, spec in experiment.bounds.items()
-    }
-    table = frame(judge(experiment, scale, runs, bounds, experiment.seeds.looks(scale)))
+def make_verdicts(experiment: Experiment, scale: Scale, folder: Path, looks: Looks | None = None) -> Scores:
+    """Judge the claims of an experiment from the tables in `folder`, write claims.csv and return the scores.
+
+    looks: those by which the tables' seeds were planned; None: those of the experiment.
+    """
+    table = verdicts_from(experiment, scale, folder, looks)
     write_csv(table, folder / "claims.csv")
     return scores_of(table)
 
 
+def verdicts_from(experiment: Experiment, scale: Scale, folder: Path, looks: Looks | None = None) -> pd.DataFrame:
+    """Judge the claims of an experiment from the tables in `folder`, on all seeds that these have.
+
+    A claim on values over the rounds, where these are not published, has the verdict of claims.csv.
+    """
+    ends, cells, of_bounds = (read_csv(folder / f"{name}.csv") for name in ("ends", "cells", "bounds"))
+    published = any((folder / f"rounds.csv{packed}").is_file() for packed in ("", ".gz"))
+    runs = None
+    if experiment.scenario is not None:
+        original = cells["original"].astype(bool) | (cells["source"] == "embedded")
+        sources = frozenset(cells["source"].where(original, "remade").astype(str))
+        rounds = with_new_axes(experiment, read_csv(folder / "rounds.csv")) if published else None
+        runs = Grid(experiment.grid(scale), rounds, with_new_axes(experiment, ends), sources=sources)
+    bounds = {name: bound_grid(spec.grid(), rows_of_bound(of_bounds, name)) for name, spec in experiment.bounds.items()}
+    before = {} if published else _before(folder / "claims.csv")
+    return frame(judge(experiment, scale, runs, bounds, looks or experiment.seeds.looks(scale), before))
+
+
+def with_new_axes(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
+    """Add axes that the experiment was given since a table was made: its rows are at the values of the scenario."""
+    new = [axis for axis in experiment.axes if axis not in table]
+    if not new or not len(table):
+        return table
+    scenario = Scenario.read(experiment.scenario).model_dump()
+    return table.assign(**{axis: [plain(value_at(scenario, axis))] * len(table) for axis in new})
+
+
+def _before(claims: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return (claim, check) -> the columns that were measured, of the verdicts of a file."""
+    rows = read_csv(claims).to_dict("records") if claims.is_file() else []
+    return {(row["claim"], row["check"]): {name: row[name] for name in MEASURED if name in row} for row in rows}
+
+
+LISTED = 6
+"""Settings up to which all are listed."""
+MEASURED = (
+    *("verdict", "kind", "effect", "low", "high", "threshold", "direction", "sd", "visible", "p", "leaning"),
+    *("undecided", "seeds_needed", "comparisons", "measured", "reason", "seeds"),
+)
+"""Columns that follow from runs."""
+
+
 def judge(
-    experiment: Experiment, scale: str, runs: Grid | None, bounds: dict[str, Grid], looks: Looks = ONE_LOOK
+    experiment: Experiment,
+    scale: str,
+    runs: Grid | None,
+    bounds: dict[str, Grid],
+    looks: Looks = ONE_LOOK,
+    before: Mapping[tuple[str, str], dict[str, Any]] = MappingProxyType({}),
 ) -> list[ClaimVerdict]:
     """Judge each claim of an experiment, in the order of the file.
 
     `runs`: the measured grid, None where the experiment has no scenario. `bounds`: grids of its bounds by name.
+    `before`: (claim, check) -> columns of `MEASURED`, for claims whose values over the rounds are not published.
     """
+    settings = CellSettings(experiment)
     verdicts = []
     for claim in experiment.claims:
         grid = bounds[claim.bound] if claim.bound else runs
         assert grid is not None
         found: dict[str, Any]
         try:
-            points = claim.judge(grid, looks)
-            found = _numbers(points, all_of([point.decision for point in points]))
+            found = _judged(claim, grid, looks, settings.silent_axes(claim))
         except NotRunError as missing:
             found = {"verdict": "not run", "reason": str(missing)}
+        except UnpublishedError as missing:
+            unknown = {"verdict": "not decided", "reason": str(missing), "undecided": "missing"}
+            found = before.get((claim.says, claim.title), unknown)
         except MissingError as missing:
             found = {"verdict": "not decided", "reason": str(missing), "undecided": "missing"}
         if found["verdict"] != "not run" and claim.absolute and grid.sources - {"real"}:
             why = "stand-in data" if "embedded" in grid.sources else "remade data"
             measured = found.get("measured", "–")
             found = {"verdict": "not decided", "reason": why, "undecided": why, "measured": measured}
-        verdicts.append(_row(claim, experiment, scale="formula" if grid.exact else scale, **found))
+        verdicts.append(_row(claim, settings, scale="formula" if grid.exact else scale, **found))
     return verdicts
 
 
-def _row(claim: Claim, experiment: Experiment, **found: Any) -> ClaimVerdict:
+def _judged(claim: Claim, grid: Grid, looks: Looks, silent: Mapping[str, str]) -> dict[str, Any]:
+    """Judge a claim at each value of the axes on which its paper is silent; return the columns of the verdict.
+
+    Of these values those that are not run are left out; raises NotRunError where none is, and MissingError.
+    """
+    tried = []
+    reason: NotRunError | None = None
+    for at in points({axis: several(claim.where.get(axis, grid.axes[axis])) for axis in silent}):
+        try:
+            tried.append((at, claim.model_copy(update={"where": {**claim.where, **at}}).judge(grid, looks)))
+        except NotRunError as missing:
+            reason = missing
+    if not tried:
+        assert reason is not None
+        raise reason
+    at_each = [(at, all_of([point.decision for point in of])) for at, of in tried]
+    every = [point for _, of in tried for point in of]
+    answers = {decision.answer for _, decision in at_each}
+    if {"holds", "does not hold"} <= answers:
+        turning = [axis for axis in silent if _turns(axis, [(at, decision.answer) for at, decision in at_each])]
+        names = ", ".join(silent[axis] for axis in turning or silent)
+        held = [describe(at) for at, decision in at_each if decision.answer == "holds"]
+        shown = " | ".join(held) if len(held) <= LISTED else f"{len(held)} of {len(at_each)} settings"
+        return {
+            **_numbers(every, all_of([point.decision for point in every])),
+            "verdict": "depends",
+            "depends_on": names,
+            "reason": f"it depends on {names}: it holds at {shown}",
+        }
+    if "not decided" in answers:
+        open_points = [
+            point for at, of in tried for point in of if all_of([p.decision for p in of]).answer == "not decided"
+        ]
+        return _numbers(every, all_of([point.decision for point in open_points]))
+    return _numbers(every, all_of([point.decision for point in every]))
+
+
+def _turns(axis: str, answers: Sequence[tuple[Mapping[str, Any], Answer]]) -> bool:
+    """Return whether two points that differ in this axis alone have opposite answers."""
+    rest = [({name: value for name, value in at.items() if name != axis}, answer) for at, answer in answers]
+    return any(at == other and {one, two} == {"holds", "does not hold"} for at, one in rest for other, two in rest)
+
+
+def _row(claim: Claim, settings: CellSettings, **found: Any) -> ClaimVerdict:
+    experiment = settings.experiment
+    silent, against = texts(settings.of_claim(claim))
     return ClaimVerdict(
         experiment=experiment.name,
         source=str(experiment.source_of(claim)),
@@ -133,7 +242,9 @@ def _row(claim: Claim, experiment: Experiment, **found: Any) -> ClaimVerdict:
         check=claim.title,
         of=experiment.author(claim),
         paper=experiment.source_of(claim).paper,
-        reading="ours" if experiment.is_read_otherwise(claim) else "",
+        sentence=experiment.sentence_of(claim),
+        silent=silent,
+        against=against,
         margin=claim.margin_asked or np.nan,
         margin_why=experiment.margin_why(claim),
         expected=claim.expected,
@@ -255,18 +366,25 @@ def all_claims(
         not_run |= without_data or {}
     there = {item.experiment.name for item in done}
     waiting = [
-        _row(claim, experiments[name], scale=scale, verdict="not run", reason=reason)
+        _row(claim, settings, scale=scale, verdict="not run", reason=reason)
         for name, reason in not_run.items()
         if name not in there
+        for settings in [CellSettings(experiments[name])]
         for claim in experiments[name].claims
     ]
-    tables = [*(read_csv(item.folder / "claims.csv") for item in done), frame(waiting)]
+    tables = [*(_read_claims(item.folder / "claims.csv") for item in done), frame(waiting)]
     tables = [table for table in tables if len(table)]
     if not tables:
         return frame([])
     claims = pd.concat(tables, ignore_index=True)
     claims.insert(list(claims).index("p") + 1, "q", claims.groupby("of")["p"].transform(q_values))
     return claims
+
+
+def _read_claims(path: Path) -> pd.DataFrame:
+    """Read a table of claims; columns of text that an earlier one lacks are empty."""
+    table = read_csv(path)
+    return table.assign(**{name: "" for name in ("sentence", "silent", "against", "depends_on") if name not in table})
 
 
 def left_out(
@@ -289,9 +407,57 @@ def left_out(
     return told + ([f"Run on request at quick scale, and at full scale: {command}"] if on_request else [])
 
 
+def sentences_of(claims: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per sentence of a paper: its paper, place, verdict, and the number of its checks.
+
+    It holds where all of its checks do, does not where all that are decided fail and none is open, and does `in part`
+    where some hold and some do not; checks that are not run do not count beside others. Where a check is judged as
+    printed, those that are judged against the print do not count either; else `otherwise` is true.
+    """
+    rows = []
+    of_papers = claims[claims["of"] == "paper"]
+    told = ["paper", "sentence", "source", "verdict", "leaning", "against", "depends_on"]
+    texts_of = of_papers[told].astype(object).fillna("")
+    for (paper, sentence), checks in texts_of.groupby(["paper", "sentence"], sort=False):
+        run = checks[checks["verdict"] != "not run"]
+        printed = run[run["against"] == ""]
+        counted = printed if len(printed) else run
+        rows.append(
+            {
+                "paper": paper,
+                "sentence": sentence,
+                "source": checks["source"].iloc[0],
+                "verdict": sentence_verdict(list(counted["verdict"])),
+                "leaning": _sentence_leaning(counted),
+                "depends_on": ", ".join(dict.fromkeys(of for of in counted["depends_on"] if of)),
+                "otherwise": len(run) > 0 and len(printed) == 0,
+                "checks": len(checks),
+            }
+        )
+    columns = ["paper", "sentence", "source", "verdict", "leaning", "depends_on", "otherwise", "checks"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def sentence_verdict(checks: Sequence[str]) -> str:
+    """Return the verdict of a sentence from those of its checks."""
+    if not checks:
+        return "not run"
+    found = set(checks)
+    if "depends" in found or {"holds", "does not hold"} <= found:
+        return "in part"
+    return "not decided" if "not decided" in found else next(iter(found))
+
+
+def _sentence_leaning(checks: pd.DataFrame) -> str:
+    """Return the answer that all checks of an undecided sentence give or lean to; empty where they differ."""
+    open_ones = checks["verdict"] == "not decided"
+    found = set(checks["leaning"][open_ones]) | set(checks["verdict"][~open_ones])
+    return found.pop() if open_ones.any() and len(found) == 1 else ""
+
+
 @dataclass(frozen=True)
 class Score:
-    """Counts of a table of claims; those that are not run are in `not_run` alone."""
+    """Counts of verdicts; those that are not run are in `not_run` alone."""
 
     holds: int
     fails: int
@@ -300,39 +466,61 @@ class Score:
     """Verdicts that are not decided and lean to `holds`."""
     leans_to_fails: int
     not_run: int
+    in_part: int = 0
+    """Sentences of which some checks hold and some do not; claims that depend on a setting."""
+    checks: int = 0
+    """Checks of the sentences; 0 where claims are counted."""
+
+    @property
+    def total(self) -> int:
+        return self.holds + self.fails + self.in_part + self.undecided + self.not_run
 
     def in_words(self, noun: str) -> str:
         """Return the score in a sentence without its full stop; `noun`: what is counted, in the plural."""
-        judged = self.holds + self.fails + self.undecided
+        judged = self.total - self.not_run
+        checks = f" ({self.checks} checks)" if self.checks else ""
         if not judged:
-            return f"{self.not_run} {noun}, none of which is run"
+            return f"{self.not_run} {noun}{checks}, none of which is run"
+        in_part = f"{self.in_part} hold in part, " if self.in_part else ""
         text = (
-            f"{judged} {noun}: {self.holds} hold, {self.fails} do not hold, {self.undecided} are not decided "
+            f"{judged} {noun}{checks}: {self.holds} hold, {self.fails} do not hold, {in_part}"
+            f"{self.undecided} are not decided "
             f"({self.leans_to_holds} lean to holding, {self.leans_to_fails} to not holding)"
         )
         return f"{text}; {self.not_run} more are not run" if self.not_run else text
 
 
 Scores = dict[Author, Score]
-"""Author -> score of its claims; authors without claims are left out. Scores of two authors are never added."""
+"""Author -> score of its claims, of papers that of their sentences; authors without claims are left out. Scores of two
+authors are never added."""
 
 
-def score_of(claims: pd.DataFrame) -> Score:
-    """Count the verdicts of a table of claims with columns `verdict` and `leaning`."""
-    if not len(claims):
+def score_of(found: pd.DataFrame) -> Score:
+    """Count the verdicts of a table of claims or of sentences, with columns `verdict` and `leaning`."""
+    if not len(found):
         return Score(0, 0, 0, 0, 0, 0)
-    counts = claims["verdict"].value_counts()
-    leaning = claims["leaning"][claims["verdict"] == "not decided"].value_counts()
-    holds, fails, undecided, not_run = (
-        int(counts.get(v, 0)) for v in ("holds", "does not hold", "not decided", "not run")
-    )
-    return Score(holds, fails, undecided, int(leaning.get("holds", 0)), int(leaning.get("does not hold", 0)), not_run)
+    counts = found["verdict"].value_counts()
+    leaning = found["leaning"][found["verdict"] == "not decided"].value_counts()
+    names = ("holds", "does not hold", "not decided", "not run", "in part", "depends")
+    holds, fails, undecided, not_run, in_part, depends = (int(counts.get(name, 0)) for name in names)
+    for_it, against_it = (int(leaning.get(answer, 0)) for answer in ("holds", "does not hold"))
+    checks = int(found["checks"].sum()) if "checks" in found else 0
+    return Score(holds, fails, undecided, for_it, against_it, not_run, in_part + depends, checks)
 
 
 def scores_of(claims: pd.DataFrame) -> Scores:
-    """Count the verdicts of a table of claims with columns `of`, `verdict` and `leaning`, author by author."""
+    """Count, author by author: of papers their sentences, of all others their claims."""
     of = {author: claims[claims["of"] == author] for author in AUTHORS}
-    return {author: score_of(rows) for author, rows in of.items() if len(rows)}
+    return {
+        author: score_of(sentences_of(rows) if author == "paper" else rows) for author, rows in of.items() if len(rows)
+    }
+
+
+def as_printed(claims: pd.DataFrame) -> Scores:
+    """Count the sentences of papers of which some check is judged as printed; nothing where there are none."""
+    sentences = sentences_of(claims)
+    printed = sentences[~sentences["otherwise"].astype(bool)]
+    return {"paper": score_of(printed)} if len(sentences) else {}
 
 
 def scores_in_words(scores: Scores) -> list[str]:

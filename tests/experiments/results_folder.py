@@ -12,8 +12,22 @@ from asyncfl.experiments.spec import Experiment
 EVIL = "<script>alert('x')</script>"
 EPSILON = "privacy.epsilon"
 CLAIMS: list[dict[str, Any]] = [
-    {"check": "order", "along": EPSILON, "says": f"the loss falls {EVIL}", "why": "a & b", "printed": "fig. 2"},
-    {"check": "order", "along": EPSILON, "says": "the loss rises", "direction": "rises", "printed": "fig. 2"},
+    {
+        "check": "order",
+        "along": EPSILON,
+        "says": f"the loss falls {EVIL}",
+        "why": "a & b",
+        "printed": "fig. 2",
+        "sentence": "falls",
+    },
+    {
+        "check": "order",
+        "along": EPSILON,
+        "says": "the loss rises",
+        "direction": "rises",
+        "printed": "fig. 2",
+        "sentence": "rises",
+    },
     {"check": "at_least", "value": "final test_accuracy", "threshold": 0.3, "says": "accurate everywhere"},
     {"check": "best_at", "along": EPSILON, "at": 100, "says": "best where nothing is run", "printed": EVIL},
 ]
@@ -54,7 +68,7 @@ def marked_up(**fields: Any) -> Experiment:
     made: dict[str, Any] = {
         "title": f"Loss {EVIL}",
         "source": {"paper": "nbafl", "figure": 2},
-        "scenario": {"protocol": {"kind": "sync", "rounds": 4}},
+        "scenario": {"protocol": {"kind": "sync", "rounds": 4}, "privacy": {"kind": "nbafl", "epsilon": 60}},
         "axes": {EPSILON: [50, 60, 100]},
         "figures": [
             {"kind": "curves", "hue": EPSILON, "name": "loss"},
@@ -62,7 +76,7 @@ def marked_up(**fields: Any) -> Experiment:
         ],
         "tables": [{"rows": EPSILON}],
         "claims": CLAIMS,
-        "ours": ["momentum .9", EVIL],
+        "prints": {"training.momentum": {"prints": "silent", "name": EVIL}, "protocol.rounds": {"prints": 4}},
         "quick": {f"axes.{EPSILON}": [50, 60]},
         "name": "nbafl/one",
     }

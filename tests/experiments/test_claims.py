@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from asyncfl.experiments.claims import AtLeast, Claim, Order
 from asyncfl.experiments.evidence.p_values import Sample
-from asyncfl.experiments.grid import Grid, MissingError, NotRunError, bound_grid
+from asyncfl.experiments.grid import Grid, MissingError, NotRunError, UnpublishedError, bound_grid
 
 NOISE = np.array([0.0, 0.01, 0.02, -0.01, 0.015, -0.02, 0.005])
 
@@ -400,3 +400,54 @@ def test_long_axes_list_only_the_ends_and_the_extremes() -> None:
 )
 def test_the_goal_follows_from_the_column_unless_it_is_given(value: str, goal: Any, low_is_good: bool) -> None:
     assert order(value, goal=goal).low_is_good is low_is_good
+
+
+def test_what_is_true_for_nothing_is_not_true():
+    """All attackers are banned in each run; in the first point honest clients are banned as well."""
+    banned = {1: {"malicious": [1.0] * 40, "honest": [60.0] * 40}, 2: {"malicious": [1.0] * 40, "honest": [1.0] * 40}}
+    rows = [
+        {"x": x, "seed": seed, "round": 4, "diverged": False, "malicious_banned_share": m, "honest_banned": h}
+        for x, of in banned.items()
+        for seed, (m, h) in enumerate(zip(of["malicious"], of["honest"], strict=True))
+    ]
+    ends = pd.DataFrame(rows)
+    claim = {"check": "at_least", "value": "final malicious_banned_share", "threshold": 1, "says": "all are found"}
+    found = [
+        point.answer
+        for besides in ({}, {"final honest_banned": 30})
+        for point in TypeAdapter(Claim)
+        .validate_python({**claim, "besides": besides})
+        .judge(Grid({"x": (1, 2)}, ends, ends))
+    ]
+    assert found == ["holds", "holds", "does not hold", "holds"]
+
+
+def test_values_over_rounds_that_are_not_published_are_known_at_the_last_round_alone():
+    ends = pd.DataFrame(
+        {"x": [1] * 3, "seed": [0, 1, 2], "round": [4, 4, 3], "diverged": False, "train_loss": [1.0, 2, 3]}
+    )
+    grid = Grid({"x": (1,)}, None, ends)
+    assert grid.seeds_of("final train_loss", {"x": 1}, True).values.tolist() == [1, 2, 3]
+    at_four = grid.seeds_of("round 4 train_loss", {"x": 1}, True).values
+    assert at_four[:2].tolist() == [1, 2]
+    assert np.isnan(at_four[2])
+    for value in ("round 3 train_loss", "mean train_loss"):
+        with pytest.raises(UnpublishedError):
+            grid.seeds_of(value, {"x": 1}, True)
+    with pytest.raises(NotRunError):
+        grid.seeds_of("round 5 train_loss", {"x": 1}, True)
+
+
+def test_the_last_point_may_be_the_best_where_the_claim_says_so():
+    falls = {"check": "interior_best", "along": "x", "says": "some x is best"}
+    rows = [
+        {"x": x, "seed": seed, "round": 1, "diverged": False, "train_loss": 10 - x + 0.001 * seed * x}
+        for x in (1, 2, 3)
+        for seed in range(6)
+    ]
+    grid = Grid({"x": (1, 2, 3)}, pd.DataFrame(rows), pd.DataFrame(rows))
+    answers = [
+        TypeAdapter(Claim).validate_python({**falls, "last_counts": last}).judge(grid)[0].answer
+        for last in (False, True)
+    ]
+    assert answers == ["does not hold", "holds"]

@@ -11,7 +11,7 @@ def test_pages_say_where_each_claim_is_printed_and_count_authors_apart() -> None
     assert [row[1] for row in rows] == ["NbAFL, fig. 2"] * 2
     assert "| accurate everywhere | ours |" in pages["experiments/nbafl.md"]
     index = pages["experiments/index.md"]
-    assert "| NbAFL | 3 |" in index
-    assert "3 sentences of papers stand 4 numbers of others and 1 statements of ours" in index
+    assert "| NbAFL | 3 | 3 |" in index
+    assert "3 sentences of papers, with 3 checks, stand 4 numbers of others and 1 statements of ours" in index
     assert any(line.endswith(" | 3 |  | 1 |") for line in index.splitlines())
     assert any(line.endswith(" |  | 4 |  |") for line in index.splitlines())

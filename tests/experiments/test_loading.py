@@ -161,7 +161,7 @@ CLAIM = {"check": "order", "along": "privacy.epsilon", "says": ""}
         ("claims", [{**CLAIM, "where": {"L": "shar"}}], "claims.0.where", "did you mean share?"),
         ("claims", [{**CLAIM, "check": "best_at", "at": 7}], "claims.0.at", "7 is not among the values"),
         ("claims", [{**CLAIM, "bound": "b"}], "claims.0.bound", "'b' is not among bounds; bounds: none"),
-        ("claims", [{**CLAIM, "paper": "safl"}], "claims.0.printed", "is required, as safl makes the claim"),
+        ("claims", [{**CLAIM, "paper": "safl"}], "claims.0.printed", "is required beside paper: safl"),
         ("targets", {"cheap": {"reaches": 0.7}}, "targets.cheap", "must be named time_to_..."),
         ("targets", {"bytes_to_7": {"cost": "round", "reaches": 0.7}}, "targets.bytes_to_7", "rounds_to_..."),
         ("targets", {"time_to_7": {"column": "accuracy", "reaches": 1}}, "targets.time_to_7.column", "test_accuracy?"),

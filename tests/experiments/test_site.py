@@ -70,18 +70,18 @@ def test_links_work_and_pages_load_nothing_from_the_network(results: Path) -> No
 
 def test_papers_and_our_own_claims_are_counted_apart(results: Path) -> None:
     scores = scores_of(pd.read_csv(results / "claims.csv"))
-    assert scores == {"paper": Score(1, 1, 0, 0, 0, 1), "ours": Score(1, 0, 0, 0, 0, 0)}
+    assert scores == {"paper": Score(1, 1, 0, 0, 0, 1, checks=3), "ours": Score(1, 0, 0, 0, 0, 0)}
     front = (results / "index.html").read_text()
     of_papers, ours = (
         front.index("What papers say</h2>"),
-        front.index("What we say of our own designs and readings</h2>"),
+        front.index("What we say of our own designs and checks</h2>"),
     )
     assert of_papers < front.index(">the loss rises</a>") < ours < front.index(">accurate everywhere</a>")
     page = (results / "papers" / "nbafl.html").read_text()
     assert page.index("(NbAFL, fig. 2; ") < page.index("<h4>Ours</h4>") < page.index("accurate everywhere <span")
     text = (results / "claims.md").read_text()
     of_papers, ours = (
-        text.index("## What papers say\n\n2 sentences of papers: 1 hold"),
+        text.index("## What papers say\n\n2 sentences of papers (3 checks): 1 hold"),
         text.index("1 statements of ours"),
     )
     assert of_papers < text.index("the loss rises") < ours < text.index("accurate everywhere")
@@ -90,16 +90,16 @@ def test_papers_and_our_own_claims_are_counted_apart(results: Path) -> None:
 def test_sentences_that_are_all_read_otherwise_than_printed_are_counted(results: Path, tmp_path: Path) -> None:
     root = shutil.copytree(results, tmp_path / "results")
     experiments = {marked_up().name: marked_up()}
-    claims = read_csv(root / "claims.csv").assign(reading="ours")
+    claims = read_csv(root / "claims.csv").assign(against="T = 4 (printed: 25)")
     write_site(root, finished(root, experiments), experiments, claims, {})
     front = (root / "index.html").read_text()
-    assert ", by our readings" in front
-    assert "Counted are sentences as they are printed" not in front
+    assert ", otherwise than printed" in front
+    assert "Sentences that are judged only with settings that their paper prints otherwise" in front
 
 
 def test_the_score_leaves_out_what_is_not_run(results: Path) -> None:
     front = (results / "index.html").read_text()
-    assert front.count('class="tile ') - 4 == 4  # four stand in the words that explain them
+    assert front.count('class="tile ') - 5 == 4  # five stand in the words that explain them
     assert front.count('data-verdict="not run"') == 1
     assert "no evidence" in front
 

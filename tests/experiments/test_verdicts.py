@@ -134,15 +134,6 @@ def test_scores_count_verdicts_and_which_way_the_open_ones_lean() -> None:
     assert score_of(pd.DataFrame(columns=["verdict"])) == Score(0, 0, 0, 0, 0, 0)
 
 
-def test_a_label_of_ours_makes_a_sentence_one_that_is_read_otherwise() -> None:
-    order = {"check": "order", "along": "L", "says": "the loss falls"}
-    claims = [{**order, "where": {"L": ["one", "two (ours)"]}, "printed": "fig. 2"}, {**order, "printed": "fig. 2"}]
-    claims += [{**order, "check": "best_at", "at": "two (ours)", "printed": "fig. 2"}, {**claims[0], "printed": ""}]
-    made = {"title": "Loss", "scenario": {}, "claims": claims, "source": {"paper": "nbafl"}}
-    experiment = Experiment.model_validate(made)
-    assert [experiment.is_read_otherwise(claim) for claim in experiment.claims] == [True, False, True, False]
-
-
 def test_a_claim_is_a_papers_only_where_that_prints_it() -> None:
     order = {"check": "order", "along": "privacy.epsilon", "says": "the loss falls"}
     claims = [{**order, "printed": "fig. 2"}, {**order, "paper": "safl", "printed": "equation 4"}, order]

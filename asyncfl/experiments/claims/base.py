@@ -55,6 +55,9 @@ class ClaimBase(ExperimentPart):
     """The statement, in our words."""
     printed: str = ""
     """Where a paper prints the statement: its figure, table, theorem, equation or section; empty: it is our own."""
+    sentence: str = ""
+    """Name of the sentence of the paper that it checks, such as `4.2-steady`: claims of one sentence are counted once;
+    empty: the place where it is printed."""
     paper: str = ""
     """Short name of the paper that prints it; empty: that of the experiment's source."""
     value: str = "final train_loss"
@@ -171,7 +174,7 @@ class ClaimBase(ExperimentPart):
     def check_rounds(self, grid: Grid, wanted: float) -> None:
         """Raise NotRunError if the value counts rounds and the runs end before round `wanted`: what takes longer than
         a short run may still take fewer rounds than the claim says."""
-        if self.column.startswith("rounds_to_") and (last := grid.rounds["round"].max()) < wanted:
+        if self.column.startswith("rounds_to_") and (last := grid.ends["round"].max()) < wanted:
             raise NotRunError(f"runs of {last} rounds do not tell what happens until round {wanted:g}")
 
     def on_scale(self, x: Floats) -> Floats:

@@ -119,6 +119,8 @@ class InteriorBest(AlongClaim):
     """Some point inside an axis beats both of its ends."""
 
     check: Literal["interior_best"] = "interior_best"
+    last_counts: bool = False
+    """Whether the last point may be the best too, as where all clients participate."""
 
     def point(self, grid: Grid, at: Where) -> tuple[ClaimEvidence, str]:
         values = self.values(grid, at)
@@ -131,8 +133,8 @@ class InteriorBest(AlongClaim):
             return self.better(grid, values[best], values[end], about, self.cells(at, best, end))
 
         # Which point inside is best is found on the same seeds: each of them has a part of the level.
-        found = [AllOf([beats(best, first), beats(best, last)]) for best in inside]
-        return AnyOf(found), self.listing(values)
+        found: list[ClaimEvidence] = [AllOf([beats(best, first), beats(best, last)]) for best in inside]
+        return AnyOf([*found, beats(last, first)] if self.last_counts else found), self.listing(values)
 
 
 class Crossover(AlongClaim):
@@ -259,6 +261,14 @@ class AtLeast(ClaimBase):
 
     tolerated: float = Field(default=0.1, gt=0, lt=1)
     """Share of runs that may break a claim on counts. No number of clean runs shows that it never happens."""
+    besides: dict[str, float] = Field(default_factory=dict)
+    """Value -> what it must not exceed, so that the claim is not true for nothing: that all attackers are banned tells
+    nothing where everybody is."""
+
+    @property
+    def columns_named(self) -> list[tuple[str, str, str]]:
+        others = [("besides", "ends", value.removeprefix("final ")) for value in self.besides]
+        return [*super().columns_named, *others]
 
     def kind_of(self, grid: Grid, *samples: Sample) -> Kind:
         kind = super().kind_of(grid, *samples)
@@ -274,8 +284,15 @@ class AtLeast(ClaimBase):
         threshold = float(self.on_scale(np.array(self.threshold)))
         side, sign = ("at most", -1.0) if self.low_is_good else ("at least", 1.0)
         about = f"wanted {side} {self.amount(self.threshold)}, got"
-        evidence = self.above(grid, x, threshold, about, at, sign, tolerated=self.tolerated)
-        return evidence, f"{self.value} {self.value_in_words(x)}"
+        evidence: ClaimEvidence = self.above(grid, x, threshold, about, at, sign, tolerated=self.tolerated)
+        told = f"{self.value} {self.value_in_words(x)}"
+        for value, limit in self.besides.items():
+            other = grid.seeds_of(value, at, low_is_good=True)
+            words = f"wanted {value} at most {limit:g}, got"
+            of: dict[str, Any] = {"strict": False, "threshold": limit, "sign": -1.0, "cells": (at,)}
+            evidence = AllOf([evidence, Comparison(other.seeds, limit - other.values, words, **of)])
+            told = f"{told}, {value} {self.mean(other):.4g}"
+        return evidence, told
 
 
 class Agrees(ClaimBase):

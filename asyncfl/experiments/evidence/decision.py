@@ -6,8 +6,9 @@ level. A claim that needs any of several ways to be true is the mirror image.
 
 With one look, both answers are given at 2.5 % (a two-sided interval of 95 %). Several looks that stop at the first
 crossing err more often, so each has a smaller level (Pocock 1977: the same at each), such that over all looks the error
-in each direction is 2.5 %. Looks at 3, 6 and 12 seeds: |t| > 7.23, 3.43, 2.76, by simulation. The first look at which a
-comparison crosses its level decides it for good: seeds that are added later change nothing.
+in each direction is 2.5 %. Looks at 3, 6 and 12 seeds: |t| > 7.23, 3.43, 2.76, by simulation. Looks say when to stop:
+a comparison that crosses its level, or is given up, gets no more seeds. The answer is that of all seeds that are there,
+at the level of a look, whatever an earlier look said: a cell may get more seeds for the sake of another comparison.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class ComparisonAnswer:
     comparison: Comparison
     answer: Answer
     reading: Reading
-    """At the look that decided, or the last one made."""
+    """Of all seeds."""
     alpha: float
     """Level of the look, in each direction."""
     more: int | None
@@ -133,23 +134,30 @@ class Comparison:
     def decide(self, looks: Looks = ONE_LOOK, holds_part: float = 1.0, fails_part: float = 1.0) -> Decision:
         """Answer the claim. `holds_part`, `fails_part`: part of the level that each answer may use up."""
         alpha = looks.alpha
-        answer: Answer = "not decided"
-        futile = False
-        for number, seeds in looks.cuts(self.seeds):
-            reading = self.read(self.excess[np.isin(self.seeds, seeds)], alpha)
+
+        def answer_of(reading: Reading) -> Answer:
             if reading.p_holds <= alpha * holds_part:
-                answer = "holds"
-            elif reading.p_fails <= alpha * fails_part:
-                answer = "does not hold"
-            elif number == len(looks.at) - 2:
-                futile = abs(reading.t) < FUTILE_T
-            later = None if reading.test == "exact" or not looks.at[number + 1 :] else looks.at[number + 1]
-            if answer != "not decided" or futile:
-                later = None
+                return "holds"
+            return "does not hold" if reading.p_fails <= alpha * fails_part else "not decided"
+
+        # the looks say whether seeds are added
+        more, futile = None, False
+        for number, seeds in looks.cuts(self.seeds):
+            at = self.read(self.excess[np.isin(self.seeds, seeds)], alpha)
+            is_open = answer_of(at) == "not decided"
+            futile = is_open and number == len(looks.at) - 2 and abs(at.t) < FUTILE_T
+            more = looks.at[number + 1] if looks.at[number + 1 :] and at.test != "exact" else None
+            if not is_open or futile:
+                more = None
                 break
-        by = ComparisonAnswer(self, answer, reading, alpha, later, futile)
+        # the answer is that of all of them
+        reading = self.read(self.excess, alpha)
+        answer = answer_of(reading)
+        if answer != "not decided":
+            more, futile = None, False
+        by = ComparisonAnswer(self, answer, reading, alpha, more, futile)
         p_holds, p_fails = (min(1.0, p * ALPHA / alpha) for p in (reading.p_holds, reading.p_fails))
-        return Decision(answer, p_holds, p_fails, by, 1, () if later is None else (by,))
+        return Decision(answer, p_holds, p_fails, by, 1, () if more is None else (by,))
 
     def read(self, excess: Floats, alpha: float) -> Reading:
         """Test these seeds, by the test that the numbers allow."""

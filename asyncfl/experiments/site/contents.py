@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Container, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,12 +22,12 @@ from asyncfl.experiments.csv_files import read_csv
 from asyncfl.experiments.figures import Figure
 from asyncfl.experiments.grid import describe, several
 from asyncfl.experiments.spec import AUTHORS, Author
-from asyncfl.experiments.verdicts import FinishedExperiment, score_of, scores_of
+from asyncfl.experiments.verdicts import FinishedExperiment, score_of, scores_of, sentences_of, with_new_axes
 
 View = dict[str, Any]
 Row = Mapping[Hashable, Any]
 """A row of the table of claims: the columns of `asyncfl.experiments.verdicts.ClaimVerdict`, and `q`."""
-MARKS = {"holds": "✓", "does not hold": "✗", "not decided": "?", "not run": "–"}
+MARKS = {"holds": "✓", "does not hold": "✗", "depends": "±", "in part": "±", "not decided": "?", "not run": "–"}
 """Verdict -> a letter for it, so that colour is not needed to tell them apart."""
 PROVENANCE = "provenance.json"
 """File of a published experiment that says what made it."""
@@ -43,7 +43,7 @@ VALUES = (
 HEADINGS: dict[Author, str] = {
     "paper": "What papers say",
     "others": "What others measured",
-    "ours": "What we say of our own designs and readings",
+    "ours": "What we say of our own designs and checks",
 }
 """Author -> title of the part with its claims."""
 CLIP = 10.0
@@ -180,39 +180,44 @@ def papers_of(
 
 
 def groups_of(papers: Sequence[View], claims: pd.DataFrame, author: Author) -> list[View]:
-    """Return the claims of an author in groups: by the paper that prints them and whether it is read as printed, by
-    other source, of ours by subject.
+    """Return the claims of an author in groups: by the paper that prints them and whether they are judged as printed,
+    by other source, of ours by subject.
 
     papers: as `papers_of` returns them. claims: the table of all claims; those without results count as not run.
     """
+    found = claims[claims["of"] == author]
+    sentences = sentences_of(found)
+    otherwise = {(row["paper"], row["sentence"]) for row in rows_of(sentences[sentences["otherwise"].astype(bool)])}
     rows: dict[Paper, list[Row]] = {}
-    for row in rows_of(claims[claims["of"] == author]):
-        rows.setdefault(_group_of(row), []).append(row)
+    for row in rows_of(found):
+        rows.setdefault(_group_of(row, otherwise), []).append(row)
     made = []
     for group in sorted(rows, key=lambda group: _place(group.key)) if author == "paper" else rows:
         shown = [claim for paper in papers for claim in paper["claims"] if claim["row"]["of"] == author]
         open_because = Counter(row["undecided"] for row in rows[group] if row["verdict"] == "not decided")
+        table = pd.DataFrame(rows[group])
         made.append(
             {
                 "paper": group,
                 "anchor": anchor_of(group.name),
-                "score": score_of(pd.DataFrame(rows[group])),
-                "claims": [claim for claim in shown if _group_of(claim["row"]) == group],
+                "score": score_of(sentences_of(table) if author == "paper" else table),
+                "claims": [claim for claim in shown if _group_of(claim["row"], otherwise) == group],
                 "open_because": ", ".join(f"{number} {why}" for why, number in open_because.most_common()),
             }
         )
     return made
 
 
-def _group_of(row: Row) -> Paper:
+def _group_of(row: Row, otherwise: Container[tuple[str, str]]) -> Paper:
+    """Return the group of a claim. otherwise: (paper, sentence) that are judged against the print alone."""
     if row["of"] != "paper":
         name = str(row["source"] if row["of"] == "others" else row["experiment"].partition("/")[0])
         return Paper(name, name)
     paper = _paper(str(row["paper"]))
-    if not row["reading"]:
+    if (row["paper"], row["sentence"]) not in otherwise:
         return paper
-    about = "Sentences of the same paper, judged where we read it otherwise than it is printed"
-    return paper._replace(name=f"{paper.name}, by our readings", about=about)
+    about = "Sentences of the same paper, judged with settings that it prints otherwise"
+    return paper._replace(name=f"{paper.name}, otherwise than printed", about=about)
 
 
 def _paper(key: str) -> Paper:
@@ -238,7 +243,7 @@ def _section(root: Path, item: FinishedExperiment, claims: pd.DataFrame, pages: 
         view = _claim(row, f"{anchor_of(experiment.name)}-{place}")
         (figures[shown]["claims"] if shown in figures else others).append(view)
     texts = [item.folder / f"{table.name}.md" for table in experiment.tables]
-    cells, runs = read_csv(item.folder / "cells.csv"), []
+    cells, runs = with_new_axes(experiment, read_csv(item.folder / "cells.csv")), []
     for row in cells.to_dict("records"):
         run, at = row["run"], describe({axis: row[axis] for axis in experiment.grid(item.scale)})
         here = (root / "runs" / run / "scenario.yaml").is_file()
@@ -281,6 +286,7 @@ def _claim(row: Row, anchor: str) -> View:
         "anchor": anchor,
         "estimate": standard(row),
         "verdict": verdict,
+        "in_words": f"depends on {row['depends_on']}" if verdict == "depends" else verdict,
         "leaning": leaning,
         "mark": MARKS[verdict],
         "look": verdict.replace(" ", "-") + (f" leans-{leaning.replace(' ', '-')}" if leaning else ""),

@@ -84,8 +84,7 @@ def _of_clients(rows: Sequence[Row]) -> str:
     status = max((row["status"] for row in rows), key=list(RESTS_ON).index)
     beside = []
     if not math.isinf(claimed):
-        broken = any(row["claim_holds"] is False for row in rows)
-        beside.append(f"the claimed {claimed:.4g} does not hold" if broken else f"claimed {claimed:.4g}")
+        beside.append(_claim(rows, claimed))
     if not math.isinf(exact) and (status != "proven" or provable != exact):
         beside.append(f"{_number(exact)} {RESTS_ON[status]}")
     if any(map(_bare, rows)) or math.isinf(measured):
@@ -106,6 +105,16 @@ def _of_clients(rows: Sequence[Row]) -> str:
     hidden = NEIGHBOURS.get((first["unit"], first["neighbours"]), f"{first['unit']}: {first['neighbours']}")
     about = f"at delta {first['delta']:g} for {hidden}"
     return f"{opening} {about}" + (f" ({', '.join(beside)})" if beside else "")
+
+
+def _claim(rows: Sequence[Row], claimed: float) -> str:
+    """Return what is claimed, and for what: a claim about one upload says nothing of several."""
+    most = max(rows, key=lambda row: row.get("naive_epsilon") or 0.0)
+    uploads = most.get("releases") or 0
+    if most.get("assumed_releases") == 1 and uploads > 1:
+        return f"claimed {claimed:.4g} per upload; {uploads} uploads: {_number(most['naive_epsilon'])} by adding up"
+    broken = any(row["claim_holds"] is False for row in rows)
+    return f"the claimed {claimed:.4g} does not hold" if broken else f"claimed {claimed:.4g}"
 
 
 def _number(epsilon: float) -> str:

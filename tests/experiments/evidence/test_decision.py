@@ -41,29 +41,37 @@ def test_any_of_them_is_the_mirror_image():
     assert nested.decide().answer == "holds"
 
 
-def test_the_first_crossing_is_final():
-    later = comparison(*CLEAR, *[-5, 5, -7, 3, -20, 2, -8, -9, 1])
-    assert comparison(*later.excess).decide().answer == "not decided"
-    found = later.decide(THREE_LOOKS)
-    assert (found.answer, found.by.reading.seeds, found.wanting) == ("holds", 3, ())
+def test_a_crossing_stops_the_seeds_and_all_seeds_are_judged():
+    crossed = comparison(*CLEAR).decide(THREE_LOOKS)
+    assert (crossed.answer, crossed.wanting) == ("holds", ())
+    # nine more seeds, added for the sake of others, speak for neither answer
+    later = comparison(*CLEAR, *[-5, 5, -7, 3, -20, 2, -8, -9, 1]).decide(THREE_LOOKS)
+    assert (later.answer, later.by.reading.seeds, later.wanting) == ("not decided", 12, ())
+    # twelve seeds cross at |t| > 2.76, though the first six were given up
+    given_up = [1, -1, 1, -1.5, 1, -1]
+    assert comparison(*given_up).decide(THREE_LOOKS).by.is_futile
+    held = comparison(*given_up, *[9, 9.1, 9.2, 9.3, 9.1, 9]).decide(THREE_LOOKS)
+    assert (held.answer, held.by.reading.seeds, held.by.is_futile) == ("holds", 12, False)
 
 
-def test_a_look_is_made_when_all_its_seeds_are_there():
+@pytest.mark.parametrize(("t", "answer"), [(2.75, "not decided"), (2.77, "holds"), (-2.77, "does not hold")])
+def test_twelve_seeds_are_judged_at_the_limit_of_their_look(t, answer):
+    assert at_t(t, 12).decide(THREE_LOOKS).answer == answer
+
+
+def test_seeds_are_added_when_all_seeds_of_a_look_are_there():
     five = comparison(0.1, -1, 1.5, 1, 2).decide(THREE_LOOKS)
-    assert (five.answer, five.by.reading.seeds, five.by.more) == ("not decided", 3, 6)
+    assert (five.answer, five.by.reading.seeds, five.by.more) == ("not decided", 5, 6)
     two = comparison(0.1, -1).decide(THREE_LOOKS)
     assert (two.answer, two.by.reading.seeds, two.by.more) == ("not decided", 2, 6)
     gap = Comparison(np.array([0, 2, 3]), CLEAR, "it is more by").decide(THREE_LOOKS)
-    assert gap.by.reading.seeds == 2
+    assert gap.by.reading.seeds == 3
 
 
 def test_a_small_effect_is_given_up_before_the_last_look():
     little = comparison(1, -1, 1, -1.5, 1, -1)
     found = little.decide(THREE_LOOKS)
     assert (found.answer, found.by.is_futile, found.by.more) == ("not decided", True, None)
-    # seeds that are there for the sake of others change nothing
-    more = comparison(*little.excess, *[9, 9.1, 9.2, 9.3, 9.1, 9]).decide(THREE_LOOKS)
-    assert (more.answer, more.by.reading.seeds) == ("not decided", 6)
 
 
 def test_after_giving_up_only_comparisons_that_may_fail_get_more_seeds():

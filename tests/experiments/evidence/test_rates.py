@@ -47,9 +47,13 @@ class Case:
         counted: Counter[str] = Counter()
         seeds = 0
         for _ in range(repetitions):
-            given = self.draw(rng)
-            grid = Given({"x": tuple(given)}, None, None, given=given)  # type: ignore[arg-type]
-            decision = all_of([point.decision for point in claim.judge(grid, self.looks)])
+            drawn = self.draw(rng)
+            for count in self.looks.at or (None,):
+                given = {x: values[:count] for x, values in drawn.items()}
+                grid = Given({"x": tuple(given)}, None, None, given=given)  # type: ignore[arg-type]
+                decision = all_of([point.decision for point in claim.judge(grid, self.looks)])
+                if not decision.wanting:
+                    break
             counted[decision.answer] += 1
             seeds += decision.by.reading.seeds
         shares = {answer: counted[answer] / repetitions for answer in ("holds", "does not hold", "not decided")}

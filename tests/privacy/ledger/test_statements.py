@@ -48,6 +48,17 @@ def test_the_largest_proven_epsilon_comes_first():
     ]
 
 
+def test_a_claim_about_one_upload_is_called_so_where_there_are_several():
+    held = {"releases": 51, "assumed_releases": 1, "naive_epsilon": 306.0, "exact_epsilon": 76.0, "claim_holds": False}
+    assert said({"releases": 3, "assumed_releases": 1, "naive_epsilon": 18.0}, held) == [
+        f"eavesdropper: epsilon 1.057e+04, proven, {HIDDEN} (claimed 6 per upload; 51 uploads: 306 by adding up, "
+        "76 with a sensitivity that is plausible but not proven); trusted: server, clients"
+    ]
+    one = {**held, "releases": 1, "naive_epsilon": 6.0}
+    assert "the claimed 6 does not hold" in said(one)[0]
+    assert "the claimed 6 does not hold" in said({**held, "assumed_releases": 51})[0]
+
+
 def test_one_client_without_proof_leaves_nothing_proven_and_its_flags_are_listed():
     scored = {**PROVEN, "client": 3, "provable": math.inf, "exact_epsilon": 6.0, "flags": "scores without noise"}
     assert said({**PROVEN, "claim_holds": False}, scored) == [
