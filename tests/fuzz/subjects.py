@@ -14,7 +14,7 @@ from asyncfl.base.files.yaml_text import read_text, read_yaml
 from asyncfl.experiments.cells import cells
 from asyncfl.experiments.loading import load
 from asyncfl.scenario import Scenario
-from tests.fuzz import command_lines
+from tests.fuzz import command_lines, files
 from tests.fuzz.judging import Case, NonsenseError, Subject
 from tests.fuzz.mutations import mutate, written
 
@@ -128,6 +128,9 @@ SUBJECTS: dict[str, Subject] = {
     "options": options,
     "ties": ties,
     "interrupts": interrupts,
+    "pictures": files.pictures,
+    "tables": files.tables,
+    "links": files.links,
 }
 
 
@@ -176,10 +179,10 @@ _cache: dict[str, list[Any]] = {}
 
 def _trees(name: str) -> list[Any]:
     if name not in _cache:
-        files = sorted((CORPUS / name).glob("*.yaml"))
-        trees = [read_yaml(file) for file in files]
+        corpus = sorted((CORPUS / name).glob("*.yaml"))
+        trees = [read_yaml(file) for file in corpus]
         if name == "scenarios":  # with every field, too
-            trees += [read_text(Scenario.load(file).to_yaml()) for file in files]
+            trees += [read_text(Scenario.load(file).to_yaml()) for file in corpus]
         _cache[name] = trees
     return _cache[name]
 

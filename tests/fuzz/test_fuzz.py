@@ -30,6 +30,15 @@ def test_drawn_worlds_keep_their_promises(what: str, worlds: int, tmp_path: Path
     assert report.outcomes["accepted"] == worlds
 
 
+@pytest.mark.parametrize("what", ["pictures", "tables", "links"])
+def test_drawn_files_are_taken_rightly_or_refused(what: str, tmp_path: Path) -> None:
+    """Pictures keep what they show, numbers stay numbers, and a user's files behind links stay."""
+    report = campaign(SUBJECTS[what], 60, seed=1, folder=tmp_path)
+    assert not report.findings, str(report)
+    assert report.outcomes["accepted"] > 0
+    assert report.outcomes["refused"] > 0
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("lines")
