@@ -122,4 +122,4 @@ def test_a_folder_whose_name_is_no_utf_8_is_written_and_read(tmp_path: Path) -> 
     execute(scenario, folder)
     assert Run.load(folder).rounds["version"].tolist() == [0, 1]
     assert asyncfl("view", str(folder), "--out", "page.html", cwd=tmp_path).returncode == 0
-    assert "caf\ufffd · asyncfl</title>" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "(caf\ufffd)" in (tmp_path / "page.html").read_text(encoding="utf-8")
