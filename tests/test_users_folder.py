@@ -119,7 +119,7 @@ def test_so_is_a_regression(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     swept = json.loads(asyncfl(*sweep.split()))["runs"]
     assert all(one["final"]["test_r2"]["mean"] > 0.5 for one in swept)
     assert all({"metric_far", "test_mae", "client_loss_worst_decile"} <= one["final"].keys() for one in swept)
-    assert "epsilon" in asyncfl("audit", "canaries", "rents", "--count", "10", "--quiet")
+    assert "epsilon" in asyncfl("audit", "canaries", "rents", "--count", "10", "--quiet", "--own-code")
     asyncfl("export", "rents", "rent.pt", "--own-code", "--client", "2")
     assert torch.load(folder / "rent.pt", weights_only=True)["last.bias"].shape == (1,)
 
@@ -136,7 +136,8 @@ def test_it_runs_is_swept_attacked_defended_audited_and_exported(folder: Path, m
     assert all(one["final"]["test_accuracy"]["mean"] > 0.8 for one in swept)
     assert all({"metric_surely", "client_accuracy_worst_decile"} <= one["final"].keys() for one in swept)
     assert (folder / swept[0]["folder"] / "audit.parquet").is_file()
-    assert "measured" in asyncfl("audit", "neighbours", "run", "--twins", "2", "--neighbours", "zeroed")
+    audit_options = ("--twins", "2", "--neighbours", "zeroed", "--own-code")
+    assert "measured" in asyncfl("audit", "neighbours", "run", *audit_options)
     assert (folder / "run" / "audit.parquet").is_file()
     compared = json.loads(asyncfl("compare", *[one["folder"] for one in swept], "--json"))
     assert compared["fields"] == {"model.hidden": [3, 5]}

@@ -89,6 +89,7 @@ class Checkpoints:
             is_due = self._every is not None and self._clock_s() >= self._due_s
         if not (is_due or pauses):
             return
+        state.rounds.finish()  # an evaluation that fails ends the run
         began_s = self._clock_s()
         try:
             self._write(version, state)

@@ -6,18 +6,19 @@ import pytest
 
 from asyncfl.base.interrupt_signals import SAME_S, SIGNALS, InterruptedBySignalError, InterruptSignals, status_of
 
+DEFAULTS = (signal.default_int_handler, signal.SIG_DFL, signal.SIG_DFL)
+
 
 @pytest.fixture(autouse=True)
 def clock_s(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
-    """Time on the wall, which the test sets."""
+    """Time on the wall, which the test sets; signals are handled as in a program that a person starts."""
     now = [0.0]
     monkeypatch.setattr("asyncfl.base.interrupt_signals.time.monotonic", lambda: now[0])
+    before = [signal.signal(one, default) for one, default in zip(SIGNALS, DEFAULTS, strict=True)]
     yield now
-    assert [signal.getsignal(one) for one in SIGNALS] == [
-        signal.default_int_handler,
-        signal.SIG_DFL,
-        signal.SIG_DFL,
-    ], "handlers are as before"
+    assert tuple(signal.getsignal(one) for one in SIGNALS) == DEFAULTS, "handlers are as before"
+    for one, handler in zip(SIGNALS, before, strict=True):
+        signal.signal(one, handler)
 
 
 @pytest.mark.parametrize("number", SIGNALS)

@@ -190,7 +190,7 @@ def test_no_file_of_the_servers_choosing_is_opened(
 
 
 HARMLESS = {"kind", "personal", "name", "revision", "split", "subset", "test_split"}
-HARMLESS |= {"features", "column", "target", "without"}
+HARMLESS |= {"features", "column", "target", "without", "separator", "decimal", "thousands", "missing"}
 """Text fields of a scenario that name no file: kinds, layers, and parts of own data, of which only the name of a data
 set passes."""
 

@@ -71,7 +71,7 @@ def test_a_budget_counts_the_clients_own_samples_and_the_servers_fewest(tmp_path
     assert budgets.context.clients == 6
 
 
-@pytest.mark.parametrize("tap", [{}, {"uplink": True, "packet_loss": 0.25}])
+@pytest.mark.parametrize("tap", [{"uplink": False}, {"uplink": True, "packet_loss": 0.25}])
 def test_a_real_client_takes_over_the_tap_of_a_world_and_nothing_else(tap: dict[str, Any]) -> None:
     world = {"device": {"kind": "fixed", "s_per_sample": 0.2}, "tap": tap}
     scenario = Scenario.read({**SMALL, "world": world})

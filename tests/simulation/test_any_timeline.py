@@ -67,7 +67,9 @@ worlds = st.fixed_dictionaries(
         ),
         "aggregate_s": st.sampled_from([0.0, 1.0]),
         "score_s": st.sampled_from([0.0, 0.5]),
-        "tap": st.sampled_from([{}, {"uplink": True, "downlink": True, "scoring": True, "packet_loss": 0.2}]),
+        "tap": st.sampled_from(
+            [{"uplink": False}, {"uplink": True, "downlink": True, "scoring": True, "packet_loss": 0.2}]
+        ),
     }
 )
 some = st.lists(st.integers(0, CLIENTS - 1), max_size=3, unique=True)

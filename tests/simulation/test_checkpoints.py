@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,21 @@ INTERRUPTED = {
 }
 
 
+@pytest.fixture
+def as_a_person_starts_it() -> Iterator[None]:
+    """Signals are handled as in a program in the foreground; in the background a shell has SIGINT ignored."""
+    defaults = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+        signal.SIGHUP: signal.SIG_DFL,
+    }
+    before = {one: signal.signal(one, default) for one, default in defaults.items()}
+    yield
+    for one, handler in before.items():
+        signal.signal(one, handler)
+
+
+@pytest.mark.usefixtures("as_a_person_starts_it")
 @pytest.mark.parametrize("name", INTERRUPTED)
 def test_a_signal_between_any_two_steps_costs_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -176,6 +192,7 @@ def test_a_signal_between_any_two_steps_costs_nothing(
     assert contents(tmp_path / "run") == contents(tmp_path / "undisturbed")
 
 
+@pytest.mark.usefixtures("as_a_person_starts_it")
 @pytest.mark.parametrize("place", ["asyncfl.api.SeedLedger", "asyncfl.federation.storage.Run.write_to"])
 def test_a_signal_after_the_last_version_costs_no_training(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

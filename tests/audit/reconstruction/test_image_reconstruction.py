@@ -66,7 +66,7 @@ def test_a_missing_upload_is_an_error_that_names_the_setting(run: FinishedRun, t
         choose_task(run, 0, "eavesdropper", task=99)
     with pytest.raises(ScenarioError, match=r"--client: must be one of the run's clients \(0..2\), got 3"):
         choose_task(run, 0, "eavesdropper", client=3)
-    untapped = made(tmp_path / "untapped", world={**TAPPED["world"], "tap": {}})
+    untapped = made(tmp_path / "untapped", world={**TAPPED["world"], "tap": {"uplink": False}})
     with pytest.raises(RunError, match=r"caught no upload of any client in seed 0; set world.tap.uplink: true, lower"):
         choose_task(untapped, 0, "eavesdropper")
     assert choose_task(untapped, 0, "server") == choose_task(run, 0, "server")
@@ -234,7 +234,7 @@ def test_only_images_with_classes_and_without_personal_layers_can_be_reconstruct
     pixels: type, labels: type, changes: dict[str, Any], message: str | None, tmp_path: Path
 ) -> None:
     images = np.random.default_rng(0).integers(0, 256, (40, 6, 6)).astype(pixels)
-    np.savez(tmp_path / "own.npz", x_train=images, y_train=(np.arange(40) % 3).astype(labels))
+    np.savez(tmp_path / "own.npz", x_train=images, y_train=(np.arange(40) % 3)[:, None].astype(labels))
     data = {"dataset": {"kind": "npz", "path": str(tmp_path / "own.npz")}, "clients": 3, "samples_per_client": 4}
     scenario = Scenario.read({**TAPPED, "data": data, "model": {**TAPPED["model"], **changes}})
     if message is None:
