@@ -36,8 +36,8 @@ from asyncfl.scenario import Scenario
 RUN_FILES = ("scenario.yaml", *(f"{name}.parquet" for name in TABLES), COMPLETE, "timing.json")
 WORKER_SECONDS = 20.0
 """Estimated seconds of a run for which a further process is worth its start."""
-REPORT_FILES = ("index.html", "claims.md", "claims.csv", PAPERS)
-"""Names at the top of the results folder that the report replaces."""
+REPORT_FILES = ("index.html", "claims.md", "claims.csv")
+"""Files at the top of the results folder that the report replaces, beside the folder of pages."""
 
 
 @dataclass(frozen=True)
@@ -265,8 +265,9 @@ def check_writable(folder: str | Path) -> None:
         ) from None
     if link := next((one for one in (place / PAPERS, place / PAPERS / "runs") if one.is_symlink()), None):
         raise OutputError(f"results folder {folder}: {link} is a link, and what is in it is replaced; remove the link")
-    # A job writes its log before anything else.
+    # A job writes its log before any other file; Snakemake has made the folders by then.
     foreign = [name for name in REPORT_FILES if (place / name).exists()]
+    foreign += [PAPERS] if any(path.is_file() for path in (place / PAPERS).rglob("*")) else []
     if foreign and not (place / "logs" / "report_on_claims.log").exists():
         raise OutputError(
             f"results folder {folder}: {', '.join(foreign)} in it is not of this workflow; "

@@ -267,6 +267,8 @@ def test_pages_are_not_written_through_a_link(folder, tmp_path, name):
 
 def test_a_folder_of_pages_that_is_not_of_the_workflow_is_kept(folder, tmp_path):
     (tmp_path / "results" / "papers" / "runs").mkdir(parents=True)
+    check_writable(tmp_path / "results")  # a killed call leaves empty folders
+    (tmp_path / "results" / "papers" / "runs" / "mine.html").write_text("precious")
     with pytest.raises(OutputError, match="papers in it is not of this workflow"):
         make_plan(folder, "quick", results=tmp_path / "results")
 
