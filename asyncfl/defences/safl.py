@@ -103,10 +103,20 @@ class Safl(Detector):
             "score_low": float(scores[low].mean()) if low.any() else float("nan"),
             "score_high": float(scores[~low].mean()),
             "decoys_low": float((low & ~own).sum()),
+            "decoys_told_apart": _told_apart(state, buffer.current),
         }
         details = tuple(f"scored {score:.4f}" if bad else "" for score, bad in zip(score_of, accused, strict=True))
         flagged = accused if self.flagged == "leave_out" else none
         return Verdict(flagged, accused, details=details, notes=notes), after
+
+
+def _told_apart(state: SaflState, current: Vector) -> float:
+    """Return the share of the sent models that an evaluator takes rightly for an upload or a decoy by no more than
+    their distances from the global model, which it holds: behind the widest gap of their logarithms it sees decoys."""
+    assert state.models is not None and state.rows is not None
+    apart = np.sort(distances := np.log(np.maximum(np.linalg.norm(state.models - current, axis=1), 1e-30)))
+    widest = apart[int(np.argmax(np.diff(apart)))] if len(apart) > 1 else apart[-1]
+    return float(((distances > widest) == (state.rows < 0)).mean())
 
 
 def most_similar(models: Vector, current: Vector) -> Ints:

@@ -1,4 +1,4 @@
-"""Convergence bounds of an experiment, and their values over a grid of their arguments.
+"""Convergence bounds and other formulas of an experiment, and their values over a grid of their arguments.
 
 This is the only place where the analysis evaluates a formula instead of reading a run.
 """
@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from asyncfl.base.component import Described
 from asyncfl.base.errors import hint
+from asyncfl.experiments.formulas import FORMULAS, arguments_of, formula_value
 from asyncfl.experiments.grid import AxisValues, points
 from asyncfl.privacy.queries.bounds import BoundSettings, BoundsQuestion, LossConstants
 
@@ -29,18 +30,32 @@ MOST_POINTS = 10_000
 
 
 class Bound(Described):
-    """A convergence bound as a function of some of its arguments (see `asyncfl.privacy`)."""
+    """A convergence bound of NbAFL (see `asyncfl.privacy`), or another formula, as a function of some arguments."""
 
-    theorem: Literal[2, 3]
-    """2: all clients participate; 3: K of N."""
+    theorem: Literal[2, 3] | None = None
+    """2: all clients participate; 3: K of N. null: `formula` says what is computed."""
+    formula: str | None = None
+    """Name of a formula in `asyncfl.experiments.formulas`, in place of a theorem."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Arguments that stay fixed."""
+
+    @model_validator(mode="after")
+    def _check_what(self) -> Self:
+        if (self.theorem is None) == (self.formula is None):
+            raise ValueError("must have theorem (2 or 3) or formula, and not both")
+        return self
 
     def over(self, grid: AxisValues) -> pd.DataFrame:
         """Return one row per point of `grid` (argument, or field of a scenario that stands for one -> values), its
         value in the column `bound`."""
-        rows = [{**point, "bound": bound_value(self.theorem, self._arguments(point))} for point in points(grid)]
+        rows = [{**point, "bound": self._value(self._arguments(point))} for point in points(grid)]
         return pd.DataFrame(rows)
+
+    def _value(self, arguments: dict[str, Any]) -> float:
+        if self.formula is not None:
+            return formula_value(self.formula, arguments)
+        assert self.theorem is not None
+        return bound_value(self.theorem, arguments)
 
     def _arguments(self, point: dict[str, Any]) -> dict[str, Any]:
         return self.settings | {ARGUMENTS.get(name, name): value for name, value in point.items()}
@@ -92,18 +107,26 @@ def _range(of: Any) -> range:
 def first_fault(bound: Bound, grid: AxisValues) -> str | None:
     """Return why a bound cannot be computed at all points of a grid; None: it can be."""
     known = {"rounds", "participants", "lambda1", *LossConstants.model_fields, *BoundSettings.model_fields}
+    if bound.formula is not None:
+        if bound.formula not in FORMULAS:
+            return f"there is no formula {bound.formula}; {hint(bound.formula, sorted(FORMULAS), 'formulas')}"
+        known = set(arguments_of(bound.formula))
     given = bound._arguments(dict.fromkeys(grid))
     for name in (*grid, *bound.settings):
         if ARGUMENTS.get(name, name) not in known:
             return f"there is no argument {name}; {hint(name, sorted(known), 'arguments')}"
-    for name in ("rounds", *(["participants"] if bound.theorem == 3 else [])):
+    what = bound.formula or f"theorem {bound.theorem}"
+    needed = [name for name, default in arguments_of(what).items() if default is None] if bound.formula else ["rounds"]
+    for name in (*needed, *(["participants"] if bound.theorem == 3 else [])):
         if name not in given:
-            return f"theorem {bound.theorem} needs {name}, among the axes or the settings"
+            return f"{what} needs {name}, among the axes or the settings"
     if math.prod(map(len, grid.values())) > MOST_POINTS:
         return f"must have at most {MOST_POINTS} points in all"
     try:
         bound.over(grid)
-    except ValidationError as error:
+    except ValueError as error:
+        if not isinstance(error, ValidationError):
+            return str(error)
         [first, *_] = error.errors()
         return f"{first['loc'][-1]}: {first['msg'].replace('noise.', '')}"  # arguments stand side by side here
     return None

@@ -108,6 +108,29 @@ class InformedSelection(Selection):
         return drawn
 
 
+class BySamples(InformedSelection):
+    """Select clients one after another, each with a probability in proportion to its training samples.
+
+    FedProx draws its cohorts so, with p_k = n_k/n, and so does the paper on adaptive differential privacy where it
+    recalls federated averaging; with updates of equal weight the cohort's mean then follows the samples. Without
+    replacement, so that the larger the cohort, the nearer the draw is to a uniform one.
+
+    Source: Li et al. 2020, "Federated optimization in heterogeneous networks", algorithm 2; Xu, Tong, Dai 2025,
+    algorithm 1, line 2.
+    """
+
+    kind: Literal["by_samples"] = "by_samples"
+
+    @property
+    def tells_losses(self) -> bool:
+        return False
+
+    def pick(
+        self, count: int, idle: NDArray[np.int64], statistics: ClientStatistics, random: np.random.Generator
+    ) -> NDArray[np.int64]:
+        return idle[_weighted(statistics.samples[idle].astype(np.float64), count, random)]
+
+
 class PowerOfChoice(InformedSelection):
     """Power of choice: of some random candidates, select those with the highest loss.
 
@@ -216,4 +239,4 @@ def _weighted(weights: NDArray[np.float64], count: int, random: np.random.Genera
 if TYPE_CHECKING:
     AnySelection = Selection
 else:
-    AnySelection: Any = choice(Selection, UniformSelection, FairSelection, PowerOfChoice, Oort)
+    AnySelection: Any = choice(Selection, UniformSelection, FairSelection, BySamples, PowerOfChoice, Oort)
