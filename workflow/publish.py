@@ -31,6 +31,7 @@ from asyncfl.base.errors import AsyncflError, OutputError
 from asyncfl.base.files.own_folder import write_json
 from asyncfl.data.image_file import ImageFile
 from asyncfl.experiments.cells import Cell
+from asyncfl.experiments.analysis import values_of_bounds
 from asyncfl.experiments.code import code_digest, combined
 from asyncfl.experiments.csv_files import read_csv, write_csv
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Looks
@@ -203,12 +204,15 @@ class Publisher:
         self.judge(name)
 
     def judge(self, name: str) -> None:
-        """Judge an experiment's claims on all of its published seeds."""
+        """Judge an experiment's claims on all of its published seeds, and on the formulas that it names now."""
         folder, told = self.folder(name), self.published()[name]
+        (folder / "bounds.csv.gz").unlink(missing_ok=True)
+        write_csv(values_of_bounds(self.experiments[name], "full"), folder / "bounds.csv")
         make_verdicts(self.experiments[name], "full", folder, published_looks(self.experiments[name], told.looks))
         claims = read_csv(folder / "claims.csv")
         write_csv(claims.assign(commit=" ".join(told.commits)), folder / "claims.csv")
         write_json({**asdict(told), "file": self.digest(name)}, folder / PROVENANCE)
+        pack(folder)
 
     def judge_edited(self) -> list[str]:
         """Judge the published experiments whose files were edited since; return their names."""

@@ -54,15 +54,21 @@ def make_tables(experiment: Experiment, scale: Scale, runs: list[tuple[dict[str,
         frames["ends"] = frames["ends"].merge(found, on=[*axes, "seed"], how="left", validate="one_to_one")
     frames["curves"] = over_seeds(frames["rounds"], axes, by_round=True) if runs else pd.DataFrame()
     frames["final"] = over_seeds(frames["ends"], axes, by_round=False) if runs else pd.DataFrame()
-    bounds = [spec.over(spec.grid()).assign(name=name) for name, spec in experiment.bounds.items()]
-    for figure in experiment.all_figures:
-        if isinstance(figure, Final) and figure.bound:
-            bounds.append(figure.bound.over(figure.arguments(grid)).assign(name=f"figure {figure.name}"))
-    frames["bounds"] = pd.concat(bounds, ignore_index=True) if bounds else pd.DataFrame()
+    frames["bounds"] = values_of_bounds(experiment, scale)
     for name in FRAMES:
         write_csv(frames[name], folder / f"{name}.csv")
     for table in experiment.tables:
         write_text(table.markdown(grid, frames["final"]), folder / f"{table.name}.md")
+
+
+def values_of_bounds(experiment: Experiment, scale: Scale) -> pd.DataFrame:
+    """Return the values of an experiment's bounds and other formulas (`bounds.csv`), which rest on no run."""
+    bounds = [spec.over(spec.grid()).assign(name=name) for name, spec in experiment.bounds.items()]
+    for figure in experiment.all_figures:
+        if isinstance(figure, Final) and figure.bound:
+            arguments = figure.arguments(experiment.grid(scale))
+            bounds.append(figure.bound.over(arguments).assign(name=f"figure {figure.name}"))
+    return pd.concat(bounds, ignore_index=True) if bounds else pd.DataFrame()
 
 
 def measured_membership(found: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
