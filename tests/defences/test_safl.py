@@ -25,9 +25,9 @@ def answer(state, score_of_row):
     return np.array([0.1 if row < 0 else score_of_row[row] for row in state.rows])
 
 
-def judged(detector, score_of_row):
-    _, state = detector.request(start(detector), BUFFER, ())
-    return detector.judge(state, BUFFER, answer(state, score_of_row))[0]
+def judged(detector, score_of_row, of=BUFFER):
+    _, state = detector.request(start(detector), of, ())
+    return detector.judge(state, of, answer(state, score_of_row))[0]
 
 
 def test_evaluators_are_ranked_by_cosine():
@@ -115,3 +115,16 @@ def test_copy_of_the_global_model_is_chosen_as_evaluator():
         models = np.array([(1, 0.01, 0, 0), CURRENT * factor])
         held = buffer(models - CURRENT, current=CURRENT)
         assert Safl().request(start(Safl()), held, ())[0].client == 1
+
+
+def test_decoys_are_told_from_uploads_by_their_distance_alone():
+    """Uploads lie near the global model, models N(0, 1) at sqrt(d); where they are as far away, nothing is told."""
+    random = np.random.default_rng(0)
+    current = random.normal(size=400).astype(np.float32)
+
+    def told_apart(spread: float) -> float:
+        held = buffer((spread * random.normal(size=(10, 400))).astype(np.float32), current=current)
+        return float(judged(Safl(), np.linspace(0.1, 0.9, 10), held).notes["decoys_told_apart"])
+
+    assert told_apart(0.01) == 1.0
+    assert told_apart(2**0.5) < 1.0

@@ -13,7 +13,7 @@ from asyncfl.base.errors import ComponentError
 from asyncfl.base.streams import RandomOrder, Streams
 from asyncfl.scenario import Scenario
 from asyncfl.server.population import Population
-from asyncfl.server.selection import InformedSelection, Oort, PowerOfChoice, Selection
+from asyncfl.server.selection import BySamples, InformedSelection, Oort, PowerOfChoice, Selection
 from asyncfl.simulation import simulate_clock, simulate_seed
 
 
@@ -230,6 +230,13 @@ def test_exploration_falls_with_the_versions_to_its_least() -> None:
     assert len(set(drawn(oort, population, 20))) == 20
 
 
+def test_a_client_is_drawn_in_proportion_to_its_samples() -> None:
+    first = np.zeros(3)
+    for turn in range(3000):
+        first[BySamples().draw(measured([10, 30, 60], [1.0] * 3), 1, Streams(5).order("selection", number=turn))] += 1
+    assert first / 3000 == pytest.approx([0.1, 0.3, 0.6], abs=0.03)
+
+
 values = st.floats(0, 10) | st.just(math.nan)
 
 
@@ -238,7 +245,7 @@ values = st.floats(0, 10) | st.just(math.nan)
     count=st.integers(0, 15),
     away=st.sets(st.integers(0, 11)),
     version=st.integers(0, 100),
-    selection=st.sampled_from([PowerOfChoice(candidates=3), PowerOfChoice(candidates=0.5), Oort(), Oort(cutoff=0.0)]),
+    selection=st.sampled_from([BySamples(), PowerOfChoice(candidates=3), PowerOfChoice(candidates=0.5), Oort(), Oort(cutoff=0.0)]),
 )
 def test_so_many_different_idle_clients_are_asked(
     clients: list[tuple[int, float, float]], count: int, away: set[int], version: int, selection: InformedSelection
@@ -256,7 +263,7 @@ def test_so_many_different_idle_clients_are_asked(
     assert set(population.idle.tolist()) == idle - set(found)
 
 
-@pytest.mark.parametrize("selection", [{"kind": "power_of_choice", "candidates": 0.9}, {"kind": "oort"}])
+@pytest.mark.parametrize("selection", [{"kind": "by_samples"}, {"kind": "power_of_choice", "candidates": 0.9}, {"kind": "oort"}])
 @pytest.mark.parametrize("protocol", ["sync", "buffered"])
 def test_informed_selections_run_in_whole_seeds(
     scenario: Scenario, selection: dict[str, object], protocol: str
