@@ -93,7 +93,7 @@ class UploadEpsilonColumns(Described):
 class EpsilonColumns(Described):
     """Further columns of `rounds.parquet` of runs that trained. Infinite for releases without noise."""
 
-    epsilon_claimed_max: Epsilon = about("Largest claimed epsilon of a client so far: the sum of its uploads' claims.")
+    epsilon_naive_max: Epsilon = about("Largest sum of what the uploads of a client so far were claimed to cost (basic composition).")
     epsilon_basic_max: Epsilon = about("Largest epsilon of a client so far by basic composition.")
     epsilon_rdp_max: Epsilon = about("Largest epsilon of a client so far by Renyi accounting.")
     epsilon_exact_max: Epsilon = about("Largest exact epsilon of a client so far for what was released.")

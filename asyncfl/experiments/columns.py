@@ -46,7 +46,7 @@ class AddedRoundColumns(Described):
     """Clients banned so far that had attacked."""
     epsilon_exact_median: Epsilon
     """Median epsilon of the clients so far, exactly, for the server."""
-    epsilon_claimed_model: Epsilon
+    epsilon_naive_model: Epsilon
     """Epsilon of the published models so far: the sum of their claims."""
     epsilon_basic_model: Epsilon
     """The same by basic composition of what each model's noise is worth."""

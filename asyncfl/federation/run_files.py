@@ -59,6 +59,11 @@ DECLARED: dict[str, pa.Schema] = {
     "audit": schema_of(AuditTable),
 }
 """Columns that a table has today. A run that an earlier version wrote may lack some, which are read as empty."""
+FORMER = {
+    "rounds": {"epsilon_claimed_max": "epsilon_naive_max"},
+    "spending": {"claimed_epsilon": "naive_epsilon"},
+}
+"""Table -> column as an earlier version called it -> its name today."""
 
 _OF_A_SUMMARY = {"versions": int, "virtual_s": int | float, "stopped": str, "notes": list, "fates": dict, "tasks": dict}
 _COUNTS = ("fates", "tasks")
@@ -97,6 +102,7 @@ def read_table(folder: Path, name: str) -> pa.Table:
         raise
     except (OSError, ValueError, LookupError, MemoryError, pa.ArrowException) as error:
         raise RunError(f"{path} cannot be read as a table: {_first_line(error)}; the file is damaged") from None
+    table = table.rename_columns({old: new for old, new in FORMER.get(name, {}).items() if old in table.column_names})
     found = {column.name: _kind_of_values(column.type) for column in table.schema}
     missing = [one for one in NEEDED[name] if one not in found]
     faults = [f"column {', '.join(missing)} is missing"] if missing else []

@@ -49,7 +49,7 @@ SPENDING_TYPES = {
 }
 
 ROUNDS = {
-    "epsilon_claimed_max": ("server", "claimed"),
+    "epsilon_naive_max": ("server", "naive"),
     "epsilon_basic_max": ("server", "basic"),
     "epsilon_rdp_max": ("server", "rdp"),
     "epsilon_exact_max": ("server", "exact"),

@@ -181,7 +181,7 @@ class Scheme(Component):
         "rounds.clip_norm",
         "rounds.sigma_u",
         "rounds.sigma_d",
-        "rounds.epsilon_claimed_max",
+        "rounds.epsilon_naive_max",
         "rounds.epsilon_exact_max",
         "ledger.claimed_epsilon",
         "ledger.exact_epsilon",

@@ -101,7 +101,7 @@ PLAIN = (
 
 CURVES = (
     *("test_accuracy", "test_r2", "staleness_mean", "staleness_max", "waiting_max", "bytes_up", "bytes_down"),
-    *("epsilon_claimed_max", "epsilon_exact_max", "epsilon_exact_overheard_max"),
+    *("epsilon_naive_max", "epsilon_exact_max", "epsilon_exact_overheard_max"),
 )
 """Columns of the table of rounds that are drawn, where the run has them."""
 

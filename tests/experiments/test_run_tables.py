@@ -114,7 +114,7 @@ def test_each_version_has_the_epsilon_spent_so_far(tmp_path):
     assert second["epsilon_exact_median"].tolist() == [1, 2, 3, 4, 5]
     # models have rows only where something changed: what was spent stays spent
     assert second["epsilon_exact_model"].tolist() == [0, 0, 3, 3, 5]
-    assert second["epsilon_claimed_model"].tolist() == pytest.approx([0, 0, 3.3, 3.3, 5.3])
+    assert second["epsilon_naive_model"].tolist() == pytest.approx([0, 0, 3.3, 3.3, 5.3])
     assert second["epsilon_exact_sum"].tolist() == [10, 10, 13, 13, 15]
     final = over_seeds(frames["ends"], [], by_round=False).set_index("metric")["mean"]
     assert final["epsilon_exact_model"] == 4.5

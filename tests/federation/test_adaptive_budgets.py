@@ -43,7 +43,7 @@ def test_each_client_s_row_claims_its_own_budget(scenario: Scenario) -> None:
     assert rows["claimed_epsilon"].tolist() == [1, 1, 2, 2, 3]
     assert rows["naive_epsilon"].tolist() == [3, 3, 6, 6, 9]
     rounds = books.with_epsilons(rounds_table(run)).to_pandas()
-    assert rounds["epsilon_claimed_max"].tolist() == [0, 3, 6, 9], "of all clients the largest"
+    assert rounds["epsilon_naive_max"].tolist() == [0, 3, 6, 9], "of all clients the largest"
     ledger = books.ledger.to_pandas()
     heard = ledger[ledger["adversary"] == "eavesdropper"]
     assert heard["claimed_epsilon"].tolist()[:5] == [1, 1, 2, 2, 3], (
@@ -131,6 +131,6 @@ def test_epsilon_of_invalid_noise_is_the_same_in_all_tables(scenario: Scenario) 
     rounds = books.with_epsilons(rounds_table(run)).to_pandas()
     for name in ("basic", "rdp", "exact"):
         assert rounds[f"epsilon_{name}_max"].tolist() == pytest.approx([0, once, 2 * once, 3 * once]), name
-    assert rounds["epsilon_claimed_max"].tolist() == [0, 1, 2, 3]
+    assert rounds["epsilon_naive_max"].tolist() == [0, 1, 2, 3]
     spending = books.spending.to_pandas().query("holder == 'largest' and adversary == 'server'")
     assert spending["exact_epsilon"].tolist() == rounds["epsilon_exact_max"].tolist()

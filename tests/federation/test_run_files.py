@@ -16,7 +16,7 @@ import pytest
 from asyncfl.api import execute, simulate
 from asyncfl.base.errors import AsyncflError, OutputError, RunError
 from asyncfl.base.files.own_folder import MARK, is_worked_on
-from asyncfl.federation.run_files import NEEDED, conditions_of, read_table
+from asyncfl.federation.run_files import FORMER, NEEDED, conditions_of, read_table
 from asyncfl.federation.storage import ASKED_FOR, TABLES, Run, RunFolder
 from asyncfl.scenario import Scenario
 from asyncfl.server.recording import Recording
@@ -109,6 +109,17 @@ def test_a_column_that_an_earlier_version_did_not_write_is_empty(run: Path) -> N
     assert events.to_dict("records") == [{"attempt": -1, "weight": pytest.approx(math.nan, nan_ok=True), "detail": ""}]
     assert read.rounds["recall"].isna().all()
     assert read.rounds["bytes_up"].isna().all()
+
+
+def test_a_column_that_an_earlier_version_called_otherwise_has_its_name_of_today(run: Path) -> None:
+    for name, names in FORMER.items():
+        table = pq.read_table(path := run / f"{name}.parquet")
+        pq.write_table(table.rename_columns({new: old for old, new in names.items()}), path)
+        read = read_table(run, name)
+        assert read.column_names == table.column_names
+        assert all(read[new].equals(table[new]) for new in names.values())
+    (run / MARK).unlink()
+    assert "epsilon_naive_max" in Run.load(run).rounds
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_a_synchronous_round_costs_each_client_one_upload(scenario: Scenario) ->
     server = spending[(spending["holder"] == "client") & (spending["adversary"] == "server")]
     assert server.groupby("version")["releases"].unique().apply(list).to_dict() == {1: [1], 2: [2], 3: [3]}
     rounds = books.with_epsilons(rounds_table(books.run)).to_pandas()
-    assert rounds["epsilon_claimed_max"].tolist() == [0, 6, 12, 18]
+    assert rounds["epsilon_naive_max"].tolist() == [0, 6, 12, 18]
     z = classical_constant(1e-5) / 6
     assert rounds["epsilon_exact_max"].tolist() == pytest.approx(exact_epsilon(np.arange(4) / z**2, 1e-5))
     assert (rounds["epsilon_exact_overheard_max"] == 0).all()

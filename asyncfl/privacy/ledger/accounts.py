@@ -49,7 +49,7 @@ class Account:
         return 0.0 if self.guarantee is None else self.guarantee.delta
 
 
-EPSILONS = ("claimed", "basic", "advanced", "rdp", "exact")
+EPSILONS = ("naive", "basic", "advanced", "rdp", "exact")
 MOST_CLIENTS = 200
 """Largest number of clients for which each client has its own rows."""
 
@@ -61,7 +61,7 @@ COLUMNS = {
     "releases": "releases so far",
     **{f"{name}_epsilon": f"epsilon so far: {name}, as in the ledger" for name in EPSILONS},
 }
-"""Column -> description. `claimed_epsilon` sums the claims of the releases so far: `naive_epsilon` of the ledger."""
+"""Column -> description. `naive_epsilon` adds up what each release so far was claimed to cost."""
 
 
 def spending(

@@ -9,7 +9,7 @@ const CURVES = [
     { of: "staleness_max", said: "oldest", colour: "bad", dash: [2, 3], none: -1 }] },
   { name: "accuracy", unit: "of 1", lines: [{ of: "test_accuracy", said: "on the test set", colour: "good" },
     { of: "test_r2", said: "R², on the test set", colour: "good" }] },
-  { name: "epsilon", wide: true, lines: [{ of: "epsilon_claimed_max", said: "claimed", colour: "soft", dash: [7, 4], steps: true },
+  { name: "epsilon", wide: true, lines: [{ of: "epsilon_naive_max", said: "claimed", colour: "soft", dash: [7, 4], steps: true },
     { of: "epsilon_exact_max", said: "server, exact if the sensitivity holds", colour: "training", steps: true },
     { of: "epsilon_exact_overheard_max", said: "tap, the same", colour: "heard", dash: [2, 3], steps: true },
     { of: "measured", at: "measured_time", said: "measured", colour: "bad", steps: true }] },
