@@ -142,7 +142,7 @@ def test_spending_ends_at_the_ledger_and_never_falls(tapped: tuple[Scenario, Any
             end = ledger[(ledger["holder"] == holder) & (ledger["client"] == client)]
             end = end[end["adversary"] == adversary]
             assert rows[names].iloc[-1].tolist() == end[names].iloc[0].tolist()
-            assert rows["claimed_epsilon"].iloc[-1] == end["naive_epsilon"].iloc[0]
+            assert rows["naive_epsilon"].iloc[-1] == end["naive_epsilon"].iloc[0]
     of_clients = ledger[ledger["holder"] == "client"].groupby("adversary")[names]
     for name, reduced in (("largest", of_clients.max()), ("median", of_clients.median()), ("mean", of_clients.mean())):
         last = spending[spending["holder"] == name].groupby("adversary").last()
@@ -155,7 +155,7 @@ def test_the_table_of_rounds_has_the_largest_epsilon_so_far(tapped: tuple[Scenar
     rounds, spending = books.with_epsilons(rounds_table(run)).to_pandas(), books.spending.to_pandas()
     largest = spending[spending["holder"] == "largest"].drop_duplicates(["adversary", "version"])
     server = largest[largest["adversary"] == "server"]
-    for name in ("claimed", "basic", "rdp", "exact"):
+    for name in ("naive", "basic", "rdp", "exact"):
         assert rounds[f"epsilon_{name}_max"].tolist() == server[f"{name}_epsilon"].tolist()
     overheard = largest[largest["adversary"] == "eavesdropper"]["exact_epsilon"]
     assert rounds["epsilon_exact_overheard_max"].tolist() == overheard.tolist()
