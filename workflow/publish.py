@@ -30,8 +30,8 @@ from scour import scour
 from asyncfl.base.errors import AsyncflError, OutputError
 from asyncfl.base.files.own_folder import write_json
 from asyncfl.data.image_file import ImageFile
-from asyncfl.experiments.cells import Cell
 from asyncfl.experiments.analysis import values_of_bounds
+from asyncfl.experiments.cells import Cell
 from asyncfl.experiments.code import code_digest, combined
 from asyncfl.experiments.csv_files import read_csv, write_csv
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Looks

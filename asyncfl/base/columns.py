@@ -93,7 +93,7 @@ class UploadEpsilonColumns(Described):
 class EpsilonColumns(Described):
     """Further columns of `rounds.parquet` of runs that trained. Infinite for releases without noise."""
 
-    epsilon_naive_max: Epsilon = about("Largest sum of what the uploads of a client so far were claimed to cost (basic composition).")
+    epsilon_naive_max: Epsilon = about("Largest sum of the epsilons claimed for a client's uploads so far.")
     epsilon_basic_max: Epsilon = about("Largest epsilon of a client so far by basic composition.")
     epsilon_rdp_max: Epsilon = about("Largest epsilon of a client so far by Renyi accounting.")
     epsilon_exact_max: Epsilon = about("Largest exact epsilon of a client so far for what was released.")

@@ -113,7 +113,8 @@ class Safl(Detector):
 def _told_apart(state: SaflState, current: Vector) -> float:
     """Return the share of the sent models that an evaluator takes rightly for an upload or a decoy by no more than
     their distances from the global model, which it holds: behind the widest gap of their logarithms it sees decoys."""
-    assert state.models is not None and state.rows is not None
+    assert state.models is not None
+    assert state.rows is not None
     apart = np.sort(distances := np.log(np.maximum(np.linalg.norm(state.models - current, axis=1), 1e-30)))
     widest = apart[int(np.argmax(np.diff(apart)))] if len(apart) > 1 else apart[-1]
     return float(((distances > widest) == (state.rows < 0)).mean())

@@ -47,9 +47,7 @@ def adjustment_operations(adjustment: Literal["linear", "exponential"], exponent
     return 3.0 + exponential  # a difference, two products, and the exponential
 
 
-def noise_operations_share(
-    samples: float, epochs: float, batch_size: float = 1e9, draw: float = 50.0
-) -> float:
+def noise_operations_share(samples: float, epochs: float, batch_size: float = 1e9, draw: float = 50.0) -> float:
     """Return the operations of clipping a model and of adding noise to it, as a share of those of training it.
 
     Training costs 4 operations per parameter and sample, 2 forward and 2 for the gradient (that of a layer's inputs is

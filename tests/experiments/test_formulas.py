@@ -59,7 +59,8 @@ def test_a_sample_moves_the_aggregate_by_less_than_equation_7_says():
 )
 def test_what_is_wrong_with_a_formula_is_said(settings: dict, axes: dict, message: str):
     found = first_fault(Bound(formula="own_layer_probability", settings=settings), axes)
-    assert found is not None and message in found
+    assert found is not None
+    assert message in found
 
 
 def test_words_and_names_that_are_not_known():

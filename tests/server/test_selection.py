@@ -245,7 +245,9 @@ values = st.floats(0, 10) | st.just(math.nan)
     count=st.integers(0, 15),
     away=st.sets(st.integers(0, 11)),
     version=st.integers(0, 100),
-    selection=st.sampled_from([BySamples(), PowerOfChoice(candidates=3), PowerOfChoice(candidates=0.5), Oort(), Oort(cutoff=0.0)]),
+    selection=st.sampled_from(
+        [BySamples(), PowerOfChoice(candidates=3), PowerOfChoice(candidates=0.5), Oort(), Oort(cutoff=0.0)]
+    ),
 )
 def test_so_many_different_idle_clients_are_asked(
     clients: list[tuple[int, float, float]], count: int, away: set[int], version: int, selection: InformedSelection
@@ -263,7 +265,9 @@ def test_so_many_different_idle_clients_are_asked(
     assert set(population.idle.tolist()) == idle - set(found)
 
 
-@pytest.mark.parametrize("selection", [{"kind": "by_samples"}, {"kind": "power_of_choice", "candidates": 0.9}, {"kind": "oort"}])
+@pytest.mark.parametrize(
+    "selection", [{"kind": "by_samples"}, {"kind": "power_of_choice", "candidates": 0.9}, {"kind": "oort"}]
+)
 @pytest.mark.parametrize("protocol", ["sync", "buffered"])
 def test_informed_selections_run_in_whole_seeds(
     scenario: Scenario, selection: dict[str, object], protocol: str
