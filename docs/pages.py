@@ -13,7 +13,16 @@ from typing import Any
 
 from typer.main import get_command
 
-from asyncfl.base.columns import FAMILIES, AuditTable, ClientsTable, PerClientTable, RoundsTable, columns_of
+from asyncfl.base.columns import (
+    FAMILIES,
+    AuditTable,
+    ClientsTable,
+    LedgerTable,
+    PerClientTable,
+    RoundsTable,
+    SpendingTable,
+    columns_of,
+)
 from asyncfl.cli import COMMANDS, app
 from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.columns import (
@@ -244,6 +253,8 @@ def columns_page() -> str:
         MembershipColumns,
         PerClientTable,
         ClientsTable,
+        LedgerTable,
+        SpendingTable,
         AuditTable,
     ):
         title = " ".join(str(table.__doc__).split())

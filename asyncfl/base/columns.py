@@ -169,6 +169,100 @@ class ClientsTable(Described):
     energy_idle_j: Energy = about("Energy of the remaining time.")
 
 
+class LedgerTable(Described):
+    """`ledger.parquet`: one row per seed, adversary, and client or `model`: all that the adversary knows of the holder
+    at the end. Rows must not be added up: adversaries share much of what they know."""
+
+    seed: Seed = about("Seed of the run.")
+    holder: Name = about(
+        "Party whose data the row is about: `client`, or `model` for the client most exposed by published models."
+    )
+    client: Count = about("Client number, -1 for the model.")
+    adversary: Name = about(
+        "Adversary that holds the releases: eavesdropper, server, both, curious (a coalition of clients), "
+        "public_last (receives the last model), public (all models)."
+    )
+    trusts: Name = about("Parties that this row trusts to follow the protocol and to keep what they see to themselves.")
+    releases: Count = about(
+        "Uploads of the client that the adversary holds, and versions that reveal more of it than these; in a "
+        "model's row the most of any client. Scores are in all epsilons, but not in this number."
+    )
+    assumed_releases: Count = about("Releases that the claim covers.")
+    distribution: Name = about("Distribution of the noise.")
+    sigma: Number = about("Standard deviation of the noise on each parameter of the last release.")
+    sensitivity: Number = about(
+        "L2 (laplace: L1) sensitivity used for accounting: the one of the calibration, or the true one if that is"
+        " invalid; infinite without clipping. With an adaptive clip norm it is that of the update and its bit "
+        "together, in units of the update's noise."
+    )
+    noise_multiplier: Number = about("Noise over sensitivity; the smallest one if releases differ.")
+    squared_mu: Number = about("Sum over the Gaussian releases of noise_multiplier^-2.")
+    mu: Number = about(
+        "Gaussian differential privacy of all releases: the root of squared_mu; null with Laplace noise."
+    )
+    rho: Number = about("Zero-concentrated differential privacy of all releases.")
+    unit: Name = about("Sample or client: the data in which neighbouring data sets differ.")
+    neighbours: Name = about(
+        "Neighbouring relation: `replace`, the data of the unit are replaced; `zero_out`, a client's updates "
+        "count as zero."
+    )
+    status: Name = about("Proven, heuristic, disproved (by an audit), invalid or none: foundation of the sensitivity.")
+    claimed_epsilon: Epsilon = about(
+        "Epsilon claimed for the assumed releases; if each upload has its own budget, the largest."
+    )
+    delta: Number = about("delta of the claim, used for all epsilons below.")
+    naive_epsilon: Epsilon = about(
+        "Sum of the claims of all releases: basic composition of claims, which spends delta as often."
+    )
+    basic_epsilon: Epsilon = about("Basic composition of the releases, each with the epsilon of its noise.")
+    advanced_epsilon: Epsilon = about("Advanced composition of the same.")
+    rdp_epsilon: Epsilon = about("Epsilon by Renyi accounting.")
+    exact_epsilon: Epsilon = about(
+        "Smallest epsilon for the releases that happened if their sensitivity holds: of Gaussian noise in closed "
+        "form; of Laplace noise and Poisson batches by loss distributions, close from above, or the Renyi epsilon"
+        " where more than 100 releases have Laplace noise of different size, or more than 20 clients different "
+        "batches."
+    )
+    provable: Epsilon = about(
+        "Smallest epsilon that is proven for the releases that happened, without the scheme's assumptions; "
+        "infinite if nothing is proven."
+    )
+    measured: Epsilon = about("Largest lower bound on epsilon from audits; null: this row was not audited.")
+    measured_by_twins: Epsilon = about(
+        "Lower bound from twins: tasks of this run trained again on neighbouring data, from the same models."
+    )
+    measured_by_canaries: Epsilon = about(
+        "Lower bound from a run with canaries, at 95 % confidence; entered in the row of the client with canaries"
+        " that has the largest epsilon."
+    )
+    claim_holds: Truth = about(
+        "True: provable <= claimed_epsilon; false: exact_epsilon (infinite only without noise; of a proven row a "
+        "smaller provable) or measured exceeds it; null if nothing is claimed, if no bound is known, or if the "
+        "claim is neither proven nor broken."
+    )
+    flags: Name = about("Objections to the claim, see `privacy.flags`; several are separated by `; `.")
+
+
+class SpendingTable(Described):
+    """`spending.parquet`: epsilon so far, one row per seed, adversary, holder and version at which it changed. Releases
+    after the last version are in rows of that version, with the time at which the run ended."""
+
+    seed: Seed = about("Seed of the run.")
+    holder: Name = about(
+        "`client`; `largest`, `median`, `mean` over all clients, of each column by itself; or `model`."
+    )
+    client: Count = about("Client number, -1 for the other holders.")
+    adversary: Name = about("Adversary that holds the releases.")
+    version: Count = about("Version at or before which it was released.")
+    time_s: Seconds = about("Virtual time of that version.")
+    releases: Number = about("Releases so far; a median or mean need not be whole.")
+    naive_epsilon: Epsilon = about("Sum of what the releases so far were claimed to cost.")
+    basic_epsilon: Epsilon = about("Basic composition of the epsilons of their noise.")
+    advanced_epsilon: Epsilon = about("Advanced composition of the same.")
+    rdp_epsilon: Epsilon = about("Epsilon so far by Renyi accounting.")
+    exact_epsilon: Epsilon = about("Smallest epsilon of the releases so far if their sensitivity holds.")
+
+
 class AuditTable(Described):
     """`audit.parquet`: one row per seed, adversary, audited client, kind of neighbouring data and release.
 
@@ -206,6 +300,13 @@ FAMILIES = {
     "detector_": Column(pa.float64(), "", "a number that the detector reported of its buffer; NaN: none"),
 }
 """Prefixes of further columns of `rounds.parquet`: domains, the user's metrics, a detector's reports."""
+
+
+FORMER = {
+    "rounds": {"epsilon_claimed_max": "epsilon_naive_max"},
+    "spending": {"claimed_epsilon": "naive_epsilon"},
+}
+"""Table -> column as an earlier version called it -> its name today."""
 
 
 def columns_of(*tables: type[Described]) -> dict[str, Column]:

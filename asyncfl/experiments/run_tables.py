@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from asyncfl.base.columns import FORMER
 from asyncfl.base.errors import RunError
 from asyncfl.base.messages import Fate
 from asyncfl.defences.quality import COUNTS, detection_shares
@@ -35,7 +36,7 @@ EVALUATED = ("train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", 
 """Columns that are not measured at every version; `test_accuracy_<domain>` are further ones."""
 SPENT = {
     ("median", "server"): {"epsilon_exact_median": "exact"},
-    ("model", "public"): {f"epsilon_{name}_model": name for name in ("claimed", "basic", "advanced", "rdp", "exact")},
+    ("model", "public"): {f"epsilon_{name}_model": name for name in ("naive", "basic", "advanced", "rdp", "exact")},
 }
 """Holder and adversary in `spending.parquet` -> column, and the accountant whose epsilon it holds; see
 `asyncfl.privacy.ledger.accounts.COLUMNS`. The public holds the models and nothing else."""
@@ -91,13 +92,18 @@ def read_run(folder: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, 
     """
     path = Path(folder)
     try:
-        rounds = pd.read_parquet(path / "rounds.parquet").rename(columns={"version": "round"})
+        rounds = _read(path / "rounds.parquet")
         clients = pd.read_parquet(path / "clients.parquet")
         summary = json.loads((path / "summary.json").read_text(encoding="utf-8"))
         rounds = with_spending(rounds.sort_values(["seed", "round"], kind="stable"), path)
         return with_audit(rounds, path), clients, summary
     except (OSError, ValueError) as error:
         raise RunError(f"{path}: cannot be read as a run ({error}); delete it and run again") from None
+
+
+def _read(file: Path, **options: Any) -> pd.DataFrame:
+    """Read a table with its columns' names of today, and the version as `round`."""
+    return pd.read_parquet(file, **options).rename(columns={**FORMER.get(file.stem, {}), "version": "round"})
 
 
 def with_spending(rounds: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -108,7 +114,7 @@ def with_spending(rounds: pd.DataFrame, folder: Path) -> pd.DataFrame:
     if not (file := folder / "spending.parquet").is_file():
         return rounds
     wanted = [("holder", "in", ["median", "model"]), ("adversary", "in", ["server", "public"])]
-    held = pd.read_parquet(file, filters=wanted).rename(columns={"version": "round"})
+    held = _read(file, filters=wanted)
     # What was released after the last version stands in a second row of that version.
     held = held.drop_duplicates(["holder", "adversary", "seed", "round"])
     for (holder, adversary), columns in SPENT.items():
@@ -137,7 +143,7 @@ def with_audit(rounds: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """
     if not (file := folder / "audit.parquet").is_file():
         return rounds
-    found = pd.read_parquet(file).rename(columns={"version": "round"})
+    found = _read(file)
     found = found[found["counts"]]
     for name, (holder, adversary, column) in AUDITED.items():
         rows = found[(found["holder"] == holder) & (found["adversary"] == adversary)]

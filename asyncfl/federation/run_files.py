@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as types
 
-from asyncfl.base.columns import AuditTable, PerClientTable, RoundsTable, schema_of
+from asyncfl.base.columns import FORMER, AuditTable, LedgerTable, PerClientTable, RoundsTable, SpendingTable, schema_of
 from asyncfl.base.description import sound_parts
 from asyncfl.base.errors import RunError, ScenarioError, system_says
 from asyncfl.base.files.own_folder import MARK, FolderMark
@@ -56,15 +56,11 @@ DECLARED: dict[str, pa.Schema] = {
     "rounds": schema_of(RoundsTable),
     "events": SCHEMA,
     "per_client": schema_of(PerClientTable),
+    "ledger": schema_of(LedgerTable),
+    "spending": schema_of(SpendingTable),
     "audit": schema_of(AuditTable),
 }
 """Columns that a table has today. A run that an earlier version wrote may lack some, which are read as empty."""
-FORMER = {
-    "rounds": {"epsilon_claimed_max": "epsilon_naive_max"},
-    "spending": {"claimed_epsilon": "naive_epsilon"},
-}
-"""Table -> column as an earlier version called it -> its name today."""
-
 _OF_A_SUMMARY = {"versions": int, "virtual_s": int | float, "stopped": str, "notes": list, "fates": dict, "tasks": dict}
 _COUNTS = ("fates", "tasks")
 
@@ -129,7 +125,7 @@ def _completed(table: pa.Table, declared: pa.Schema) -> pa.Table:
     """Return a table with an empty column for each declared one that it lacks."""
     for column in (column for column in declared if column.name not in table.column_names):
         nothing = math.nan if types.is_floating(column.type) else False if types.is_boolean(column.type) else None
-        value = EMPTY.get(column.name, nothing)
+        value = (EMPTY | {"claim_holds": None}).get(column.name, nothing)
         plain = column.type.value_type if types.is_dictionary(column.type) else column.type
         values = pa.array([value], plain).take(pa.array(np.zeros(len(table), dtype=np.int64)))
         table = table.append_column(column.name, values.cast(column.type))

@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from asyncfl.base.columns import LedgerTable, SpendingTable, schema_of
+from asyncfl.base.component import Described
 from asyncfl.base.disclosure import leaks
 from asyncfl.base.messages import Collected
 from asyncfl.base.progress import Stage, ignore_progress, one_by_one
@@ -20,11 +22,10 @@ from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.sent_uploads import SentUploads
 from asyncfl.privacy import Guarantee
 from asyncfl.privacy.flags import BATCHES, COMPUTED, CRAFTED, REJECTION, SCALES, WEIGHTS
-from asyncfl.privacy.ledger.accounts import COLUMNS as SPENDING
 from asyncfl.privacy.ledger.accounts import Account, largest, spending
 from asyncfl.privacy.ledger.knowledge import known_releases
 from asyncfl.privacy.ledger.releases import Floats, MostExposed, answer_release, share_of
-from asyncfl.privacy.ledger.rows import COLUMNS, ledger
+from asyncfl.privacy.ledger.rows import ledger
 from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable, VersionTable
 from asyncfl.privacy.release import Release
 from asyncfl.privacy.scheme import coalition
@@ -32,21 +33,6 @@ from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_UP
 from asyncfl.trace.query import select
 from asyncfl.trace.scoring_requests import is_too_late, scoring_requests_of
-
-TYPES = {
-    **dict.fromkeys(COLUMNS, pa.float64()),
-    **dict.fromkeys(("client", "releases", "assumed_releases"), pa.int64()),
-    **dict.fromkeys(
-        ("holder", "adversary", "trusts", "distribution", "unit", "neighbours", "status", "flags"), pa.string()
-    ),
-    "claim_holds": pa.bool_(),
-}
-SPENDING_TYPES = {
-    **dict.fromkeys(SPENDING, pa.float64()),
-    **dict.fromkeys(("client", "version"), pa.int64()),
-    **dict.fromkeys(("holder", "adversary"), pa.string()),
-    "time_s": pa.float64(),
-}
 
 ROUNDS = {
     "epsilon_naive_max": ("server", "naive"),
@@ -73,35 +59,31 @@ class SeedLedger:
 
     @property
     def ledger(self) -> pa.Table:
-        """Privacy of each client and of the models at the end; see `asyncfl.privacy.ledger.rows.COLUMNS`."""
+        """Privacy of each client and of the models at the end; see `LedgerTable`."""
         uploads, models = zip(*self._accounts, strict=True)
         promised = [self._promised(client) for client in range(self._clients)]
         norm = self._uploads_sent.clip_norm
         columns = ledger(self._scheme, self._context, self.run.sizes, uploads, models, norm, promised)
-        return self._table(columns, TYPES, nan_is_null=True)
+        return self._table(columns, LedgerTable, nan_is_null=True)
 
     @property
     def spending(self) -> pa.Table:
-        """Epsilon at each version; see `asyncfl.privacy.ledger.accounts.COLUMNS`, with version and time.
-
-        Releases after the last version are in rows of that version, with the time at which the run ended.
-        """
+        """Epsilon at each version; see `SpendingTable`."""
         uploads, models = zip(*self._accounts, strict=True)
         columns = spending(uploads, models, self._clients, len(self._times))
         moment = columns.pop("moment").astype(np.int64)
         versions = [row["version"] for row in self.run.rounds]
         when = {"version": np.array([*versions, versions[-1]])[moment], "time_s": np.array(self._times)[moment]}
-        first = {name: columns[name] for name in ("holder", "client", "adversary")}
-        return self._table(first | when | columns, SPENDING_TYPES)
+        return self._table(columns | when, SpendingTable)
 
     def _table(
-        self, columns: dict[str, NDArray[Any]], types: dict[str, pa.DataType], *, nan_is_null: bool = False
+        self, columns: dict[str, NDArray[Any]], table: type[Described], *, nan_is_null: bool = False
     ) -> pa.Table:
-        arrays = {
-            name: pa.array(values.tolist(), types[name], from_pandas=nan_is_null) for name, values in columns.items()
-        }
+        schema = schema_of(table)
         rows = len(next(iter(columns.values())))
-        return pa.table({"seed": pa.array([self.run.seed] * rows, pa.int64()), **arrays})
+        given = {"seed": [self.run.seed] * rows} | {name: values.tolist() for name, values in columns.items()}
+        arrays = [pa.array(given[one.name], one.type, from_pandas=nan_is_null) for one in schema]
+        return pa.Table.from_arrays(arrays, schema=schema)
 
     def with_epsilons(self, rounds: pa.Table) -> pa.Table:
         """Add the columns of `ROUNDS` to the table of rounds."""

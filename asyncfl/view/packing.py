@@ -30,13 +30,13 @@ from asyncfl.base.columns import (
     Column,
     EpsilonColumns,
     FairnessColumns,
+    LedgerTable,
     RoundsTable,
     UploadEpsilonColumns,
     columns_of,
 )
 from asyncfl.base.messages import Fate
 from asyncfl.defences.quality import COUNTS, SHARES
-from asyncfl.privacy.ledger.rows import COLUMNS as LEDGER
 from asyncfl.trace.events import Kind
 from asyncfl.trace.scoring_requests import scoring_requests_of
 from asyncfl.trace.tasks import FATES, KINDS, STEPS, Floats, Ints, Tasks, codes, microseconds
@@ -305,8 +305,8 @@ def pack_fill(tasks: Tasks, edges_s: Floats | None, packing: Packing) -> dict[st
 DETECTION = (*COUNTS, *SHARES)
 """Columns of the table of rounds about a detector, besides those that begin with `detector_`."""
 
-KNOWN = {name: Column(pa.null(), "", meaning) for name, meaning in LEDGER.items()} | columns_of(
-    RoundsTable, FairnessColumns, AggregateColumns, UploadEpsilonColumns, EpsilonColumns, ClientsTable
+KNOWN = columns_of(
+    LedgerTable, RoundsTable, FairnessColumns, AggregateColumns, UploadEpsilonColumns, EpsilonColumns, ClientsTable
 )
 
 

@@ -101,7 +101,7 @@ def write_spending(folder, seeds, holders=("median", "model", "client")):
     pd.DataFrame(rows).to_parquet(folder / "spending.parquet")
 
 
-EXTRA = {"claimed": 0.3, "basic": 0.2, "advanced": 0.25, "rdp": 0.1, "exact": 0.0}
+EXTRA = {"naive": 0.3, "basic": 0.2, "advanced": 0.25, "rdp": 0.1, "exact": 0.0}
 
 
 def test_each_version_has_the_epsilon_spent_so_far(tmp_path):

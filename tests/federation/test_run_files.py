@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from asyncfl.api import execute, simulate
+from asyncfl.base.columns import FORMER
 from asyncfl.base.errors import AsyncflError, OutputError, RunError
 from asyncfl.base.files.own_folder import MARK, is_worked_on
-from asyncfl.federation.run_files import FORMER, NEEDED, conditions_of, read_table
+from asyncfl.federation.run_files import NEEDED, conditions_of, read_table
 from asyncfl.federation.storage import ASKED_FOR, TABLES, Run, RunFolder
 from asyncfl.scenario import Scenario
 from asyncfl.server.recording import Recording

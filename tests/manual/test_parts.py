@@ -7,6 +7,7 @@ from asyncfl.base.columns import (
     ClientsTable,
     EpsilonColumns,
     FairnessColumns,
+    LedgerTable,
     RoundsTable,
     UploadEpsilonColumns,
     columns_of,
@@ -14,7 +15,6 @@ from asyncfl.base.columns import (
 from asyncfl.base.component import Component
 from asyncfl.manual.explanation import find
 from asyncfl.manual.parts import all_parts, components, places_of
-from asyncfl.privacy.ledger.rows import COLUMNS as LEDGER
 from asyncfl.trace.events import Kind
 from asyncfl.world.distributions import Lognormal
 
@@ -52,7 +52,7 @@ def test_every_component_names_columns_and_events_that_exist() -> None:
     columns = {
         "rounds": columns_of(RoundsTable, FairnessColumns, UploadEpsilonColumns, EpsilonColumns),
         "clients": columns_of(ClientsTable),
-        "ledger": LEDGER,
+        "ledger": columns_of(LedgerTable),
         "events": list(Kind),
         "summary": ("notes", "data", "fates", "tasks"),
     }

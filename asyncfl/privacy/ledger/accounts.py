@@ -53,15 +53,8 @@ EPSILONS = ("naive", "basic", "advanced", "rdp", "exact")
 MOST_CLIENTS = 200
 """Largest number of clients for which each client has its own rows."""
 
-COLUMNS = {
-    "holder": "`client`; `largest`, `median`, `mean` over all clients, of each column by itself; or `model`",
-    "client": "client number, -1 for the other holders",
-    "adversary": "adversary that holds the releases",
-    "moment": "number of the moment: the version, or one more after the last version",
-    "releases": "releases so far",
-    **{f"{name}_epsilon": f"epsilon so far: {name}, as in the ledger" for name in EPSILONS},
-}
-"""Column -> description. `naive_epsilon` adds up what each release so far was claimed to cost."""
+COLUMNS = ("holder", "client", "adversary", "moment", "releases", *(f"{name}_epsilon" for name in EPSILONS))
+"""Columns of `SpendingTable`, with the number of the moment (the version, or one more after the last version)."""
 
 
 def spending(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.columns import LedgerTable, columns_of
 from asyncfl.privacy.flags import CLASSICAL, DELTA, FLAGS, HEURISTIC, INVALID, NO_NOISE, UNCOVERED
 from asyncfl.privacy.ledger.accounts import Account
 from asyncfl.privacy.ledger.releases import MODEL, Floats, Ints, model_release, releases_of, typical_uploads
@@ -22,50 +23,7 @@ from asyncfl.privacy.scheme import Guarantee, Scheme
 
 NO_GUARANTEE = Guarantee("none", "none", "none", np.inf, 0.0, 0)
 
-COLUMNS = {
-    "holder": "party whose data the row is about: `client`, or `model` for the client most exposed by published models",
-    "client": "client number, -1 for the model",
-    "adversary": "adversary that holds the releases: eavesdropper, server, both, curious (a coalition of clients), "
-    "public_last (receives the last model), public (all models)",
-    "trusts": "parties that this row trusts to follow the protocol and to keep what they see to themselves",
-    "releases": "uploads of the client that the adversary holds, and versions that reveal more of it than these; in a "
-    "model's row the most of any client. Scores are in all epsilons, but not in this number",
-    "assumed_releases": "releases that the claim covers",
-    "distribution": "distribution of the noise",
-    "sigma": "standard deviation of the noise on each parameter of the last release",
-    "sensitivity": "L2 (laplace: L1) sensitivity used for accounting: the one of the calibration, or the true one if "
-    "that is invalid; infinite without clipping. With an adaptive clip norm it is that of the update and its bit "
-    "together, in units of the update's noise",
-    "noise_multiplier": "noise over sensitivity; the smallest one if releases differ",
-    "squared_mu": "sum over the Gaussian releases of noise_multiplier^-2",
-    "mu": "Gaussian differential privacy of all releases: the root of squared_mu; null with Laplace noise",
-    "rho": "zero-concentrated differential privacy of all releases",
-    "unit": "sample or client: the data in which neighbouring data sets differ",
-    "neighbours": "neighbouring relation: `replace`, the data of the unit are replaced; `zero_out`, a client's updates "
-    "count as zero",
-    "status": "proven, heuristic, disproved (by an audit), invalid or none: foundation of the sensitivity",
-    "claimed_epsilon": "epsilon claimed for the assumed releases; if each upload has its own budget, the largest",
-    "delta": "delta of the claim, used for all epsilons below",
-    "naive_epsilon": "sum of the claims of all releases: basic composition of claims, which spends delta as often",
-    "basic_epsilon": "basic composition of the releases, each with the epsilon of its noise",
-    "advanced_epsilon": "advanced composition of the same",
-    "rdp_epsilon": "epsilon by Renyi accounting",
-    "exact_epsilon": "smallest epsilon for the releases that happened if their sensitivity holds: of Gaussian noise in "
-    "closed form; of Laplace noise and Poisson batches by loss distributions, close from above, or the Renyi epsilon "
-    "where more than 100 releases have Laplace noise of different size, or more than 20 clients different batches",
-    "provable": "smallest epsilon that is proven for the releases that happened, without the scheme's assumptions; "
-    "infinite if nothing is proven",
-    "measured": "largest lower bound on epsilon from audits; null: this row was not audited",
-    "measured_by_twins": "lower bound from twins: tasks of this run trained again on neighbouring data, from the same "
-    "models",
-    "measured_by_canaries": "lower bound from a run with canaries, at 95 % confidence; entered in the row of the "
-    "client with canaries that has the largest epsilon",
-    "claim_holds": "true: provable <= claimed_epsilon; false: exact_epsilon (infinite only without noise; of a proven "
-    "row a smaller provable) or measured exceeds it; null if nothing is claimed, if no bound is known, or if the claim "
-    "is neither proven nor broken",
-    "flags": "objections to the claim, see `privacy.flags`; several are separated by `; `",
-}
-"""Column of a ledger -> description."""
+COLUMNS = tuple(name for name in columns_of(LedgerTable) if name != "seed")
 
 
 def ledger(
@@ -77,7 +35,7 @@ def ledger(
     clip_norm: float | None = None,
     promised: Sequence[Guarantee | None] | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Return the ledger of one seed as columns of equal length (see `COLUMNS`): clients first, then the global model.
+    """Return the ledger of one seed as columns of equal length (see `LedgerTable`): clients first, then the model.
 
     `samples`: (clients,) local samples; `clip_norm`: the last one used; `promised`: (clients,) guarantee of each
     client, None: the scheme's guarantee for uploads. A client that released nothing is shown with a typical release.

@@ -144,7 +144,7 @@ def test_a_client_has_a_row_whenever_its_epsilon_changes():
     assert list(found) == list(COLUMNS)
     assert [row[:2] for row in rows(found, "client")] == [(0, 1), (0, 3), (1, 1)]
     assert [value for _, _, value in rows(found, "client", "releases")] == [1, 3, 1]
-    assert [value for _, _, value in rows(found, "client", "claimed_epsilon")] == [2, 6, 2]
+    assert [value for _, _, value in rows(found, "client", "naive_epsilon")] == [2, 6, 2]
 
 
 def test_the_largest_the_median_and_the_mean_are_over_all_clients():
