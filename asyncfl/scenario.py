@@ -174,7 +174,8 @@ class Scenario(Described):
         # However privacy was switched off, equal runs must have one name.
         privacy = self.privacy
         if privacy.off:
-            privacy = NoPrivacy(scores=privacy.scores, curious=privacy.curious)
+            unprotected: NoPrivacy = type(self).model_fields["privacy"].default
+            privacy = unprotected.model_copy(update={"scores": privacy.scores, "curious": privacy.curious})
         threats = None if self.threats is None or self.threats.off else self.threats
         return self.model_copy(update={"data": data, "privacy": privacy, "threats": threats})
 
