@@ -35,34 +35,32 @@ KINDS = {
     "hidden": HIDDEN,
     "defended": DEFENDED,
 }
-STEPS_OF_DIGESTS = (
-    *(definitions.path_of, definitions.source_of, definitions.resolved, definitions.definition),
-    *(definitions.is_component, definitions._is_alias_of_choice, definitions.reached),
-    *(code._of_package, code.modules_reached, code._module),
-)
 
 
 @pytest.fixture
 def edit(monkeypatch):
     """edit({module: (old, new), ...}): from now on digests are taken as if these sources were so changed."""
-
-    def forget():
-        for step in STEPS_OF_DIGESTS:
-            step.cache_clear()
+    sources, texts = {}, {}
+    known_source, known_definition = definitions.source_of, definitions.definition
 
     def change(edits):
-        read = definitions.read_source
-
-        def read_edited(module):
-            text = read(module)
-            if module in edits:
-                old, new = edits[module]
-                assert old in text
-                text = text.replace(old, new, 1)
-            return text
-
-        monkeypatch.setattr(definitions, "read_source", read_edited)
+        for module, (old, new) in edits.items():
+            text = texts.get(module) or definitions.read_source(module)
+            assert old in text
+            texts[module] = text.replace(old, new, 1)
+        with monkeypatch.context() as reading:
+            reading.setattr(definitions, "read_source", texts.get)
+            sources.update({module: known_source.__wrapped__(module) for module in edits})
+        monkeypatch.setattr(definitions, "source_of", lambda name: sources.get(name) or known_source(name))
+        monkeypatch.setattr(definitions, "definition", define)
         forget()
+
+    def define(name):  # of other modules as before: names in them stand for the same
+        return (known_definition.__wrapped__ if name.module in sources else known_definition)(name)
+
+    def forget():
+        for cached in (definitions.resolved, definitions.is_component, definitions.reached, code._of_package):
+            cached.cache_clear()
 
     yield change
     monkeypatch.undo()
@@ -149,15 +147,11 @@ def test_a_new_staleness_and_its_entry_in_the_choice_make_no_run_due(edit):
     before = digests()
     edit({"asyncfl.server.staleness": ("\ndef staleness_weights(", NEW_STALENESS)})
     edit({"asyncfl.server.staleness": ("choice(Staleness, ", "choice(Staleness, StepStaleness, ")})
-    assert "LAST = 3" in definitions.read_source("asyncfl.server.staleness")
+    assert Name("asyncfl.server.staleness", "LAST") in reached(Name("asyncfl.server.staleness", "StepStaleness"))
     assert digests() == before
 
 
-def test_a_new_attack_makes_no_run_due(changed_by, monkeypatch):
-    exists = definitions.path_of("asyncfl.threats.alie")
-    path_of = definitions.path_of.__wrapped__
-    monkeypatch.setattr(definitions, "path_of", lambda name: exists if name.endswith(".shout") else path_of(name))
-    monkeypatch.setattr(definitions.path_of, "cache_clear", lambda: None, raising=False)
+def test_a_new_attack_makes_no_run_due(changed_by):
     entry = "POISONING = (SignFlip,", "from asyncfl.threats.shout import Shout\n\nPOISONING = (Shout, SignFlip,"
     export = "from asyncfl.threats.spread", "from asyncfl.threats.shout import Shout\nfrom asyncfl.threats.spread"
     assert changed_by({"asyncfl.threats.composite": entry, "asyncfl.threats": export}) == set()
@@ -168,7 +162,7 @@ def test_a_new_attack_makes_no_run_due(changed_by, monkeypatch):
     [
         ({"asyncfl.threats.alie": in_class("alie")}, 0),
         ({"asyncfl.server.staleness": ("\ndef staleness_weights(", NEW_STALENESS)}, 0),
-        ({"asyncfl.experiments.figures.final": ("import", "SIZE = 3\nimport")}, 0),
+        ({"asyncfl.experiments.figures.heatmap": ("import", "SIZE = 3\nimport")}, 0),
         ({"asyncfl.server.staleness": in_class("polynomial")}, 2),
     ],
     ids=["unused attack", "new staleness", "figure", "used staleness"],
