@@ -105,10 +105,8 @@ def _default_text(model: type[BaseModel], name: str) -> str:
 def _default(model: type[BaseModel], name: str) -> tuple[Any, Any]:
     """Return the default of a field, validated, and its JSON form."""
     field = model.model_fields[name]
-    annotation, default = (
-        Annotated[(field.annotation, *field.metadata, None)],
-        field.get_default(call_default_factory=True),
-    )
+    default = field.get_default(call_default_factory=True)
+    annotation: Any = Annotated[(field.annotation, *field.metadata, None)]
     holder: Any = create_model("Holder", __base__=Described, value=(annotation, default))()
     return holder.value, holder.model_dump(mode="json")["value"]
 
