@@ -162,7 +162,7 @@ def test_a_new_attack_makes_no_run_due(changed_by):
     [
         ({"asyncfl.threats.alie": in_class("alie")}, 0),
         ({"asyncfl.server.staleness": ("\ndef staleness_weights(", NEW_STALENESS)}, 0),
-        ({"asyncfl.experiments.figures.heatmap": ("import", "SIZE = 3\nimport")}, 0),
+        ({"asyncfl.experiments.figures.heatmap": ("\nclass ", "\nSIZE = 3\n\n\nclass ")}, 0),
         ({"asyncfl.server.staleness": in_class("polynomial")}, 2),
     ],
     ids=["unused attack", "new staleness", "figure", "used staleness"],
