@@ -219,7 +219,8 @@ def _kept(place: Path, scenario: Scenario, seed: int) -> Run | None:
         mark, part = FolderMark.read(place), Run.load(place)
         if mark is None or mark.holds != SEED:
             raise RunError("it has no mark of a finished seed")
-        if list(part.summary["seeds"]) != [str(seed)] or _of_one(part.description) != _of_one(scenario.resolved()):
+        same = _of_one(part.scenario.resolved()) == _of_one(scenario.resolved())
+        if not same or list(part.summary["seeds"]) != [str(seed)]:
             raise RunError("it is of another scenario or seed")
     except AsyncflError as error:
         log.warning("seed %d in %s is not used and computed again: %s", seed, place, error)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from asyncfl.base.component import Described, kind_of, own_sources
+from asyncfl.base.defaults import changed_defaults, fields_apart
 from asyncfl.base.description import explicit_fields, faults_of, override, sound_parts
 from asyncfl.base.disclosure import LOSSES, SCORES
 from asyncfl.base.errors import DataError, Fault, InputError, MissingDataError, ScenarioError
@@ -174,7 +175,8 @@ class Scenario(Described):
         # However privacy was switched off, equal runs must have one name.
         privacy = self.privacy
         if privacy.off:
-            privacy = NoPrivacy(scores=privacy.scores, curious=privacy.curious)
+            unprotected: NoPrivacy = type(self).model_fields["privacy"].default
+            privacy = unprotected.model_copy(update={"scores": privacy.scores, "curious": privacy.curious})
         threats = None if self.threats is None or self.threats.off else self.threats
         return self.model_copy(update={"data": data, "privacy": privacy, "threats": threats})
 
@@ -188,11 +190,28 @@ class Scenario(Described):
         return write_text(self.resolved())
 
     def digest(self) -> str:
-        """Return the name of the run: 16 hexadecimal digits that change with any change of the resolved scenario."""
+        """Return the name of the run: 16 hexadecimal digits that change with any change of the settled scenario.
+
+        They depend on the fields that are not at their defaults: a field that is added or removed renames no run.
+        """
+        settled = self.settled()
+        # No result depends on the checkpoints.
+        kept = settled.evaluation.model_copy(update={"checkpoint": Evaluation.model_fields["checkpoint"].default})
+        settled = settled.model_copy(update={"evaluation": kept})
+        changed = changed_defaults(settled)
+        return self._digest_of({"scenario": fields_apart(settled), **({"defaults": changed} if changed else {})})
+
+    def is_named(self, digest: str) -> bool:
+        """Whether `digest` names a run of this scenario, today or in versions up to 0.1, which wrote all fields."""
+        if digest == self.digest():
+            return True
         described = self.resolved()
-        del described["evaluation"]["checkpoint"]  # no result depends on it
+        del described["evaluation"]["checkpoint"]
+        return digest == self._digest_of({"scenario": described})
+
+    def _digest_of(self, described: dict[str, Any]) -> str:
         # The scenario holds a profile's path; the run depends on the file's content.
-        named = {"format": FORMAT, "scenario": described, "profiles": self.world.profile_digests()}
+        named = {"format": FORMAT, **described, "profiles": self.world.profile_digests()}
         if self.model.initial is not None:
             named["initial"] = weights_digest(self.model.initial)
         if (content := self.data.content_digest()) is not None:

@@ -64,7 +64,7 @@ class FinishedRun:
     @classmethod
     def of(cls, folder: str | Path, run: Run) -> FinishedRun:
         """Return the loaded `run` of `folder`. Raises RunError if this program would simulate it differently."""
-        if run.summary.get("hash") != run.scenario.digest():
+        if not run.scenario.is_named(str(run.summary.get("hash"))):
             raise RunError(
                 f"{folder} was made with another version of this program, of a component of your own or of the device "
                 "profiles, so an audit cannot repeat it; run its scenario.yaml again"

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json as json_module
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from asyncfl.base.description import differing_fields
-from asyncfl.base.errors import Fault, ScenarioError, shortened
+from asyncfl.base.errors import AsyncflError, Fault, ScenarioError, shortened
 from asyncfl.cli.options import Json, argument
 from asyncfl.cli.output import print_json, print_table, print_text
+
+if TYPE_CHECKING:
+    from asyncfl.federation.storage import Run
 
 
 def compare(
@@ -66,7 +71,7 @@ def compare(
         print_table(["field", *names], [[field, *map(_cell, of_runs)] for field, of_runs in fields.items()])
     else:
         print_text("The scenarios are the same in all fields.")
-        if len({run.summary["hash"] for run in loaded}) > 1:
+        if _names_differ(loaded):
             print_text("Their data, profiles, initial models or own components differ.")
     print_text("")
     table: list[list[Any]] = []
@@ -80,6 +85,14 @@ def compare(
         if count:
             print_text(f"note: {count} seeds of {name} diverged and are left out")
     print_text(*notes_of({name: run_notes(run.summary) for name, run in zip(names, loaded, strict=True)}))
+
+
+def _names_differ(runs: Sequence[Run]) -> bool:
+    """Whether runs of equal scenarios differ in their names. Versions up to 0.1 named the same run otherwise."""
+    names = {str(run.summary["hash"]) for run in runs}
+    with suppress(AsyncflError, OSError):  # data that the name depends on may be gone
+        return len(names) > 1 and not all(map(runs[0].scenario.is_named, names))
+    return True
 
 
 def _cell(value: Any) -> str:

@@ -34,6 +34,10 @@ class Concept(Component):
         if self.groups > clients:
             yield Fault("groups", f"must be 2..data.clients ({clients}), got {self.groups}")
 
+    def image_faults(self, source: ArraySource) -> Iterator[Fault]:
+        """Report why the concept cannot change the user's own samples."""
+        yield from ()
+
     @property
     def description(self) -> str:
         """The concept in words, for captions."""
@@ -100,7 +104,6 @@ class Restyled(Concept):
         return f"images {self.change} in all but one of {self.groups} groups of clients"
 
     def image_faults(self, source: ArraySource) -> Iterator[Fault]:
-        """Report why the user's own samples cannot be changed in this way."""
         if not source.are_images:
             got = f"{source.title} holds no pictures (bytes), got {source.shape}"
             yield Fault("kind", f"must not be restyled where {got}")

@@ -251,7 +251,7 @@ class DataSpec(Described):
             yield Fault("test_share", f"must be null where test_samples ({self.test_samples}) is given")
         if self.train_on == "test" and (self.domains or self.test_share is not None):
             yield Fault("train_on", "must be train where domains or a test_share are given, got test")
-        if self.mixed_domains and not (self.domains and isinstance(self.partition, Iid)):
+        if self.mixed_domains and not (self.domains and kind_of(self.partition) == "iid"):
             got = f"{kind_of(self.partition)} of {len(self.domains)} domains"
             yield Fault("mixed_domains", f"must be false unless domains are given with partition: iid, got {got}")
         title = None if self.domains else title_without_stand_in(self.dataset)
@@ -271,7 +271,7 @@ class DataSpec(Described):
                 yield Fault("concept", f"{kind_of(self.concept)} {why}; leave it null")
         elif self.concept is not None:
             yield from (fault.under("concept") for fault in self.concept.faults(self.clients, self.classes))
-            if isinstance(self.concept, Restyled) and self.own is not None:
+            if self.own is not None:
                 yield from (fault.under("concept") for fault in self.concept.image_faults(self.own))
 
     def client_sizes(self, streams: Streams) -> Ints:

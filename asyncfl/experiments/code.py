@@ -1,8 +1,8 @@
 """Digest of the source code that a result depends on, so that only a change of it causes a rerun.
 
-A run depends on every module that can be reached from `asyncfl.api` by imports, except the components it does not name:
-an attack that a scenario does not use may be edited or added without a rerun. Docstrings and comments do not count, nor
-do the lists of components that a scenario may choose from (calls of `choice`, imports and re-exports of components).
+A run depends on the definitions that its own components and `asyncfl.api` use, directly or through others, see
+`asyncfl.experiments.definitions`: a component that a scenario does not name may be edited or added without a rerun,
+also in the same file as one that it names. A step after the runs depends on whole modules.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 
 from pydantic import BaseModel
 
-from asyncfl.base.component import components_in, own_sources
-from asyncfl.base.own_classes import file_of, imports, package_of
+from asyncfl.base.component import components_in, own_files, own_sources
+from asyncfl.base.own_classes import imports, package_of
+from asyncfl.experiments.definitions import WHOLE, Name, digest_of, imported_by, parsed, path_of, resolved
 
-ROOT = "asyncfl.api"
+ROOT = Name("asyncfl.api", WHOLE)
 INSIDE = (
     *("asyncfl.experiments", "asyncfl.audit", "asyncfl.view"),
     *("asyncfl.base.figure_style", "asyncfl.base.contact_sheet"),
@@ -37,24 +36,27 @@ TEXTS = {"report": (("asyncfl.experiments.site", "templates"), ("asyncfl.view", 
 """Step -> package and folder of the texts that its pages are made from."""
 
 
-@dataclass(frozen=True)
-class _Source:
-    """A module as the digest sees it."""
-
-    components: frozenset[str]
-    """Classes of it that a scenario names by kind."""
-    text: str
-    """`ast.dump` without docstrings and lists of components."""
-    imports: tuple[tuple[str, str], ...]
-    """(module, name imported from it, or '')."""
+def code_digest(scenario: BaseModel) -> str:
+    """Return 16 hexadecimal digits over the code that can change a run of this scenario."""
+    digest, own = _of_package(_roots(scenario)), own_sources(scenario)
+    return digest if not own else hashlib.sha256(repr([digest, own]).encode()).hexdigest()[:16]
 
 
-def code_digest(scenario: BaseModel, root: str = ROOT) -> str:
-    """Return 16 hex digits over the code that can change a run of this scenario."""
-    used = {type(part) for part in components_in(scenario)}
-    used_modules = frozenset(cls.__module__ for cls in used if cls.__module__.startswith("asyncfl."))
-    own = [f"{module}\n{digest}\n" for module, digest in own_sources(scenario).items()]
-    return _digest(_reached(frozenset([root]) | used_modules, used_modules), "".join(own))
+def _roots(scenario: BaseModel) -> frozenset[Name]:
+    """Return the definitions of this package that a run of this scenario begins with."""
+    classes = {above for cls in {type(part) for part in components_in(scenario)} for above in cls.__mro__}
+    roots = {Name(cls.__module__, cls.__qualname__.partition(".")[0]) for cls in classes}
+    for module, file in own_files(scenario).items():
+        roots |= {Name(origin, name or WHOLE) for origin, name in _imports(file.read_bytes(), package_of(module, file))}
+    return frozenset({ROOT, *filter(None, map(resolved, roots))})
+
+
+@cache
+def _imports(source: bytes, package: str) -> tuple[tuple[str, str], ...]:
+    return tuple(imports(ast.parse(source), package))
+
+
+_of_package = cache(digest_of)
 
 
 def combined(codes: Iterable[str]) -> str:
@@ -67,7 +69,8 @@ def combined(codes: Iterable[str]) -> str:
 
 def modules_digest(*roots: str) -> str:
     """Return 16 hex digits over these modules and all they import of `INSIDE`."""
-    return _digest(_reached(frozenset(roots), None, INSIDE))
+    texts = [f"{name}\n{_module(name)[0]}\n" for name in sorted(modules_reached(frozenset(roots)))]
+    return hashlib.sha256("".join(texts).encode()).hexdigest()[:16]
 
 
 def step_digest(step: str) -> str:
@@ -79,75 +82,24 @@ def step_digest(step: str) -> str:
 
 
 @cache
-def _digest(modules: frozenset[str], own: str = "") -> str:
-    texts = [f"{name}\n{_source(name).text}\n" for name in sorted(modules)]
-    return hashlib.sha256("".join([*texts, own]).encode()).hexdigest()[:16]
-
-
-@cache
-def _reached(
-    roots: frozenset[str], used: frozenset[str] | None, inside: str | tuple[str, ...] = "asyncfl"
-) -> frozenset[str]:
-    """Return the modules reached from the roots by imports; modules that are no component lead to `used` ones only."""
+def modules_reached(roots: frozenset[str]) -> frozenset[str]:
+    """Return these modules and all modules of `INSIDE` that they import, directly or through others."""
     seen: set[str] = set()
-    todo = [name for name in roots if _path(name) is not None]
+    todo = list(roots)
     while todo:
         name = todo.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        source = _source(name)
-        for module, imported in source.imports:
-            target = f"{module}.{imported}" if imported and _path(f"{module}.{imported}") else module
-            if not target.startswith(inside) or _path(target) is None:
-                continue
-            is_component = target == module and imported in _source(target).components
-            if used is None or not is_component or source.components or target in used:
-                todo.append(target)
+        if name not in seen:
+            seen.add(name)
+            todo += _module(name)[1]
     return frozenset(seen)
 
 
 @cache
-def _path(module: str) -> Path | None:
-    if module != "asyncfl" and not module.startswith("asyncfl."):
-        return None
-    return file_of(module, Path(__file__).resolve().parents[2])
-
-
-@cache
-def _source(module: str) -> _Source:
-    path = _path(module)
-    assert path is not None
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    components = frozenset(
-        node.name
-        for node in classes
-        for item in node.body  # a component defines `kind: Literal[...] = ...`
-        if isinstance(item, ast.AnnAssign) and getattr(item.target, "id", "") == "kind" and item.value is not None
-    )
-    imported = tuple(imports(tree, package_of(module, path)))
-    return _Source(components, ast.dump(_Strip(not components).visit(tree)), imported)
-
-
-class _Strip(ast.NodeTransformer):
-    """Removal of code that cannot change a result: docstrings; in modules that are no component also imports, `__all__`
-    and the arguments of `choice`."""
-
-    def __init__(self, lists_components: bool) -> None:
-        self.lists_components = lists_components
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        return None if is_text else self.generic_visit(node)
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
-        inside = bool(node.level) or (node.module or "").startswith("asyncfl")
-        return None if self.lists_components and inside else node
-
-    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
-        lists_names = any(getattr(target, "id", "") == "__all__" for target in node.targets)
-        return None if lists_names else self.generic_visit(node)
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        return ast.Constant("choice") if getattr(node.func, "id", "") == "choice" else self.generic_visit(node)
+def _module(name: str) -> tuple[str, list[str]]:
+    """Return the source of a module, without comments and docstrings, and the modules of `INSIDE` that it imports."""
+    tree = parsed(name)
+    imported = [
+        whole if path_of(whole := f"{origin.module}.{origin.name}") else origin.module
+        for _, origin in imported_by(tree, name)
+    ]
+    return ast.dump(tree), [module for module in imported if module.startswith(INSIDE) and path_of(module)]

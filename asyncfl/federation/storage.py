@@ -229,7 +229,10 @@ class RunFolder(OwnFolder):
 
     def __init__(self, folder: Path, scenario: Scenario, holds: str = SIMULATED) -> None:
         super().__init__(folder, holds, scenario.digest())
-        self._wanted = scenario.resolved()
+        self._scenario, self._wanted = scenario, scenario.resolved()
+
+    def is_named(self, scenario: str) -> bool:
+        return super().is_named(scenario) or self._scenario.is_named(scenario)
 
     def check_new(self, goes_on: bool = False) -> None:
         """Raise OutputError unless the folder is unused: a live run cannot be repeated, so it is never overwritten.

@@ -130,17 +130,21 @@ class OwnFolder:
             raise OutputError(f"cannot write {folder}: it holds a {mark.holds}; name another folder")
         return mark
 
+    def is_named(self, scenario: str) -> bool:
+        """Whether a digest is that of this folder's scenario."""
+        return scenario == self.scenario
+
     def is_whole(self) -> bool:
         """Whether the folder holds the complete contents of this scenario. Raises OutputError as `mark` does."""
         mark = self.mark()
-        if mark is None or not mark.whole or mark.scenario != self.scenario:
+        if mark is None or not mark.whole or not self.is_named(mark.scenario):
             return False
         return all((self.folder / name).is_file() for name in mark.files)
 
     def is_of_another(self) -> bool:
         """Whether the folder holds contents of another scenario, complete or not. Raises OutputError as `mark` does."""
         mark = self.mark()
-        if mark is None or mark.scenario == self.scenario:
+        if mark is None or self.is_named(mark.scenario):
             return False
         return bool(mark.files) or any(self.kept()) or any(self.checkpoints())
 
@@ -189,7 +193,7 @@ class OwnFolder:
             stack.callback(self._clean, area)
             # Checked again under the lock: another process may have started here meanwhile.
             self.check(force)
-            if (mark := self.mark()) is not None and mark.scenario != self.scenario and not self.is_of_another():
+            if (mark := self.mark()) is not None and not self.is_named(mark.scenario) and not self.is_of_another():
                 FolderMark(self.holds, self.scenario).write(self.folder)
             yield area
 

@@ -1,0 +1,120 @@
+"""The fields of a description that are not at their defaults, by which a run is named.
+
+A field that is added with a default, or removed, leaves the names of all runs at this default alone. A default that
+changes must not: the field then declares it, so that a finished run is never taken for one with the new default.
+
+    lr: Annotated[float, Field(gt=0), DefaultSince(2)] = 0.05
+
+Count on from the number that the field declares today, where it declares none from 1. A number stands for one default,
+in a field that follows from others (null: as the protocol says) for one rule: a default that comes back gets a new one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, get_args
+
+from pydantic import BaseModel, create_model
+from pydantic.fields import FieldInfo
+
+from asyncfl.base.component import Described
+
+PACKAGE = "asyncfl."
+
+
+@dataclass(frozen=True)
+class DefaultSince:
+    """Annotation of a field whose default is not its first one: the number of the default, 2, 3, ..."""
+
+    number: int
+
+
+def default_number(field: FieldInfo) -> int:
+    """Return the number of a field's default; 1 for its first one."""
+    return max((one.number for one in _marks(Annotated[(field.annotation, *field.metadata, None)])), default=1)
+
+
+def _marks(annotation: Any) -> Iterator[DefaultSince]:
+    if isinstance(annotation, DefaultSince):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _marks(part)
+
+
+def fields_apart(model: BaseModel) -> dict[str, Any]:
+    """Return the fields of a model that differ from their defaults, and each `kind`, as plain values.
+
+    Models in it are written alike, at any depth. Of a user's own class all fields are written.
+    """
+    found: dict[str, Any] = _apart(model, model.model_dump(mode="json"))
+    return found
+
+
+def _apart(value: Any, plain: Any) -> Any:
+    """Return the JSON form `plain` of a value without the fields that are at their defaults."""
+    if isinstance(value, BaseModel) and isinstance(plain, dict):
+        return {
+            name: _apart(getattr(value, name), inner)
+            for name, inner in plain.items()
+            if name == "kind" or not _is_built_in(value) or not _at_default(type(value), name, inner)
+        }
+    if isinstance(value, list | tuple) and isinstance(plain, list):
+        return [_apart(*pair) for pair in zip(value, plain, strict=True)]
+    if isinstance(value, dict) and isinstance(plain, dict):
+        return {name: _apart(one, inner) for one, (name, inner) in zip(value.values(), plain.items(), strict=True)}
+    return plain
+
+
+def _is_built_in(model: BaseModel) -> bool:
+    return type(model).__module__.startswith(PACKAGE)
+
+
+def changed_defaults(model: BaseModel) -> dict[str, int]:
+    """Return dotted field -> number of its default, for all fields at a default that is not their first one."""
+    return dict(_changed(model, model.model_dump(mode="json"), ""))
+
+
+def _changed(value: Any, plain: Any, at: str) -> Iterator[tuple[str, int]]:
+    if isinstance(value, BaseModel) and isinstance(plain, dict):
+        for name, inner in plain.items():
+            number = default_number(type(value).model_fields[name])
+            if number > 1 and _at_default(type(value), name, inner):
+                yield f"{at}{name}", number
+            yield from _changed(getattr(value, name), inner, f"{at}{name}.")
+    elif isinstance(value, list | tuple) and isinstance(plain, list):
+        for number, pair in enumerate(zip(value, plain, strict=True)):
+            yield from _changed(*pair, f"{at}{number}.")
+    elif isinstance(value, dict) and isinstance(plain, dict):
+        for one, (name, inner) in zip(value.values(), plain.items(), strict=True):
+            yield from _changed(one, inner, f"{at}{name}.")
+
+
+def _at_default(model: type[BaseModel], name: str, plain: Any) -> bool:
+    """Whether the JSON form of a field's value is that of its default. 1, 1.0 and true differ."""
+    return not model.model_fields[name].is_required() and _text(plain) == _default_text(model, name)
+
+
+@cache
+def _default_text(model: type[BaseModel], name: str) -> str:
+    return _text(_default(model, name)[1])
+
+
+def _default(model: type[BaseModel], name: str) -> tuple[Any, Any]:
+    """Return the default of a field, validated, and its JSON form."""
+    field = model.model_fields[name]
+    default = field.get_default(call_default_factory=True)
+    annotation: Any = Annotated[(field.annotation, *field.metadata, None)]
+    holder: Any = create_model("Holder", __base__=Described, value=(annotation, default))()
+    return holder.value, holder.model_dump(mode="json")["value"]
+
+
+def described_default(model: type[BaseModel], name: str) -> Any:
+    """Return the default of a field that is not required as plain values, written as `fields_apart` does."""
+    return _apart(*_default(model, name))
+
+
+def _text(plain: Any) -> str:
+    return json.dumps(plain, sort_keys=True)
