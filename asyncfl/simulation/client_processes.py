@@ -158,7 +158,7 @@ class ClientProcesses:
 class ClientProcess(ResumableProcess):
     """A task or a request for scores of one client."""
 
-    __slots__ = ("began_s", "client", "marks", "message", "order", "place", "processes", "shared", "until")
+    __slots__ = ("began_s", "client", "message", "order", "place", "processes", "shared", "until")
     part: ClassVar[int]
     """See `EventOrder`."""
 
@@ -175,8 +175,6 @@ class ClientProcess(ResumableProcess):
         """Begin of the current phase; None while the client waits for a place to compute."""
         self.until = NEVER
         """When the phase, or the wait for a place, is broken off."""
-        self.marks: list[tuple[float, MessageEvent]] = []
-        """Times and events of the message that are yet to come, the next one last."""
         self.shared: Transmission | Work | None = None
         """The phase on a shared link or processor; None if it takes its own time."""
 
@@ -187,28 +185,25 @@ class ClientProcess(ResumableProcess):
     def _offline(self) -> Moment:
         """Return when the client next goes offline."""
         clock = self.processes.clock
-        return Moment(
-            clock.world.presence.next_change(self.client, clock.now),
-            EventOrder(Priority.PRESENCE, self.client, self.part),
-        )
+        offline_s = clock.world.presence.next_change(self.client, clock.now)
+        if offline_s == math.inf:
+            return NEVER
+        return Moment(offline_s, EventOrder(Priority.PRESENCE, self.client, self.part))
 
     def _ask_for_place(self) -> None:
-        """Ask for a place to compute, if these are limited."""
-        workers = self.processes.workers
-        if workers.are_limited:
-            self.until, self.place = self._offline(), workers.ask()
+        """Ask for a place to compute, as these are limited."""
+        self.until, self.place = self._offline(), self.processes.workers.ask()
 
-    def _wait_for_place(self) -> Generator[simpy.Event, Any, bool]:
-        """Wait for a place to compute. Returns whether the client has one, or needs none."""
-        if self.place is None or (yield from self.processes.workers.wait(self.place, self.until)):
-            return True
-        self.place = None
-        return False
-
-    def _leave_place(self) -> None:
-        if self.place is not None:
-            self.processes.workers.leave(self.place)
+    def _wait_for_place(self, place: int) -> Generator[simpy.Event, Any, bool]:
+        """Wait for the place that the client has asked for. Returns False if the client goes offline before."""
+        is_free = yield from self.processes.workers.wait(place, self.until)
+        if not is_free:
             self.place = None
+        return is_free
+
+    def _leave_place(self, place: int) -> None:
+        self.processes.workers.leave(place)
+        self.place = None
 
     def _begin_phase(self, duration_s: float, until: Moment) -> None:
         """Begin a phase that lasts for `duration_s`, or longer where its link or processor is shared. It is broken off
@@ -222,12 +217,11 @@ class ClientProcess(ResumableProcess):
         elif processes.are_shared and (link := processes.shared.get(message.way)) is not None:
             self.shared = Transmission(link, message, self.order, until, self._logger(message))
         elif message.transfer.resent_at_s or message.transfer.caught_s < math.inf:
-            marks = [
-                (now_s + mark.at_s, mark)
-                for mark in message.events()
-                if Moment(now_s + mark.at_s, self.order) <= until and (processes.whole or mark.kind is Kind.OVERHEARD)
-            ]
-            self.marks = sorted(marks, key=lambda one: one[0])[::-1]
+            note = self._logger(message)
+            for mark in message.events():
+                at = Moment(now_s + mark.at_s, self.order)
+                if at <= until and (processes.whole or mark.kind is Kind.OVERHEARD):
+                    processes.clock.at(at, note, mark)
 
     def _pass_phase(self, duration_s: float) -> Generator[simpy.Event, Any, Sent | None]:
         """Pass the rest of a phase that has begun. Returns None, or the bytes and transmissions that had left if it was
@@ -238,11 +232,6 @@ class ClientProcess(ResumableProcess):
             return broken
         clock, message = self.processes.clock, self.message
         end = Moment(self.began_s + duration_s, self.order)
-        while self.marks and message is not None:
-            at_s, mark = self.marks[-1]
-            yield clock.env.timeout_at(Moment(min(at_s, end.time_s), self.order))
-            self.marks.pop()
-            self._logger(message)(mark)
         if end <= self.until:
             yield clock.env.timeout_at(end)
             return None
@@ -281,7 +270,7 @@ class TaskProcess(ClientProcess):
             phase = self._phase or self._next_phase()
             if self.began_s is None:
                 if self.place is not None:
-                    if not (yield from self._wait_for_place()):
+                    if not (yield from self._wait_for_place(self.place)):
                         processes.went_offline(self.task)
                         self._lose()
                         break
@@ -312,7 +301,7 @@ class TaskProcess(ClientProcess):
             phase = next(self._phases)
         self._phase, self.message = phase, phase.sending
         self._patience_s = phase.patience_s if is_slowed else math.inf
-        if phase.sending is None:
+        if phase.sending is None and processes.workers.are_limited:
             self._asked_s = now_s
             self._ask_for_place()
         return phase
@@ -345,7 +334,8 @@ class TaskProcess(ClientProcess):
             processes.went_offline(task, self.message, broken)
         elif broken is not None:
             phase = phase.given_up(clock.now - self.began_s, None if self.message is None else broken)
-        self._leave_place()
+        if self.place is not None:
+            self._leave_place(self.place)
         if goes_offline:
             self._lose()
             return False
@@ -414,7 +404,7 @@ class ScoringProcess(ClientProcess):
                 self._answer(True)
                 return
             if self.began_s is None:
-                if not (yield from self._wait_for_place()):
+                if self.place is not None and not (yield from self._wait_for_place(self.place)):
                     self._miss()
                     continue
                 if phase.sending is None:
@@ -455,14 +445,15 @@ class ScoringProcess(ClientProcess):
         self._phase = phase = next(self._phases, None)
         if phase is not None:
             self.message = phase.sending
-            if phase.sending is None:
+            if phase.sending is None and self.processes.workers.are_limited:
                 self._ask_for_place()
         return phase
 
     def _end(self, broken: Sent | None) -> bool:
         """End a phase, and return whether the request goes on or is missed. `broken`: see `TaskProcess`."""
         message, traffic = self.message, self.processes.traffic
-        self._leave_place()
+        if self.place is not None:
+            self._leave_place(self.place)
         if broken is not None:
             if message is not None:
                 traffic.count(broken[0], message.way)

@@ -23,7 +23,7 @@ from simpy.events import NORMAL, URGENT
 
 from asyncfl.base.messages import Input
 from asyncfl.federation.action_executor import EventLog
-from asyncfl.federation.event_order import LAST, EventOrder
+from asyncfl.federation.event_order import IMMEDIATE, LAST, EventOrder
 from asyncfl.server import Server, ServerPhase
 from asyncfl.trace import Recorder
 from asyncfl.world import WorldState
@@ -48,6 +48,7 @@ class Timeout(simpy.Timeout):
     """A time-out that ends at an exact moment. A delay would be added to the time, and the sum rounded."""
 
     def __init__(self, env: Environment, moment: Moment) -> None:
+        """`moment`: must be finite and not before now."""
         self.moment = moment
         super().__init__(env, moment[0] - env.now)
 
@@ -56,14 +57,14 @@ class ScheduledCall(simpy.Event):
     """Event that calls a function. No process waits for it."""
 
     def __init__(self, env: Environment, do: Call, arguments: tuple[Any, ...]) -> None:
-        super().__init__(env)
+        self.env = env
+        self.callbacks = [self.call]
         self.do = do
         self.arguments = arguments
-        self.callbacks.append(_call)
 
-
-def _call(event: Any) -> None:
-    event.do(*event.arguments)
+    def call(self, _: simpy.Event) -> None:
+        """Call the function."""
+        self.do(*self.arguments)
 
 
 class Environment(simpy.Environment):
@@ -83,19 +84,16 @@ class Environment(simpy.Environment):
         """Heap of the events that come at their time: time, order, number, event."""
         self._numbers = itertools.count()
 
-    def timeout(self, delay: float = 0, value: Any = None, *, order: EventOrder = LAST) -> simpy.Timeout:
-        """Return an event after `delay` >= 0 seconds. `order`: among the events of that time."""
-        return Timeout(self, Moment(self.now + delay, order))
-
     def timeout_at(self, moment: Moment) -> simpy.Timeout:
         """Return an event at exactly that moment, which must be finite and not before now."""
         return Timeout(self, moment)
 
     def schedule(self, event: simpy.Event, priority: int = NORMAL, delay: float = 0) -> None:
-        """Have an event processed: a time-out at its moment, another one at once. Raises the error of a process that
-        has failed."""
+        """Have an event processed, see `simpy.Environment.schedule`. Raises the error of a process that has failed."""
         if isinstance(event, Timeout):
-            self.push(event.moment, event)
+            heappush(self.queue, (*event.moment, next(self._numbers), event))
+        elif delay > 0:
+            self.push(Moment(self.now + delay, IMMEDIATE), event)
         elif priority == URGENT:
             self.urgent.append(event)
         elif event.ok:
@@ -147,6 +145,9 @@ class ResumableProcess(ABC):
 class Clock(EventLog):
     """Virtual time of one seed. Logs every event with the time and the current version."""
 
+    now: float = 0
+    """Seconds since the start."""
+
     def __init__(self, server: Server, world: WorldState, recorder: Recorder, tell: Tell) -> None:
         """`tell`: passes a message to the server and executes the actions that follow."""
         super().__init__(recorder, self)
@@ -164,11 +165,6 @@ class Clock(EventLog):
         """Time of its last event."""
 
     @property
-    def now(self) -> float:
-        """Seconds since the start."""
-        return self.env.now
-
-    @property
     def stopped(self) -> bool:
         """Whether the server has stopped. Pending events are then ignored."""
         return self.server.phase is ServerPhase.STOPPED
@@ -176,13 +172,16 @@ class Clock(EventLog):
     @property
     def goes_on(self) -> bool:
         """Whether there is a further event."""
-        return self.env.peek() < math.inf
+        return bool(self.env.queue)
 
     def step(self) -> None:
         """Process the next event, and all that follow from it at once. Raises any exception of a process or call,
         KeyboardInterrupt included. The clock can be pickled between two steps."""
-        self.env.step()
-        self.settle()
+        env = self.env
+        self.now = env.queue[0][0]
+        env.step()
+        if env.urgent or env.at_once:
+            self.settle()
 
     def settle(self) -> None:
         """Process the events that follow at once from what has happened."""
