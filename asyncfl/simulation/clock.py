@@ -1,20 +1,25 @@
-"""Virtual time, and the log of events in it.
+"""Virtual time of one seed, and the log of events in it.
 
-Nothing runs between two events: a task in flight is a record with a call pending in SimPy's queue, and idle clients
-cost nothing. So the state of a run between two steps of the clock is plain data that can be pickled. Events at the same
-time have an explicit order (`event_order`); SimPy's own events follow at once from the event before.
+Whatever takes time is a SimPy process: a generator that yields the events it waits for. Two things are added to SimPy.
+Events at the same time have an explicit order (`event_order`); SimPy's own events follow at once from the event before.
+And a seed can be interrupted: a generator cannot be pickled, so all that a process needs is in the fields of a
+`ResumableProcess`, whose generator begins where these say. A checkpoint holds those objects and the pending calls.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from functools import partial
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, TypeAlias
 
 import simpy
+from simpy.core import EmptySchedule
+from simpy.events import NORMAL, URGENT
 
 from asyncfl.base.messages import Input
 from asyncfl.federation.action_executor import EventLog
@@ -39,41 +44,102 @@ class Moment(NamedTuple):
 NEVER = Moment(math.inf, LAST)
 
 
+class Timeout(simpy.Timeout):
+    """A time-out that ends at an exact moment. A delay would be added to the time, and the sum rounded."""
+
+    def __init__(self, env: Environment, moment: Moment) -> None:
+        """`moment`: must be finite and not before now."""
+        self.moment = moment
+        super().__init__(env, moment[0] - env.now)
+
+
 class ScheduledCall(simpy.Event):
-    """Event in SimPy's queue that calls a function. Cheaper than a timeout, which has a list of callbacks."""
+    """Event that calls a function. No process waits for it."""
 
-    __slots__ = ("arguments", "do")
-
-    def __init__(self, do: Call, arguments: tuple[Any, ...]) -> None:
+    def __init__(self, env: Environment, do: Call, arguments: tuple[Any, ...]) -> None:
+        self.env = env
+        self.callbacks = [self.call]
         self.do = do
         self.arguments = arguments
 
+    def call(self, _: simpy.Event) -> None:
+        """Call the function."""
+        self.do(*self.arguments)
+
 
 class Environment(simpy.Environment):
-    """SimPy's environment, with an explicit order of events at equal times. It can be pickled between two steps."""
+    """SimPy's environment, with an explicit order of events at equal times."""
+
+    now: float = 0
+    """Seconds since the start."""
+
+    def __init__(self, initial_time: float = 0) -> None:
+        super().__init__(initial_time)
+        self.now = initial_time
+        self.urgent: deque[simpy.Event] = deque()
+        """Events that come next: processes that begin."""
+        self.at_once: deque[simpy.Event] = deque()
+        """Events that come after the urgent ones, before time goes on."""
+        self.queue: list[tuple[float, EventOrder, int, simpy.Event]] = []
+        """Heap of the events that come at their time: time, order, number, event."""
+        self._numbers = itertools.count()
+
+    def timeout_at(self, moment: Moment) -> simpy.Timeout:
+        """Return an event at exactly that moment, which must be finite and not before now."""
+        return Timeout(self, moment)
+
+    def schedule(self, event: simpy.Event, priority: int = NORMAL, delay: float = 0) -> None:
+        """Have an event processed, see `simpy.Environment.schedule`. Raises the error of a process that has failed."""
+        if isinstance(event, Timeout):
+            heappush(self.queue, (*event.moment, next(self._numbers), event))
+        elif delay > 0:
+            self.push(Moment(self.now + delay, IMMEDIATE), event)
+        elif priority == URGENT:
+            self.urgent.append(event)
+        elif event.ok:
+            self.at_once.append(event)
+        else:
+            error: Any = event.value
+            raise error
 
     def push(self, moment: Moment, event: simpy.Event) -> None:
-        """Have `event` processed at exactly that time. A timeout would add a delay to the time, and round the sum."""
-        # SimPy declares a number where the order is.
-        queue: list[Any] = self._queue
-        heappush(queue, (moment.time_s, moment.order, next(self._eid), event))
+        """Have an event processed at exactly that moment."""
+        heappush(self.queue, (*moment, next(self._numbers), event))
 
-    def schedule(self, event: simpy.Event, priority: Any = None, delay: float = 0) -> None:
-        """Have `event` processed next. See `simpy.Environment.schedule`; `priority` is not used."""
-        self.push(Moment(self.now + delay, IMMEDIATE), event)
+    def peek(self) -> float:
+        """Return the time of the next event; inf without one."""
+        if self.urgent or self.at_once:
+            return self.now
+        return self.queue[0][0] if self.queue else math.inf
 
-    def at(self, moment: Moment) -> simpy.Event:
-        """Return an event at that moment."""
-        event = simpy.Event(self)
-        event._ok, event._value = True, None
-        self.push(moment, event)
-        return event
+    def step(self) -> None:
+        """Process the next event. Raises EmptySchedule without one, and any exception of a process."""
+        if self.urgent:
+            event = self.urgent.popleft()
+        elif self.at_once:
+            event = self.at_once.popleft()
+        elif self.queue:
+            self.now, _, _, event = heappop(self.queue)
+        else:
+            raise EmptySchedule
+        callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
+        for callback in callbacks:
+            callback(event)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_eid": next(self._eid)}
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return the time: events are not pickled."""
+        return Environment, (self.now,)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _eid=itertools.count(state["_eid"]))
+
+class ResumableProcess(ABC):
+    """State of a SimPy process, from which the process can begin anywhere."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def run(self) -> Generator[simpy.Event, Any, None]:
+        """Yield the events that the process waits for. A generator of a process that was interrupted begins with the
+        event that the process was waiting for."""
 
 
 class Clock(EventLog):
@@ -84,14 +150,19 @@ class Clock(EventLog):
 
     def __init__(self, server: Server, world: WorldState, recorder: Recorder, tell: Tell) -> None:
         """`tell`: passes a message to the server and executes the actions that follow."""
+        super().__init__(recorder, self)
         self.env = Environment()
-        super().__init__(recorder, self.env)
         self.server = server
         self.world = world
         self.recorder = recorder
         self.tell = tell
         self.version = 0
-        self._soon: deque[tuple[Call, tuple[Any, ...]]] = deque()
+        self.processes: dict[ResumableProcess, simpy.Process] = {}
+        """Processes that have not ended, in the order of their begin."""
+        self._pending: list[Any] = []
+        """Processes and calls of a clock that was pickled, until it is resumed."""
+        self._last_s: float | None = None
+        """Time of its last event."""
 
     @property
     def stopped(self) -> bool:
@@ -101,27 +172,34 @@ class Clock(EventLog):
     @property
     def goes_on(self) -> bool:
         """Whether there is a further event."""
-        return bool(self._soon or self.env._queue)
+        return bool(self.env.queue)
 
     def step(self) -> None:
-        """Process the next event. Raises any exception of a call, KeyboardInterrupt included."""
-        if self._soon:
-            do, arguments = self._soon.popleft()
-            do(*arguments)
-            return
+        """Process the next event, and all that follow from it at once. Raises any exception of a process or call,
+        KeyboardInterrupt included. The clock can be pickled between two steps."""
         env = self.env
-        self.now, _, _, event = heappop(env._queue)
-        env._now = self.now
-        if type(event) is ScheduledCall:
-            event.do(*event.arguments)
-        else:  # one of SimPy's own; none ever fails
-            callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
-            for callback in callbacks:
-                callback(event)
+        self.now = env.queue[0][0]
+        env.step()
+        if env.urgent or env.at_once:
+            self.settle()
+
+    def settle(self) -> None:
+        """Process the events that follow at once from what has happened."""
+        env = self.env
+        while (env.urgent or env.at_once) and not self.stopped:
+            env.step()
+
+    def begin(self, process: ResumableProcess) -> None:
+        """Begin a process after the current event and processes that began earlier, before anything else happens."""
+        self.processes[process] = begun = self.env.process(process.run())
+        begun.callbacks.append(partial(self._forget, process))
+
+    def _forget(self, process: ResumableProcess, _: simpy.Event) -> None:
+        del self.processes[process]
 
     def soon(self, do: Call, *arguments: Any) -> None:
-        """Call `do` now, after the current event and earlier calls of this kind, before anything else happens."""
-        self._soon.append((do, arguments))
+        """Call `do` after the current event and processes that have begun, before anything else happens."""
+        self.env.urgent.append(ScheduledCall(self.env, do, arguments))
 
     def later(self, delay_s: float, order: EventOrder, do: Call, *arguments: Any) -> None:
         """Call `do` after `delay_s` >= 0 seconds. `order`: among the events of that time."""
@@ -129,8 +207,34 @@ class Clock(EventLog):
 
     def at(self, moment: Moment, do: Call, *arguments: Any) -> None:
         """Call `do` at exactly that moment, whose time must be finite and not before now."""
-        self.env.push(moment, ScheduledCall(do, arguments))
+        self.env.push(moment, ScheduledCall(self.env, do, arguments))
 
-    def either(self, event: simpy.Event, until: Moment) -> simpy.Event:
-        """Return an event that follows `event` or `until`, whichever is first; infinite: never."""
-        return event if until.time_s == math.inf else event | self.env.at(until)
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state between two steps: of processes and of events, what `resume` needs to begin them again."""
+        queue = self.env.queue
+        numbers = {id(event): number for _, _, number, event in queue}
+        pending: list[tuple[float, Any]] = [
+            (numbers.get(id(begun.target), math.inf), process) for process, begun in self.processes.items()
+        ]
+        for time_s, order, number, event in queue:
+            if isinstance(event, ScheduledCall):
+                pending.append((number, (Moment(time_s, order), event.do, event.arguments)))
+        # Events at equal times and of equal order happen in the order in which they were scheduled.
+        pending.sort(key=lambda one: one[0])
+        last_s = max((time_s for time_s, *_ in queue), default=None)
+        return self.__dict__ | {"processes": {}, "_pending": [one for _, one in pending], "_last_s": last_s}
+
+    def resume(self) -> None:
+        """Begin the processes of a clock that was pickled, each where it was, and schedule its calls."""
+        pending, self._pending = self._pending, []
+        for one in pending:
+            if isinstance(one, ResumableProcess):
+                self.begin(one)
+            else:
+                self.settle()  # what earlier processes wait for comes before this call
+                moment, do, arguments = one
+                self.at(moment, do, *arguments)
+        self.settle()
+        if self._last_s is not None:
+            # A process may have waited for this without need. If nothing else happens, the run ends then.
+            self.env.timeout_at(Moment(self._last_s, LAST))

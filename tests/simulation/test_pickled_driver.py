@@ -1,6 +1,7 @@
 """A driver that is pickled between two steps of the clock goes on to the same events."""
 
 import pickle
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -56,6 +57,44 @@ def test_a_pickled_driver_goes_on_to_the_same_events(
         steps += 1
     assert driver.end() == reason
     assert steps > 100
+    ours, theirs = (one.clock.recorder.table().to_pandas() for one in (driver, undisturbed))
+    assert ours.equals(theirs)
+    assert driver.traffic == undisturbed.traffic
+
+
+TIED: dict[str, Any] = {
+    "device": {"kind": "fixed", "s_per_sample": 0.01},
+    "uplink": {"latency_s": 0.5},
+    "downlink": {"latency_s": 0.5},
+    "availability": {"kind": "alternating", "on_s": 9.0, "off_s": 2.0},
+    "failure_detection": {"kind": "lease", "seconds": 1.0},
+    "workers": 3,
+    "turnaround_s": 0.5,
+    "aggregate_s": 0.5,
+}
+COHORTS = Sync(rounds=8, participants=6, open=OpenDeadline(seconds=4.0), time_limit_s=200.0)
+WORLDS: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
+    (SERIAL, SHARED, {"detector": Safl(), "broken": (2,)}),
+    (SERIAL, TIED, {"detector": Safl(), "strikes": Strikes()}),
+    (SERIAL, {**TIED, "processors": 2.0, "evaluate_s": 0.5, "evaluate_beside": True}, {"detector": Safl()}),
+    (COHORTS, {**TIED, "failure_detection": {"kind": "instant"}}, {}),
+    (COHORTS, {**SHARED, "availability": {"kind": "always"}, "dropout": 0.2}, {}),
+]
+
+
+@pytest.mark.parametrize("number", [*range(25), *(pytest.param(one, marks=pytest.mark.long) for one in range(25, 300))])
+def test_a_driver_pickled_at_random_steps_goes_on_to_the_same_events(
+    federation: Callable[..., Driver], number: int
+) -> None:
+    protocol, world, more = WORLDS[number % len(WORLDS)]
+    undisturbed, driver = (federation(protocol, world, seed=number, **more) for _ in range(2))
+    reason, chosen = undisturbed.run(), random.Random(number)
+    driver.begin()
+    while driver.goes_on:
+        if chosen.random() < 0.2:
+            driver = pickle.loads(pickle.dumps(driver))
+        driver.clock.step()
+    assert (driver.end(), driver.clock.now) == (reason, undisturbed.clock.now)
     ours, theirs = (one.clock.recorder.table().to_pandas() for one in (driver, undisturbed))
     assert ours.equals(theirs)
     assert driver.traffic == undisturbed.traffic
