@@ -7,7 +7,7 @@ from typing import get_args
 
 from asyncfl.base.disclosure import Disclosure, Leak, Public, Released, disclosures
 from asyncfl.base.messages import Input
-from asyncfl.live import wire
+from asyncfl.live import client_messages
 from asyncfl.trace.events import DISCLOSED, Event
 
 INTRO = """# What do messages tell?
@@ -33,10 +33,10 @@ depends on how many samples they draw, so nothing is proven of such trainings in
 def disclosure_page() -> str:
     """Return the page as Markdown."""
     parts = [INTRO, "## Messages of live clients"]
-    for message in (*get_args(wire.FromClient), wire.Noted):
+    for message in (client_messages.Hello, *get_args(client_messages.FromClient), client_messages.Noted):
         parts.append(_table(message.__name__, disclosures(message)))
     parts.append("## Messages to live clients")
-    for message in get_args(wire.FromServer):
+    for message in (client_messages.Welcome, *get_args(client_messages.FromServer)):
         parts.append(_table(message.__name__, disclosures(message)))
     parts.append("## Messages to the server's state machine\n\nOf live and simulated clients.")
     for message in get_args(Input):

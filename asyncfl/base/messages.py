@@ -16,7 +16,7 @@ from typing import Annotated, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.disclosure import BATCHES, BUDGETS, CLIP_NORM, LOSSES, REJECTION, SCORES, Leak, Public, Released
+from asyncfl.base.disclosure import BATCHES, BUDGETS, CLIP_NORM, LOSSES, SCORES, Leak, Public, Released
 
 Vector: TypeAlias = NDArray[np.float32]
 Floats: TypeAlias = NDArray[np.float64]
@@ -177,15 +177,7 @@ class ClientRetired:
     client: Annotated[int, Leak(BUDGETS, Public("the noise and number of its uploads decide when a client stops"))]
 
 
-@dataclass(frozen=True, slots=True)
-class ClientBanned:
-    """The driver bans a client for the run: it sent what no client may send."""
-
-    time_s: Time
-    client: Annotated[int, Leak(REJECTION, Public("no honest client is banned for what it sends"))]
-
-
-_Presence: TypeAlias = ClientJoined | ClientLeft | ClientIdle | ClientBanned
+_Presence: TypeAlias = ClientJoined | ClientLeft | ClientIdle
 Input: TypeAlias = _Presence | UpdateArrived | Collected | ScoresArrived | TimerFired | ClientGone | ClientRetired
 
 

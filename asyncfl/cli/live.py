@@ -1,15 +1,18 @@
-"""`asyncfl live`: run a scenario as a real federation, in real time, on one machine or several."""
+"""`asyncfl live`: run a scenario in real time or on simulated time, or write it as a Flower app."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-import secrets
+import hashlib
+import logging
+import math
+import os
 import shlex
-import sys
-from collections.abc import Callable
-from concurrent.futures import Executor
-from dataclasses import replace
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,169 +20,90 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from asyncfl.base.component import own_files
-from asyncfl.base.errors import AsyncflError, Fault, ScenarioError
-from asyncfl.base.own_classes import look_for_modules_in
-from asyncfl.cli.live_server import here, serve
-from asyncfl.cli.options import Assignments, CommandGroup, ScenarioFile, argument, limit_threads, option
-from asyncfl.cli.output import console, print_table, print_text
-from asyncfl.cli.run import read_scenario
+from asyncfl.base.errors import AsyncflError, OutputError, ScenarioError
+from asyncfl.base.files.yaml_text import read_text
+from asyncfl.base.quantities import quantity
+from asyncfl.cli.options import Assignments, CommandGroup, ScenarioFile, limit_threads, option
+from asyncfl.cli.output import console, print_text
+from asyncfl.cli.run import data_line, print_summary, read_scenario
+from asyncfl.scenario import Scenario
 
 if TYPE_CHECKING:
-    from asyncfl.live.client import LiveClient
-    from asyncfl.live.connections import Connect
-    from asyncfl.live.task_runner import ClientSetup
-    from asyncfl.live.wire import Welcome
+    from asyncfl.federation.seed_run import SeedRun
+    from asyncfl.federation.storage import Run, RunFolder
 
-HELP = """Run a scenario as a real federation, in real time.
+HELP = """Run a scenario as a real federation: its clients really train.
 
-`asyncfl live scenario.yaml` is short for `asyncfl live here scenario.yaml`.
+`asyncfl live scenario.yaml` is short for `asyncfl live here scenario.yaml`. Several machines run with Flower, see
+`asyncfl live flower`.
 
 Example: asyncfl live scenario.yaml --shape --speedup 10
 """
+
+REMOVED = ("serve", "join", "keys")
+"""Commands of earlier versions, which ran a federation over a network of asyncfl's own."""
+
+LIVE_RUNS = Path("results/live")
+"""Folder of runs without --out."""
+
+
+class RemovedError(AsyncflError):
+    """A command that an earlier version had."""
 
 
 class LiveGroup(CommandGroup):
     """The commands of `asyncfl live`; `here` may be left out."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] in REMOVED:
+            raise RemovedError(
+                f"asyncfl live {args[0]} was removed: several machines run with Flower (pip install 'asyncfl[flower]', "
+                "docs/live.md)"
+            )
         if args and args[0] not in (*self.commands, *self.get_help_option_names(ctx)):
             args = ["here", *args]
         return super().parse_args(ctx, args)
 
 
-def keys(
-    folder: Annotated[Path, argument("FOLDER", "Folder to write, or to add clients to.")],
-    host: Annotated[list[str] | None, option("Name or address of the server. May be repeated.")] = None,
-    client: Annotated[list[str] | None, option("Name of a client. May be repeated.")] = None,
-    clients: Annotated[int, option("Number of clients to name 0, 1, ... in addition.", min=0, max=100_000)] = 0,
-    days: Annotated[int, option("Days until the certificate expires.", min=1, max=3650)] = 365,
-) -> None:
-    """Create a certificate for the server, and a token for each client.
-
-    Existing files are kept.
-
-    Example: asyncfl live keys keys --host fed.example.org --client ann --client bob
-    """
-    from asyncfl.live.keys import CERTIFICATE, make_keys
-
-    names = [*(client or []), *map(str, range(clients))]
-    if len(set(names)) < len(names):
-        raise ScenarioError([Fault("--client", "must name each client once")])
-    if not (names or host):
-        raise ScenarioError([Fault("--client", "must name the clients that need a token")])
-    for path in make_keys(folder, host or [], names, days):
-        console.print(f"{path} written")
-    print_text(
-        f"Give each client its own token and {folder / CERTIFICATE} over a channel that you trust. Keep all other "
-        f"files in {folder} on the server."
-    )
-
-
-class LiveError(AsyncflError):
-    """Failure of a client, such as a lost connection."""
-
-
-class _TermsSeenError(AsyncflError):
-    """Ends the connection over which a client has learned its server's terms."""
-
-    def __init__(self, welcome: Welcome) -> None:
-        self.welcome = welcome
-
-
-def join(
-    url: Annotated[str, argument("URL", "Address of the server: wss://host:port.")],
-    data: Annotated[Path, option("npz file with x_train and y_train. It stays on this machine.")],
-    token: Annotated[Path, option("File with the name and token of this client.")],
-    certificate: Annotated[Path | None, option("Server's certificate. Default: the machine's authorities.")] = None,
-    scenario: Annotated[Path | None, option("Join only this scenario. Default: the server's, once confirmed.")] = None,
-    shape: Annotated[bool, option("Agree to wait as the scenario's world says.", "--shape")] = False,
-    yes: Annotated[bool, option("Agree to the server's scenario without being asked.", "--yes")] = False,
-    memory: Annotated[
-        Path | None,
-        option("File for what the client must not forget, such as spent budget. Default: beside the token."),
+def here(
+    scenario: ScenarioFile,
+    out: Annotated[Path | None, option("Folder to write: new or empty. Default: results/live/TIME.")] = None,
+    spill: Annotated[
+        Path | None, option("Folder to write where --out cannot be written. Default: one in the temporary folder.")
     ] = None,
-    give_up_after: Annotated[float, option("Seconds to try to reach the server.", min=0, max=1e9)] = 600.0,
-    quiet: Annotated[bool, option("Print no line for each task.", "--quiet")] = False,
+    set_: Assignments = None,
+    shape: Annotated[bool, option("Slow clients down as the scenario's world does.", "--shape")] = False,
+    speedup: Annotated[float, option("Seconds of the scenario per real second.", min=0.001, max=1e6)] = 1.0,
+    workers: Annotated[int, option("Clients that train at the same time.", min=1, max=256)] = 2,
+    virtual: Annotated[
+        bool,
+        option(
+            "Run the asyncio event loop on simulated time, as fast as it trains. Implies --shape; events, numbers and "
+            "ledger are those of `asyncfl run`.",
+            "--virtual",
+        ),
+    ] = False,
+    quiet: Annotated[bool, option("Print no line for each model version.", "--quiet")] = False,
 ) -> None:
-    """Join a federation as a client; the samples stay on this machine.
+    """Run server and clients on this machine, in real time or on simulated time.
 
-    With --scenario the server can ask for nothing else. Without it, shows what the server asks for, and asks you to
-    confirm that.
+    The clients really train. Writes what `asyncfl run` writes.
 
-    Example: asyncfl live join wss://fed.example.org:8765 --data ann.npz --token ann.token --certificate certificate.pem
+    Example: asyncfl live here scenario.yaml --shape --speedup 10
     """
-    if not re.fullmatch(r"wss://[^/\s?#@]+:\d{1,5}/?", url):
-        raise ScenarioError([Fault("", f"the server's address must be wss://host:port, got {url!r}")])
-    if scenario is None and not (yes or sys.stdin.isatty()):
-        text = "is needed where there is no terminal to confirm the server's scenario at; or say --yes"
-        raise ScenarioError([Fault("--scenario", text)])
+    if virtual and speedup != 1:
+        raise typer.BadParameter("--virtual does not wait, so that --speedup has no meaning; leave one of them out")
+    description = read_scenario(scenario, set_ or [])
     limit_threads()
-    from asyncfl.data.client_file import ClientFile
-    from asyncfl.live.client_memory import ClientMemoryFile
-    from asyncfl.live.connections import to
-    from asyncfl.live.joining import Agreement, load_agreed, set_up, terms_of
-    from asyncfl.live.keys import client_context, read_token
-    from asyncfl.live.wire import WELCOME_BYTES
+    places = _places(description, LIVE_RUNS, out, spill)
+    from asyncfl.live import virtual_loop
+    from asyncfl.live.clock import Terms
+    from asyncfl.live.run import run_here
 
-    (name, secret), tls = read_token(token), client_context(certificate)
-    if scenario is not None:
-        look_for_modules_in(scenario.parent)
-    own, agreed = ClientFile(data), Agreement(None if scenario is None else load_agreed(scenario), shape)
-    print_text(f"{name}: {len(own)} samples in {data}, which stay on this machine")
-    kept = ClientMemoryFile(memory or token.with_suffix(".memory"), name)
-    tell = None if quiet else print_text
-    options: dict[str, Any] = {"samples": len(own), "patience_s": give_up_after, "tell": tell, "memory_file": kept}
-    options |= {"instance": secrets.token_hex(8)}
-    run = partial(_run_client, name, secret, to(url, WELCOME_BYTES, tls))
-    if scenario is None:
-        try:
-            _print_end(asyncio.run(run(_see_terms, options)))
-            return
-        except _TermsSeenError as seen:
-            agreed = replace(agreed, shown=seen.welcome)
-            print_table(["", "what the server asks for"], list(terms_of(seen.welcome, own, agreed).items()))
-        if not yes:
-            typer.confirm("Take part?", abort=True)
-    _print_end(asyncio.run(run(partial(set_up, own=own, agreed=agreed, tell=print_text), options)))
-
-
-def _see_terms(welcome: Welcome, executor: Executor) -> ClientSetup:
-    raise _TermsSeenError(welcome)
-
-
-def _print_end(client: LiveClient) -> None:
-    """Print why a client has ended. Raises LiveError where neither the client nor the end of the run is the reason."""
-    from asyncfl.live.client import LEFT
-
-    if not client.ended_well:
-        # On one line: a server's reason must not look like a message of ours.
-        raise LiveError(" ".join(str(client.over).split()))
-    print_text(f"{client.name}: left" if client.over == LEFT else f"{client.name}: the run is over, {client.over}")
-
-
-async def _run_client(
-    name: str, token: str, connect: Connect, prepare: Callable[..., ClientSetup], options: dict[str, Any]
-) -> LiveClient:
-    """Run the client until it has left or the run is over; return it. `options`: of `LiveClient`."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    from asyncfl.live.client import LiveClient
-    from asyncfl.live.interrupts import Interrupts
-
-    with ThreadPoolExecutor(1, "training") as executor:
-        client = LiveClient(name, token, connect, partial(prepare, executor=executor), **options)
-        running = asyncio.ensure_future(client.run())
-        leaving: list[asyncio.Task[None]] = []
-
-        def leave() -> None:
-            leaving.append(asyncio.ensure_future(client.leave()))
-
-        with Interrupts() as interrupts, interrupts.ending(leave):
-            try:
-                await running
-            finally:
-                await asyncio.gather(*leaving)
-    return client
+    print_text(f"data: {data_line(description.data)}")
+    _print_log(quiet=True)
+    hold = partial(run_here, terms=Terms(shape=shape or virtual, speedup=speedup, virtual=virtual), workers=workers)
+    _run_seeds(description, description.seeds, places, hold, quiet, virtual_loop.run if virtual else None)
 
 
 def flower(
@@ -222,6 +146,166 @@ def flower(
     console.print(f"  flwr run {shlex.quote(str(out))} NAME --stream")
 
 
+def serve_grid(grid: Any, config: Mapping[str, Any]) -> None:
+    """Run all seeds of the scenario one after another, and write the run. The server of a Flower app calls this.
+
+    Args:
+        grid: Flower's `Grid`, through which the server exchanges messages with the SuperNodes.
+        config: Configuration of the app: `scenario`, `results`, `timeout-s`.
+    """
+    scenario = Scenario.read(read_text(str(config["scenario"]), "the scenario of the app"))
+    limit_threads()
+    places = _places(scenario, Path(str(config["results"])), None, None)
+    _print_log(quiet=False)
+    from asyncfl.live.flower.nodes import run_on_grid
+    from asyncfl.live.flower.records import GRID_ENDED
+
+    print_text(f"data: {data_line(scenario.data)}")
+    print_text(f"waiting for {scenario.data.clients} SuperNodes with partition-id=0..{scenario.data.clients - 1}")
+    hold = partial(run_on_grid, grid=grid, timeout_s=float(config["timeout-s"]))
+    _run_seeds(scenario, scenario.seeds, places, hold, ends=GRID_ENDED)
+
+
+# --- runs and their folders -------------------------------------------------------------------------------------------
+
+
+def _places(scenario: Scenario, above: Path, out: Path | None, spill: Path | None) -> list[RunFolder]:
+    """Return the folders to write: the second where the first cannot be written. Raises OutputError."""
+    from asyncfl.federation.storage import LIVE, RunFolder
+
+    folder = out or above / time.strftime("%Y%m%d-%H%M%S")
+    spill = spill or _private_folder(hashlib.sha256(bytes(folder.resolve())).hexdigest()[:12])
+    places = [RunFolder(one, scenario, LIVE) for one in (folder, spill) if one is not None]
+    for one in places:
+        one.check_new()
+    return places
+
+
+def _private_folder(name: str) -> Path | None:
+    """Return a folder in the system's temporary one that nobody else can write to; None where there is none."""
+    above = Path(tempfile.gettempdir()) / f"asyncfl-live-{os.geteuid()}"
+    try:
+        above.mkdir(mode=0o700, exist_ok=True)
+        about = above.lstat()
+    except OSError:
+        return None
+    is_ours = stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid() and not about.st_mode & 0o077
+    return above / name if is_ours else None
+
+
+def _run_seeds(
+    scenario: Scenario,
+    seeds: Sequence[int],
+    places: Sequence[RunFolder],
+    hold: Callable[..., Coroutine[Any, Any, SeedRun]],
+    quiet: bool = False,
+    run_loop: Callable[[Coroutine[Any, Any, SeedRun]], SeedRun] | None = None,
+    ends: str | None = None,
+) -> None:
+    """Run seeds one after another; write all finished ones after each, and print their results.
+
+    Ctrl-C ends a seed like its time limit, and none begins after it, nor after one whose reason to stop begins with
+    `ends`. `hold`: runs a seed, as `run_live` does. `run_loop`: None for `asyncio.run`. Raises
+    typer.Exit: 1 where something is missing, 130 after Ctrl-C.
+    """
+    from asyncfl.api import gather, run_of
+    from asyncfl.federation.prepare import resolve
+    from asyncfl.live.interrupts import Interrupts
+    from asyncfl.simulation import SimulatedRuns
+
+    parts, progress, missing = [], None if quiet else _print_version, list[str]()
+    with ExitStack() as stack:
+        areas = [(one, stack.enter_context(one.working())) for one in places[:1]]
+        for one in places[1:]:
+            # Where it cannot be written either, the first may do.
+            with suppress(OutputError):
+                areas.append((one, stack.enter_context(one.working())))
+        interrupts = stack.enter_context(Interrupts())
+        for seed in seeds:
+            resolved = resolve(scenario, seed, SimulatedRuns())
+            run = (run_loop or asyncio.run)(hold(resolved, interrupts=interrupts, progress=progress))
+            missing += run.missing
+            parts.append(run_of(scenario, run))
+            result = gather(scenario, parts)
+            folder = _write(result, areas)
+            if interrupts.came is not None or (ends is not None and run.stopped.startswith(ends)):
+                break
+        print_summary(result)
+        if folder is None:
+            raise typer.Exit(1)
+        console.print(f"{folder} written")
+    for event in missing:
+        print_text(f"missing in events.parquet: {event}")
+    if missing or folder != places[0].folder:
+        raise typer.Exit(1)
+    if interrupts.came is not None:
+        raise typer.Exit(128 + interrupts.came)
+
+
+def _write(result: Run, areas: Sequence[tuple[RunFolder, Path]]) -> Path | None:
+    """Write a run into the first folder that can be written; return that. None: there is none, which is printed."""
+    from asyncfl.federation.storage import COMPLETE
+
+    for own, area in areas:
+        try:
+            own.replace(area, result.write_to, COMPLETE)
+        except OutputError as error:
+            print_text(f"{error}")
+            continue
+        return own.folder
+    print_text("the tables could not be written anywhere, and are lost")
+    return None
+
+
+MOST_ALIKE = 10
+"""Warnings of one kind that are printed in `ALIKE_S` seconds: no node may fill a disk."""
+ALIKE_S = 10.0
+
+
+class _PrintHandler(logging.Handler):
+    """Logging handler that prints to standard output, with date and time. Leaves out warnings where many are alike."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
+        self._alike: dict[str, tuple[float, int]] = {}
+        """Text of a warning before its values -> time of the first in this period, and their number."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        left_out = ""
+        if record.levelno >= logging.WARNING:
+            began_s, number = self._alike.get(record.msg, (record.created, 0))
+            if record.created - began_s >= ALIKE_S:
+                if number > MOST_ALIKE:
+                    left_out = f" ({number - MOST_ALIKE} more before it were left out)"
+                began_s, number = record.created, 0
+            self._alike[record.msg] = began_s, number + 1
+            if number >= MOST_ALIKE:
+                return
+        first, *others = self.format(record).splitlines()
+        print_text(first + left_out, *others)
+
+
+def _print_log(quiet: bool) -> None:
+    """Print the log of a live server: warnings, and unless `quiet` each client that connects or disconnects."""
+    log = logging.getLogger("asyncfl.live")
+    log.handlers = [_PrintHandler()]
+    log.propagate = False
+    log.setLevel(logging.WARNING if quiet else logging.INFO)
+
+
+def _print_version(row: dict[str, Any], in_flight: int) -> None:
+    """Print one line for a model version; `row` is of the table of rounds."""
+    name, label = ("test_r2", "R²") if "test_r2" in row else ("test_accuracy", "accuracy")
+    quality, staleness = row[name], row["staleness_mean"]
+    print_text(
+        f"version {row['version']}  {quantity(row['time_s'], 's')}  "
+        f"{label} {'-' if math.isnan(quality) else f'{quality:.3f}'}  "
+        f"staleness {'-' if math.isnan(staleness) else f'{staleness:.1f} versions'}  "
+        f"{in_flight} in flight  {quantity(row['bytes_up'], 'bytes')} up  {quantity(row['bytes_down'], 'bytes')} down"
+    )
+
+
 app = typer.Typer(cls=LiveGroup, no_args_is_help=True, help=HELP)
-for _command in (here, serve, join, keys, flower):
+for _command in (here, flower):
     app.command(_command.__name__)(_command)

@@ -86,11 +86,6 @@ class Detector(Component):
         """Whether the detector asks clients for accuracies: it overrides `request`."""
         return type(self).request is not Detector.request
 
-    def models_asked(self, updates: int) -> int | None:
-        """Return the most models of one `request` about a buffer of `updates` updates; None: any number. Clients of a
-        live run refuse more."""
-        return None
-
     def start(self, context: DefenceContext, random: np.random.Generator) -> Any:
         """Return the state before the first buffer. `random`: the detector's own random stream for the whole run."""
         return None

@@ -57,10 +57,6 @@ class Safl(Detector):
     """Treatment of a buffer without scores; no update is accused. Discarded updates are `unjudged`; aggregated ones
     count as accepted by the detector."""
 
-    def models_asked(self, updates: int) -> int:
-        """See `Detector.models_asked`."""
-        return updates + self.decoys
-
     def start(self, context: DefenceContext, random: np.random.Generator) -> SaflState:
         return SaflState(random)
 

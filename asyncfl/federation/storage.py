@@ -234,19 +234,13 @@ class RunFolder(OwnFolder):
     def is_named(self, scenario: str) -> bool:
         return super().is_named(scenario) or self._scenario.is_named(scenario)
 
-    def check_new(self, goes_on: bool = False) -> None:
-        """Raise OutputError unless the folder is unused: a live run cannot be repeated, so it is never overwritten.
-
-        `goes_on`: allow a run that is not finished, from which its server goes on.
-        """
+    def check_new(self) -> None:
+        """Raise OutputError unless the folder is unused: a live run cannot be repeated, so it is never overwritten."""
         mark = self.mark()
         if mark is not None and (mark.whole or mark.files):
             raise OutputError(f"cannot write {self.folder}: it holds a {self.holds} already; name another folder")
-        if not goes_on and any(self.checkpoints()):
-            raise OutputError(
-                f"cannot write {self.folder}: it holds a {self.holds} that is not finished; go on with it "
-                "(asyncfl live serve), or name another folder"
-            )
+        if any(self.checkpoints()):
+            raise OutputError(f"cannot write {self.folder}: it holds a run that is not finished; name another folder")
 
     def difference(self) -> str:
         """Return a text that lists the fields in which the scenario of the folder's run differs; empty if it cannot be

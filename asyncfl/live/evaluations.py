@@ -33,8 +33,6 @@ class Evaluations:
     waiting: list[tuple[Row, Publish, int, PersonalLayers | None]] = field(default_factory=list)
     """Versions that are not evaluated yet: row, version, tasks in flight when it was published, personal layers."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    paused: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held during an evaluation: who has it finds rows and waiting versions at rest."""
 
     def judged(self, judged: Judged) -> None:
         """See `Watcher`."""
@@ -63,11 +61,10 @@ class Evaluations:
         while not self.waiting:
             self._changed.clear()
             await self._changed.wait()
-        async with self.paused:
-            row, _, in_flight, _ = self.waiting[0]
-            evaluated = asyncio.get_running_loop().run_in_executor(executor, self._evaluate_first)
-            # The thread goes on, also if the run ends meanwhile.
-            reason = await asyncio.shield(evaluated)
+        row, _, in_flight, _ = self.waiting[0]
+        evaluated = asyncio.get_running_loop().run_in_executor(executor, self._evaluate_first)
+        # The thread goes on, also if the run ends meanwhile.
+        reason = await asyncio.shield(evaluated)
         self._changed.set()
         if self.progress is not None:
             self.progress(row, in_flight)

@@ -58,31 +58,6 @@ def live_faults(scenario: Scenario, context: PrivacyContext, shape: bool = False
         yield Fault("evaluation.audit", text)
 
 
-def serving_faults(scenario: Scenario, *, shape: bool) -> Iterator[Fault]:
-    """Yield settings that are impossible if clients bring their own samples."""
-    data = scenario.data
-    if data.domains:
-        yield Fault("data.domains", "must be left out: of which domain a client's own samples are nobody knows")
-    elif not isinstance(data.dataset, str):
-        text = "must be the name of a data set: by that clients know what their samples must be like"
-        yield Fault("data.dataset", text)
-    if scenario.threats is not None and not (scenario.threats.off or scenario.privacy.off):
-        text = "must be null with privacy: clients of their own do not attack, which their noise does not cover"
-        yield Fault("threats", text)
-    if data.concept is not None:
-        yield Fault("data.concept", "must be null: clients bring samples of their own, and see them as they are")
-    if data.canaries is not None:
-        yield Fault("data.canaries", "must be null: nobody plants anything in samples that clients bring")
-    if every := scenario.evaluation.clients_every:
-        text = f"must be 0, got {every}: nobody has a client's samples but itself; leave it out"
-        yield Fault("evaluation.clients_every", text)
-    if len(scenario.seeds) > 1:
-        yield Fault("seeds", f"must be one, got {len(scenario.seeds)}: clients take part in one run; add --set seeds=1")
-    varies = getattr(scenario.world.availability, "varies", None)
-    if shape and varies is not None and varies.along == "samples":
-        yield Fault("world.availability.varies.along", "must be speed: no client knows how many samples others have")
-
-
 def personal_faults(scenario: Scenario) -> Iterator[Fault]:
     """Yield settings that need the clients' own layers, which stay on machines of their own."""
     evaluation, where = scenario.evaluation, "where model.personal is set"

@@ -1,163 +1,89 @@
-"""The server's half of a live run without sockets and timers: a server, its clients, and what passes between them."""
+"""The server's half of a live run without asyncio: a server, its clients, and what passes between them."""
 
 from __future__ import annotations
 
-import hmac
-import secrets
-from collections.abc import Mapping
-
 from asyncfl.base import messages
-from asyncfl.base.errors import AsyncflError
+from asyncfl.base.errors import MessageError
 from asyncfl.federation.action_executor import Steps, Watcher
 from asyncfl.federation.event_order import EventOrder
 from asyncfl.federation.prepare import Federation
+from asyncfl.live.client_messages import Begin, Hello, Noted, Over
 from asyncfl.live.clock import StepClock, Terms
 from asyncfl.live.remote_client import RemoteClient
-from asyncfl.live.run_context import ClientLink, Handling, RunContext
-from asyncfl.live.wire import Begin, Hello, Noted, Over, Welcome
+from asyncfl.live.run_context import Alarm, ClientLink, Handling, RunContext
 from asyncfl.server import Server
 from asyncfl.server.tasks import TaskRecord
 from asyncfl.trace import Kind
 
 
-class RefusedError(AsyncflError):
-    """The client is not let in, for this reason."""
-
-
-class ClientRegistry:
-    """The clients of a federation, by number and by name."""
-
-    def __init__(
-        self,
-        run: RunContext,
-        tokens: Mapping[str, str],
-        clients: int,
-        fewest_samples: int = 1,
-        most_samples: int | None = None,
-    ) -> None:
-        """`tokens`: name -> token of those who may take part, at most `clients`; `fewest_samples`, `most_samples`: of
-        each of them, None for no limit."""
-        self._run, self.tokens = run, dict(tokens)
-        self._clients, self._fewest_samples, self._most_samples = clients, fewest_samples, most_samples
-        self.by_number: dict[int, RemoteClient] = {}
-        self.by_name: dict[str, RemoteClient] = {}
-
-    def authenticate(self, hello: Hello) -> None:
-        """Raise RefusedError unless the client has its token, and is not banned."""
-        token = self.tokens.get(hello.name)
-        # As long as for a name that is known: who tries does not learn which it was.
-        if not hmac.compare_digest((token or "").encode(), hello.token.encode()) or token is None:
-            raise RefusedError(f"client {hello.name!r} has no such token")
-        client = self.by_name.get(hello.name)
-        if client is not None and client.conduct.banned is not None:
-            raise RefusedError(f"client {hello.name!r} is banned for this run: {client.conduct.banned}"[:1000])
-
-    def admit(self, hello: Hello) -> RemoteClient:
-        """Return the client that introduces itself; numbers are given in the order of admission. Raises RefusedError.
-
-        A client whose name is a free number gets that number.
-        """
-        if hello.samples < 1:
-            raise RefusedError(f"client {hello.name!r} has no samples to train on")
-        if hello.samples < self._fewest_samples:
-            raise RefusedError(
-                f"client {hello.name!r} has {hello.samples} samples, and noise is calibrated to clients of at least "
-                f"{self._fewest_samples}; lower data.samples_per_client at the server"
-            )
-        if self._most_samples is not None and hello.samples > self._most_samples:
-            raise RefusedError(
-                f"client {hello.name!r} has {hello.samples} samples, and at most {self._most_samples} are allowed; "
-                "raise --samples-at-most at the server"
-            )
-        client = self.by_name.get(hello.name)
-        if client is not None:
-            if (reason := client.why_refused(hello)) is not None:
-                raise RefusedError(reason)
-            if client.link is not None and client.instance != hello.instance:
-                raise RefusedError(f"client {hello.name!r} is connected already, from {client.link.peer}")
-            return client
-        free = [number for number in range(self._clients) if number not in self.by_number]
-        if not free:
-            raise RefusedError(f"all {self._clients} clients of the federation are there already")
-        wanted = int(hello.name) if hello.name.isdigit() else -1
-        number = wanted if wanted in free else free[0]
-        client = RemoteClient(self._run, number, hello.name, hello.samples)
-        self.by_number[number] = self.by_name[hello.name] = client
-        return client
-
-    @property
-    def prepared(self) -> list[RemoteClient]:
-        """Clients that can be given tasks as soon as they are online, by number."""
-        return [client for _, client in sorted(self.by_number.items()) if client.is_prepared]
-
-    @property
-    def renewed(self) -> list[int]:
-        """Numbers of clients that came back as another process: what the one before had kept is gone."""
-        return sorted(client.number for client in self.by_number.values() if client.has_forgotten)
-
-
 class LiveFederation(RunContext):
-    """Executes a server's actions with clients of a live run. Whoever drives it (`inputs`, `host`):
+    """Executes a server's actions with clients of a live run. Its driver (`host`):
 
     - hands it connections (`connect`) and their ends and messages (`RemoteClient.disconnect`, `RemoteClient.receive`);
     - carries out each handling (`carry_out`): of messages, and before these all in `later`;
-    - calls `ring` when the time of an alarm has come.
+    - has each of `alarms` handled when its time has come.
     """
 
     def __init__(
-        self,
-        federation: Federation,
-        server: Server,
-        clock: StepClock,
-        terms: Terms,
-        tokens: Mapping[str, str],
-        *,
-        fewest_samples: int = 1,
-        most_samples: int | None = None,
-        watcher: Watcher | None = None,
+        self, federation: Federation, server: Server, clock: StepClock, terms: Terms, watcher: Watcher | None = None
     ) -> None:
-        """`tokens`, `fewest_samples`, `most_samples`: see `ClientRegistry`."""
         super().__init__(federation, server, clock, terms, watcher)
-        clients = federation.resolved.scenario.data.clients
-        self.clients = ClientRegistry(self, tokens, clients, fewest_samples, most_samples)
-        self.welcome = _welcome_of(federation, terms)
-        """Welcome of every client, without its own number, time and tasks."""
+        self.clients: dict[int, RemoteClient] = {}
+        """Clients that have been connected, by number."""
         self._starts: list[TaskRecord | messages.RequestScores] = []
-        self.times_killed = 0
-        """Times that another process of the server went on with the run."""
-        self.away_s = 0.0
-        """Real seconds without a process of the server."""
 
     @property
     def in_flight(self) -> int:
         """Number of tasks that clients are at."""
-        return sum(client.task is not None for client in self.clients.by_number.values())
+        return sum(client.task is not None for client in self.clients.values())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all clients of the scenario are connected."""
+        return sum(client.link is not None for client in self.clients.values()) == len(self.server.samples)
+
+    @property
+    def renewed(self) -> list[int]:
+        """Numbers of clients whose place a node took that lacks what the one before had kept."""
+        return sorted(client.number for client in self.clients.values() if client.has_forgotten)
 
     def observe(self, client: int, number: int, event: Noted) -> None:
-        """See `RemoteClient.observe`, for clients in this process."""
-        if client in self.clients.by_number:
-            self.clients.by_number[client].observe(number, event)
+        """See `RemoteClient.observe`."""
+        if client in self.clients:
+            self.clients[client].observe(number, event)
 
     # --- connections and the course of a run -----------------------------------------------------------------------
 
-    def connect(self, hello: Hello, link: ClientLink, now_s: float | None = None) -> RemoteClient:
-        """Let a client in that has its token. Raises RefusedError. `now_s`: of the clock; None for the last step's."""
-        client = self.clients.admit(hello)
-        client.connect(hello, link, self.welcome, self.clock.now if now_s is None else now_s)
-        return client
+    def connect(self, hello: Hello, link: ClientLink) -> None:
+        """Connect a client. Raises MessageError for a client or number of samples that the federation does not have."""
+        number, known = hello.client, self.server.samples
+        if not 0 <= number < len(known):
+            raise MessageError(f"client must be 0..{len(known) - 1}, got {number}")
+        client = self.clients.get(number)
+        samples = hello.samples
+        if client is not None:
+            samples = client.samples
+        elif self.server.plan.all_present:
+            samples = int(known[number])
+        if hello.samples != samples or samples < 1:
+            raise MessageError(f"client {number} has {max(samples, 1)} samples, got {hello.samples}")
+        if client is None:
+            client = self.clients[number] = RemoteClient(self, number, samples)
+        client.connect(hello, link)
 
     def stopping(self, reason: str) -> Handling:
         """Stop the run."""
         yield self.server.stop(reason)
 
     def beginning(self) -> Handling:
-        """Begin the run with the clients that are prepared. The first tasks come with `starting`."""
+        """Begin the run with the clients that are connected. The first tasks come with `starting`."""
         self.later.clear()
-        for client in self.clients.prepared:
-            client.say(Begin())
+        clients = [client for _, client in sorted(self.clients.items())]
+        for client in clients:
+            client.send(Begin())
             if not self.server.plan.all_present:
                 yield self.server.handle(messages.ClientJoined(0.0, client.number, client.samples))
-        for client in self.clients.prepared:
+        for client in clients:
             if client.spent is not None:
                 yield client.spend(client.spent)
 
@@ -167,8 +93,8 @@ class LiveFederation(RunContext):
 
     def say_goodbye(self) -> None:
         """Tell all clients that the run is over."""
-        for client in self.clients.by_number.values():
-            client.say(Over(str(self.stopped)[:1000]))
+        for client in self.clients.values():
+            client.send(Over(str(self.stopped)[:1000]))
 
     def carry_out(self, handling: Handling) -> Steps:
         """Carry out the actions of a handling, then send what they started."""
@@ -178,7 +104,7 @@ class LiveFederation(RunContext):
                 return
             starts, self._starts = self._starts, []
             for one in starts:
-                client = self.clients.by_number[one.client]
+                client = self.clients[one.client]
                 if isinstance(one, TaskRecord):
                     client.send_task(one)
                 else:
@@ -187,7 +113,7 @@ class LiveFederation(RunContext):
     # --- actions of the server -------------------------------------------------------------------------------------
 
     def _dispatch(self, action: messages.Dispatch) -> messages.ClientGone | None:
-        client, task = self.clients.by_number.get(action.client), self.tasks.open[action.task]
+        client, task = self.clients.get(action.client), self.tasks.open[action.task]
         if client is None:
             self.event_log.record(Kind.WENT_OFFLINE, client=action.client)
         if client is None or not client.begin(task):
@@ -206,7 +132,7 @@ class LiveFederation(RunContext):
 
     def _set_timer(self, action: messages.SetTimer) -> None:
         order = EventOrder.of_timer(action.timer)
-        self.set_alarm(self.clock.now + action.delay_s, order, self._fired, action.timer)
+        self.alarms.append(Alarm(self.clock.now + action.delay_s, order, self._fired(action.timer)))
 
     def _fired(self, timer: str) -> Handling:
         self.event_log.record(Kind.TIMER_FIRED, detail=timer)
@@ -214,32 +140,8 @@ class LiveFederation(RunContext):
 
     def _updates(self, action: messages.Collect) -> messages.Collected:
         for task in (tasks := self.tasks.collect(action.tasks)):
-            self.clients.by_number[task.client].collected(task)
+            self.clients[task.client].collected(task)
         return self.updates.collect(tasks, self.clock.now)
 
     def _forget(self, task: TaskRecord) -> None:
         self.updates.forget(task)
-
-    def _settled(self, action: messages.Settle) -> None:
-        task = self.tasks.settled.get(action.task)
-        super()._settled(action)
-        if action.fate is messages.Fate.REJECTED and task is not None and not self.terms.virtual:
-            self.clients.by_number[task.client].refuse(f"the update of task {task.number} is {action.detail}")
-
-
-def _welcome_of(federation: Federation, terms: Terms) -> Welcome:
-    """Return the welcome of every client, without its own number, time and tasks."""
-    resolved, context = federation.resolved, federation.path.context
-    return Welcome(
-        client=0,
-        run=secrets.token_hex(8),
-        scenario=resolved.scenario.to_yaml(),
-        seed=resolved.seed,
-        clients=resolved.scenario.data.clients,
-        smallest_samples=context.smallest_samples,
-        exposures=resolved.exposures,
-        shape=terms.shape,
-        speedup=terms.speedup,
-        now_s=-1.0,
-        gone=(),
-    )

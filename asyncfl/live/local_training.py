@@ -19,7 +19,7 @@ from asyncfl.federation.prepare import learner_of
 from asyncfl.learning import Learner
 from asyncfl.learning.job import Deadline
 from asyncfl.learning.personal_layers import PersonalLayers
-from asyncfl.live.wire import Judge
+from asyncfl.live.client_messages import Judge
 from asyncfl.privacy import PrivacyContext
 from asyncfl.scenario import Scenario
 

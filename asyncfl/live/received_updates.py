@@ -15,8 +15,8 @@ from asyncfl.client import work_of
 from asyncfl.client.norm_bound import DEVIATIONS, too_long
 from asyncfl.federation.phases import Workload, epochs_done
 from asyncfl.federation.prepare import Federation
+from asyncfl.live.client_messages import Update
 from asyncfl.live.clock import Terms
-from asyncfl.live.wire import Update
 from asyncfl.privacy import Contribution
 from asyncfl.privacy.ledger.releases import upload_release, usable_norm
 from asyncfl.privacy.release import Upload

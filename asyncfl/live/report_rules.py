@@ -20,8 +20,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+from asyncfl.base.errors import MessageError
 from asyncfl.federation.phases import BYTES_PER_SCORE, Workload
-from asyncfl.live.wire import SENT, Noted, Report, WireError
+from asyncfl.live.client_messages import SENT, Noted, Report
 from asyncfl.scenario import Scenario
 from asyncfl.trace import Kind
 from asyncfl.trace.events import CAUGHT, NO_EPOCH, SCORING_DOWN, SCORING_UP, epochs_detail
@@ -59,7 +60,7 @@ class ReportRules:
         self._trained = EventRule("trained", frozenset(["", *stopped]))
 
     def check_task(self, report: Report, upload_bytes: int = 0) -> None:
-        """Raise WireError for a report that no client can give of a task.
+        """Raise MessageError for a report that no client can give of a task.
 
         `upload_bytes`: of the update that came with it, which may be longer than the scenario's.
         """
@@ -88,7 +89,7 @@ class ReportRules:
         _check(report, rules, "download")
 
     def check_request(self, report: Report, models: int) -> None:
-        """Raise WireError for a report that no client can give of a request to score so many models."""
+        """Raise MessageError for a report that no client can give of a request to score so many models."""
         down = models * self._load.payload_bytes, self._down
         up = models * BYTES_PER_SCORE, self._up
         rules: Rules = {"models": {}, "scores": {}}
@@ -124,38 +125,38 @@ def _broken_off(payload_bytes: int = 0, transmissions: int = -1) -> dict[str, Ev
 
 
 def _check(report: Report, rules: Rules, state: str) -> None:
-    """Raise WireError where a report, which begins in `state`, breaks the rules."""
+    """Raise MessageError where a report, which begins in `state`, breaks the rules."""
     after_s, sent, seen = 0.0, 1, set[str]()
     for one in report:
         allowed = rules.get(state, {})
         rule = allowed.get(one.kind)
         if rule is None:
-            raise WireError(f"a report tells of {', '.join(allowed) or 'nothing more'} here, got {one.kind!r}")
+            raise MessageError(f"a report tells of {', '.join(allowed) or 'nothing more'} here, got {one.kind!r}")
         if not one.after_s >= after_s:
-            raise WireError(f"a report is in the order of time, got {one.after_s:g} s after {after_s:g} s")
+            raise MessageError(f"a report is in the order of time, got {one.after_s:g} s after {after_s:g} s")
         after_s = one.after_s
         if rule.details is not None and one.detail not in rule.details:
             wanted = " or ".join(map(repr, sorted(rule.details)[:4]))
-            raise WireError(f"the detail of {one.kind!r} must be {wanted}, got {one.detail[:100]!r}")
+            raise MessageError(f"the detail of {one.kind!r} must be {wanted}, got {one.detail[:100]!r}")
         if rule.then != state:
             state, sent, seen = rule.then, 1, set()
         elif one.kind == Kind.RETRANSMITTED:
             sent += 1
             if one.attempt != sent:
-                raise WireError(f"a message is sent again as attempt {sent}, got {one.attempt}")
+                raise MessageError(f"a message is sent again as attempt {sent}, got {one.attempt}")
         elif one.kind in seen:
-            raise WireError(f"a report tells of {one.kind!r} once, got it again")
+            raise MessageError(f"a report tells of {one.kind!r} once, got it again")
         seen.add(one.kind)
         _check_numbers(one, rule)
 
 
 def _check_numbers(one: Noted, rule: EventRule) -> None:
-    """Raise WireError for more transmissions or bytes than the message can have had."""
+    """Raise MessageError for more transmissions or bytes than the message can have had."""
     if not -1 <= one.attempt <= rule.transmissions:
-        raise WireError(f"the attempt of {one.kind!r} must be -1..{rule.transmissions}, got {one.attempt}")
+        raise MessageError(f"the attempt of {one.kind!r} must be -1..{rule.transmissions}, got {one.attempt}")
     times = 1 if one.kind == Kind.RETRANSMITTED else one.attempt if one.attempt > 0 else max(1, rule.transmissions)
     most = rule.payload_bytes * times if rule.payload_bytes else -1
     if not -1 <= one.size <= most:
-        raise WireError(f"the bytes of {one.kind!r} must be -1..{most}, got {one.size}")
+        raise MessageError(f"the bytes of {one.kind!r} must be -1..{most}, got {one.size}")
     if one.kind == SENT and one.size < 0:
-        raise WireError("a client tells how many bytes it sent, got none")
+        raise MessageError("a client tells how many bytes it sent, got none")

@@ -17,8 +17,8 @@ import pyarrow as pa
 from asyncfl.federation.action_executor import EventLog, Traffic
 from asyncfl.federation.phases import Way
 from asyncfl.federation.round_recorder import RoundRows, Row
+from asyncfl.live.client_messages import SENT, Noted, Report
 from asyncfl.live.clock import StepClock, Terms
-from asyncfl.live.wire import SENT, Noted, Report
 from asyncfl.scenario import Scenario
 from asyncfl.server.tasks import TaskRecord, TaskTable
 from asyncfl.trace import Kind, Recorder

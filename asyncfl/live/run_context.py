@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from asyncfl.base import messages
 from asyncfl.federation.action_executor import ActionExecutor, Watcher
 from asyncfl.federation.event_order import EventOrder
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation
-from asyncfl.live import wire
+from asyncfl.live.client_messages import FromServer
 from asyncfl.live.clock import StepClock, Terms
 from asyncfl.live.received_updates import ReceivedUpdates
 from asyncfl.live.report_rules import ReportRules
@@ -26,25 +25,23 @@ from asyncfl.trace import Recorder
 
 Handling: TypeAlias = Iterator[list[messages.Action]]
 """Actions of the server, in lists: each is carried out before the next is asked for."""
-Begins: TypeAlias = Callable[[], Handling]
-"""Begins a handling. It can be pickled, unlike one that has begun."""
 
 
 class ClientLink(Protocol):
     """A client's connection, as far as its state machine needs it."""
 
-    @property
-    def peer(self) -> str:
-        """Name of the other end, for messages."""
+    def send(self, message: FromServer, models: messages.Vector | messages.Download | None = None) -> None:
+        """Send a message after those before it. Without effect where the connection has ended."""
         ...
 
-    def write(self, message: wire.Message, models: messages.Vector | messages.Download | None = None) -> None:
-        """Send a message after those before it."""
-        ...
 
-    def end(self, reason: str) -> None:
-        """Close the connection."""
-        ...
+class Alarm(NamedTuple):
+    """A handling at a later time."""
+
+    time_s: float
+    order: EventOrder
+    """Its place among the events of that time."""
+    handling: Handling
 
 
 class RunContext(ActionExecutor):
@@ -71,47 +68,26 @@ class RunContext(ActionExecutor):
         """Updates that have arrived."""
         self.spent: dict[int, float] = {}
         """Client -> time at which its budget was spent."""
-        self.later: deque[Begins] = deque()
-        """What comes before any further message, see `handle_later`."""
+        self.later: deque[Handling] = deque()
+        """Handlings that come before any further message."""
         self._next = 0
         """Number of those that `handle_next` put first."""
-        self.alarms: dict[int, tuple[float, EventOrder, Begins]] = {}
-        """Number of an alarm that has not rung -> (time of the clock, place among events of that time, what comes
-        then)."""
-        self.alarms_set = 0
-        """Number of alarms so far."""
+        self.alarms: list[Alarm] = []
+        """Alarms that have no timer yet."""
 
     def tell(self, message: Callable[..., messages.Input], *fields: Any) -> list[messages.Action]:
         """Tell the server what happens now, if the run goes on. `fields`: of the message but its time."""
         return [] if self.stopped is not None else self.server.handle(message(self.clock.now, *fields))
 
-    def handle_later(self, do: Callable[..., Handling], *arguments: Any) -> None:
-        """Have something handled before any further message."""
-        self.later.append(partial(do, *arguments))
-
-    def handle_next(self, do: Callable[..., Handling], *arguments: Any) -> None:
+    def handle_next(self, handling: Handling) -> None:
         """Have something handled before all else that waits, after earlier calls of this kind."""
-        self.later.insert(self._next, partial(do, *arguments))
+        self.later.insert(self._next, handling)
         self._next += 1
 
     def take_later(self) -> Handling:
-        """Begin to handle the first of what waits."""
+        """Return the first handling that waits, which waits no more."""
         self._next = max(0, self._next - 1)
-        return self.later.popleft()()
-
-    def set_alarm(self, time_s: float, order: EventOrder, do: Callable[..., Handling], *arguments: Any) -> None:
-        """Have something handled at that time of the clock. `order`: among the events of that time."""
-        self.alarms[self.alarms_set] = time_s, order, partial(do, *arguments)
-        self.alarms_set += 1
-
-    def ring(self, alarm: int) -> None:
-        """Handle an alarm whose time has come."""
-        self.later.append(self.alarms.pop(alarm)[2])
-
-    @property
-    def real_s(self) -> float:
-        """Real seconds since the beginning."""
-        return self.clock.now / self.terms.speedup
+        return self.later.popleft()
 
     def attacks(self, task: int, client: int) -> bool:
         """Whether the client of a task is an attacker."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
+from asyncfl.base.errors import AsyncflError, MessageError
 from asyncfl.base.messages import Fate, Vector
 from asyncfl.client import Assignment
 from asyncfl.federation.event_order import LAST, EventOrder
@@ -25,15 +25,9 @@ from asyncfl.federation.phases import (
     Workload,
 )
 from asyncfl.learning.job import NoEpochError
-from asyncfl.live.agreement import DisagreementError, ServerLimits
 from asyncfl.live.client_memory import Charged, ClientMemory
-from asyncfl.live.clock import LiveClock
-from asyncfl.live.local_training import LocalTraining, TrainedUpdate
-from asyncfl.live.wire import (
-    MOST_MODELS,
+from asyncfl.live.client_messages import (
     SENT,
-    Decoder,
-    FromServer,
     Gone,
     Judge,
     Noted,
@@ -42,9 +36,9 @@ from asyncfl.live.wire import (
     Spent,
     Task,
     Update,
-    WireError,
-    client_decoder,
 )
+from asyncfl.live.clock import LiveClock
+from asyncfl.live.local_training import LocalTraining, TrainedUpdate
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.scenario import Scenario
 from asyncfl.trace import Kind
@@ -55,13 +49,13 @@ Observer: TypeAlias = Callable[[int, Noted], None]
 """Called with an event of a client, and its task (-1: a request for scores)."""
 
 
-class RepeatedError(DisagreementError):
+class RepeatedError(AsyncflError):
     """A task or request that the client was given before: noise drawn twice could be subtracted."""
 
 
 @dataclass(frozen=True)
 class ClientSetup:
-    """Everything that a client works with once it was let in."""
+    """Everything that a client works with."""
 
     number: int
     scenario: Scenario
@@ -74,14 +68,6 @@ class ClientSetup:
     budgets: BudgetTracker | None
     observer: Observer | None = None
     """Called with the client's events when they happen; None: the server learns of them from reports alone."""
-    limits: ServerLimits | None = None
-    """The most that the server may ask; None: the server is trusted, since it is of this process or of Flower."""
-
-    @property
-    def decoder(self) -> Decoder[FromServer]:
-        """Reads the server's messages."""
-        models = MOST_MODELS if self.limits is None else max(1, self.limits.models)
-        return client_decoder(self.scenario.n_parameters, self.scenario.download_compression, models)
 
     def phases(self, task: Task) -> list[tuple[Phase, bool]]:
         """Return the phases of a task, and for each whether its model must be trained."""
@@ -174,23 +160,17 @@ class TaskRunner:
         self,
         setup: ClientSetup,
         clock: LiveClock,
-        say: Callable[..., Awaitable[None]],
-        tell: Callable[[str], None],
+        say: Callable[..., None],
         memory: ClientMemory | None = None,
-        save: Callable[[ClientMemory], None] | None = None,
     ) -> None:
-        """`say`: sends the server a message and the models that come with it, now or as soon as there is a connection
-        again. `tell`: called with a sentence for each update. `memory`: of an earlier process of the client; None: this
-        is the first. `save`: writes it, before anything that it is about is sent; None: it ends with the process."""
-        self._setup, self._clock, self._say, self._tell = setup, clock, say, tell
+        """`say`: sends the server a message, and the models that come with it if there are any. `memory`: of an
+        earlier process of the client; None: this is the first."""
+        self._setup, self._clock, self._say = setup, clock, say
         budgets = setup.budgets
         self._spent = budgets is not None and not budgets.affords(setup.number, 0)
         """Whether the client's budget affords no upload."""
-        self._made: Counter[str] = Counter()
-        """Number of uploads, and of answers with scores."""
         self.memory = memory or ClientMemory()
         """What the client must not forget."""
-        self._save_memory = save
         setup.training.keep(setup.number, *self.memory.rows)
         for one in self.memory.charges:
             self._pay(*one)
@@ -204,14 +184,13 @@ class TaskRunner:
     def begin(self, given: Task | Judge, models: Vector, activity: Activity) -> Coroutine[Any, Any, None]:
         """Return the work of a task or request, which has not begun. `models`: (rows, columns) that came with it.
 
-        Raises WireError where these are not what such a message comes with, and DisagreementError for what the server
-        may not ask, RepeatedError among them.
+        Raises MessageError where these are not what such a message comes with, and RepeatedError.
         """
         what, (rows, columns) = "task" if isinstance(given, Task) else "request", models.shape
         wanted = self._setup.scenario.n_parameters
         if columns != wanted or (what == "task" and rows != 1):
             models_of = "one model" if what == "task" else "models"
-            raise WireError(f"a {what} comes with {models_of} of {wanted} parameters, got {rows} of {columns}")
+            raise MessageError(f"a {what} comes with {models_of} of {wanted} parameters, got {rows} of {columns}")
         # Each turn has noise of its own.
         last, self.memory.turns[what] = self.memory.turns.get(what, -1), given.turn
         if given.turn <= last:
@@ -219,22 +198,15 @@ class TaskRunner:
                 f"the server gave {what} {given.turn} again after {what} {last}, by its count of this client's: both "
                 "would have the same noise, which could be subtracted"
             )
-        limits = self._setup.limits
-        if isinstance(given, Task):
-            if limits is not None:
-                limits.check_task(self._made["upload"])
-            return self.task(given, models[0], activity)
-        if limits is not None:
-            limits.check_request(self._made["scores"], rows)
-        return self.judge(given, models, activity)
+        return self.task(given, models[0], activity) if isinstance(given, Task) else self.judge(given, models, activity)
 
     async def task(self, task: Task, model: Vector, activity: Activity) -> None:
         """Train the model (n_parameters,) and send the update, or report why there is none."""
         setup = self._setup
         if self._spent:
-            # The server did not hear that it is spent: the connection ended at that moment.
-            await self._say(Spent(self.why_spent or ""))
-            await self._say(Gone(task.task, Fate.DROPPED_OUT.value, activity.report(self._clock.now)))
+            # The server may not know that it is spent: the client went offline at that moment.
+            self._say(Spent(self.why_spent or ""))
+            self._say(Gone(task.task, Fate.DROPPED_OUT.value, activity.report(self._clock.now)))
             return
         assignment = Assignment(task.task, setup.number, task.version, model, task.turn)
         training: asyncio.Future[TrainedUpdate] | None = None
@@ -246,13 +218,12 @@ class TaskRunner:
             if phase.ends is Kind.TRAINED:
                 assignment = replace(assignment, epochs=phase.epochs)
             if phase.fails is not None:
-                await self._say(Gone(task.task, phase.fails.value, activity.report(self._clock.now)))
+                self._say(Gone(task.task, phase.fails.value, activity.report(self._clock.now)))
                 return
         assert training is not None
         done = await training
         loss, report = done.loss if setup.scenario.reports_losses else None, activity.report(self._clock.now)
-        await self._say(Update(task.task, loss, done.added_std, done.epsilon, report, assignment.epochs), done.model)
-        self._tell(f"task {task.task}: version {task.version} trained, loss {done.loss:.4g}, sent")
+        self._say(Update(task.task, loss, done.added_std, done.epsilon, report, assignment.epochs), done.model)
 
     def _train(self, activity: Activity, assignment: Assignment, attacks: bool) -> asyncio.Future[TrainedUpdate]:
         setup, loop, deadline_s = self._setup, asyncio.get_running_loop(), None
@@ -282,11 +253,9 @@ class TaskRunner:
         if phase.begins is Kind.UPLOAD_STARTED and not self._spent:
             # It is spent whether or not the upload arrives, because somebody may hear it.
             self._charge("upload", assignment.turn, assignment.epochs)
-            self.memory.uploads += 1
-            self._save()
             if self.why_spent is not None:
                 activity.note(clock.now, Kind.BUDGET_SPENT, detail=self.why_spent)
-                await self._say(Spent(self.why_spent))
+                self._say(Spent(self.why_spent))
         await self._wait(activity, sending, phase.duration_s, "" if sending is None else sending.way)
         if phase.ends is Kind.TRAINED and training is not None:
             await asyncio.wait([training])
@@ -318,16 +287,9 @@ class TaskRunner:
     def _charge(self, what: Charged, number: int, epochs: int | None = None) -> bool:
         """Charge an upload, or scores, and record it. Returns False where the budget forbids the scores."""
         is_allowed = self._pay(what, number, epochs)
-        if is_allowed and (self._setup.budgets is not None or self._setup.limits is not None):
+        if is_allowed and self._setup.budgets is not None:
             self.memory.charges.append((what, number, epochs))
         return is_allowed
-
-    def _save(self) -> None:
-        """Write what the client must not forget. Raises ClientMemoryError."""
-        if self._save_memory is not None:
-            training, client = self._setup.training, self._setup.number
-            self.memory.keep_rows(training.own_layers(client), training.left_over(client))
-            self._save_memory(self.memory)
 
     def _pay(self, what: Charged, number: int, epochs: int | None) -> bool:
         """See `_charge`, and `Charge`."""
@@ -337,16 +299,14 @@ class TaskRunner:
             self._spent = not budgets.affords(client, number + 1)
         elif budgets is not None and not budgets.charge_scores(client, number):
             return False
-        self._made[what] += 1
         return True
 
     async def judge(self, request: Judge, models: Vector, activity: Activity) -> None:
         """Score the models (n_models, n_parameters), and send the scores."""
         setup = self._setup
         if self._spent or not self._charge("scores", len(models)):
-            await self._say(Scores(request.request, None, activity.report(self._clock.now)))
+            self._say(Scores(request.request, None, activity.report(self._clock.now)))
             return
-        self._save()
         answered, scoring, loop = True, None, asyncio.get_running_loop()
         for phase in setup.scoring_phases(request, len(models)):
             if phase.sending is None:
@@ -363,4 +323,4 @@ class TaskRunner:
         scores = None
         if answered and scoring is not None and not self._spent:
             scores = tuple((await scoring).tolist())
-        await self._say(Scores(request.request, scores, activity.report(self._clock.now)))
+        self._say(Scores(request.request, scores, activity.report(self._clock.now)))

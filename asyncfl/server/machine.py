@@ -26,7 +26,6 @@ from asyncfl.base.messages import (
     Action,
     Ban,
     Bools,
-    ClientBanned,
     ClientGone,
     ClientIdle,
     ClientJoined,
@@ -223,9 +222,6 @@ class Server:
                 self._gone(message, actions)
             case TimerFired():
                 self._timer(message, actions)
-            case ClientBanned():
-                self._aggregation.forget_client(message.client)
-                self._ban((message.client,), actions)
             case ClientRetired():
                 # The client is at a task, or no task has begun yet: no other action follows.
                 self.population.retire(message.client)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from asyncfl.base.errors import MessageError
 from asyncfl.base.messages import (
     Action,
-    ClientBanned,
     ClientGone,
     ClientIdle,
     ClientJoined,
@@ -57,10 +56,6 @@ class MessageValidator:
         found = self.tasks.unanswered.get(task)
         return None if found is None else found.client
 
-    def takes_part(self, client: int) -> bool:
-        """Whether the client has joined and not left."""
-        return bool(self._present[client])
-
     # --- checks ----------------------------------------------------------------------------------------------------
 
     def check_start(self, time_s: float) -> None:
@@ -84,7 +79,7 @@ class MessageValidator:
                 self._check_scores(message)
             case TimerFired() if not self._timers[message.timer]:
                 raise MessageError(f"timer {message.timer!r} was not set, or has fired already")
-            case ClientJoined() | ClientLeft() | ClientIdle() | ClientGone() | ClientRetired() | ClientBanned():
+            case ClientJoined() | ClientLeft() | ClientIdle() | ClientGone() | ClientRetired():
                 self._check_client(message)
 
     def _check_time(self, time_s: float) -> None:
@@ -92,9 +87,7 @@ class MessageValidator:
             after = "" if self.time_s == -math.inf else f" and >= {self.time_s:.9g}, when the last message came"
             raise MessageError(f"time_s must be finite{after}, got {time_s}")
 
-    def _check_client(
-        self, message: ClientJoined | ClientLeft | ClientIdle | ClientGone | ClientRetired | ClientBanned
-    ) -> None:
+    def _check_client(self, message: ClientJoined | ClientLeft | ClientIdle | ClientGone | ClientRetired) -> None:
         client, clients = message.client, len(self._present)
         if not 0 <= client < clients:
             raise MessageError(f"client must be 0..{clients - 1}, got {client}")
@@ -103,7 +96,7 @@ class MessageValidator:
                 raise MessageError(f"client {client} takes part already: it must leave before it joins")
             if message.samples < 1:
                 raise MessageError(f"client {client} must have >= 1 samples, got {message.samples}")
-        elif not self._present[client] and not isinstance(message, ClientBanned):
+        elif not self._present[client]:
             raise MessageError(f"client {client} does not take part: it must join first")
         if isinstance(message, ClientIdle) and self.tasks.busy[client]:
             task = self.tasks.unanswered_of(client)[0]

@@ -87,8 +87,7 @@ class Protocol(Component):
 
     per_client: Annotated[int, Field(ge=1), MeasuredIn("updates")] | None = None
     """Most updates of one client in a buffer: a client that has as many there is given its next task once that buffer
-    is aggregated. null: no limit; where clients join a live server from elsewhere, twice as many as by turns among
-    those that it begins with, but at most half of a buffer of fixed size, rounded up."""
+    is aggregated. null: no limit."""
     check_norms: bool | None = None
     """Whether the server rejects an update that is longer than the privacy scheme's clip norm and six standard
     deviations of its noise allow. null: only in a live federation, where the scheme bounds a norm."""

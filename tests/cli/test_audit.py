@@ -28,7 +28,7 @@ def tapped(tmp_path: Path, tiny: dict[str, Any]) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["canaries", "--count", 0], "'--count': Input should be greater than or equal to 1"),
+        (["canaries", "--count", 0], "Invalid value for '--count'"),
         (["canaries", "--count", 101], "--count: must be at most the number of samples of all clients (100), got 101"),
         (["canaries", "--count", 10, "--unit", "client"], "--count: must be at most the number of clients (5), got 10"),
         (["canaries", "--seed", 7], "--seed: must be one of the run's (0), got 7"),
@@ -40,7 +40,7 @@ def tapped(tmp_path: Path, tiny: dict[str, Any]) -> Path:
         (["neighbours", "--clients", "2,2"], "--clients: must name at least one, each once, got [2, 2]"),
         (["neighbours", "--neighbours", "darkest"], "--neighbours: must be 'ordinary', 'mislabelled'"),
         (["neighbours", "--neighbours", ","], "--neighbours: must"),
-        (["neighbours", "--twins", "0"], "'--twins': Input should be greater than or equal to 1"),
+        (["neighbours", "--twins", "0"], "Invalid value for '--twins'"),
         (["reconstruct", "--epsilon", "0"], "--epsilon: must be above 0, or inf for no noise, got 0"),
         (["reconstruct", "--epsilon", "nan"], "--epsilon: must be above 0, or inf for no noise, got nan"),
         (["reconstruct", "--method", "l2", "--most-parameters", "9"], "descent (l2) is for networks of at most 9"),

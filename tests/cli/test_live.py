@@ -1,6 +1,8 @@
-"""`asyncfl live` in this process: in real time (about a second), on simulated time, keys, and Flower apps."""
+"""`asyncfl live` in this process: in real time (about a second), on simulated time, and Flower apps."""
 
+import logging
 import os
+import re
 import signal
 import tomllib
 from pathlib import Path
@@ -14,10 +16,10 @@ import yaml
 from asyncfl import api, simulate
 from asyncfl.base.errors import OutputError
 from asyncfl.base.files.yaml_text import read_text
-from asyncfl.cli import live_server
+from asyncfl.cli import live
 from asyncfl.federation.storage import Run, RunFolder
-from asyncfl.live import keys, virtual_loop
 from asyncfl.live import run as live_run
+from asyncfl.live import virtual_loop
 from asyncfl.scenario import Scenario
 from tests.live.flower.grid import FakeGrid, our_app, stand_in
 
@@ -131,27 +133,32 @@ def test_tables_that_cannot_be_written_are_written_elsewhere_or_named(
     assert "the tables could not be written anywhere, and are lost" in " ".join(text.split())
 
 
-def test_keys_are_made_for_all_names(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Any] = []
-    monkeypatch.setattr(keys, "make_keys", lambda *given: made.append(given) or [Path("k/one")])
-    for words in (("--client", "ann", "--clients", 2), ("--host", "h", "--host", "i", "--days", 9)):
-        status, out, _ = program("live", "keys", "k", *words)
-        assert (status, out.splitlines()[0]) == (0, "k/one written")
-        assert f"its own token and {Path('k') / keys.CERTIFICATE}" in " ".join(out.split())
-    assert made == [(Path("k"), [], ["ann", "0", "1"], 365), (Path("k"), ["h", "i"], [], 9)]
-    for words, fault in (
-        (("--client", "0", "--clients", 1), "must name each client once"),
-        ((), "must name the clients that need a token"),
-    ):
-        assert program("live", "keys", "k", *words) == (2, "", f"asyncfl: --client: {fault}\n")
-    assert len(made) == 2
+@pytest.mark.parametrize("command", ["serve", "join", "keys"])
+def test_a_removed_command_says_what_takes_its_place(command: str, program: Any) -> None:
+    where = "several machines run with Flower (pip install 'asyncfl[flower]', docs/live.md)"
+    for words in (("--help",), ("scenario.yaml", "--keys", "keys")):
+        assert program("live", command, *words) == (2, "", f"asyncfl: asyncfl live {command} was removed: {where}\n")
 
 
-@pytest.mark.parametrize("url", ["ws://h:1", "wss://h", "wss://h:123456", "wss://h:1/x", "wss://a b:1", "x wss://h:1"])
-def test_a_wrong_address_of_a_server_is_refused(program: Any, url: str) -> None:
-    status, _, err = program("live", "join", url, "--data", "d", "--token", "t")
-    assert status == 2
-    assert err == f"asyncfl: the server's address must be wss://host:port, got {url!r}\n"
+def test_the_log_has_times_and_leaves_out_warnings_that_repeat(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1e9]
+    monkeypatch.setattr("time.time", lambda: clock[0])
+    log = logging.getLogger("asyncfl.live")
+    for name in ("handlers", "propagate", "level"):
+        monkeypatch.setattr(log, name, getattr(log, name))
+    live._print_log(quiet=False)
+    for number in range(1000):
+        log.warning("%s: refused", f"node {number}")
+        log.info("node %s is a client", number)
+    clock[0] += 11
+    log.warning("%s: refused", "node 9")
+    lines = capsys.readouterr().out.splitlines()
+    assert all(re.match(r"2001-09-0\d \d\d:\d\d:\d\d ", line) for line in lines)
+    assert sum("refused" in line for line in lines) == 11
+    assert sum("is a client" in line for line in lines) == 1000
+    assert lines[-1].endswith("node 9: refused (990 more before it were left out)")
 
 
 @pytest.mark.parametrize(("breaks", "seeds"), [(False, ["0", "1"]), (True, ["0"])])
@@ -167,11 +174,11 @@ def test_the_server_of_a_flower_app_runs_all_seeds_while_the_grid_lasts(
         return pull(names)
 
     monkeypatch.setattr(grid, "pull_messages", gone)
-    monkeypatch.setattr(live_server, "asyncio", SimpleNamespace(run=virtual_loop.run))
+    monkeypatch.setattr(live, "asyncio", SimpleNamespace(run=virtual_loop.run))
     scenario = Scenario.read({**tiny, "seeds": 2})
     config = {"scenario": scenario.to_yaml(), "results": str(tmp_path / "out"), "timeout-s": "90"}
     with stand_in():
-        live_server.serve_grid(grid, config)
+        live.serve_grid(grid, config)
     out = capsys.readouterr().out
     assert "waiting for 5 SuperNodes with partition-id=0..4" in out
     assert {message.metadata.ttl for message in grid.sent} == {90.0}

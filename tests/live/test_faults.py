@@ -10,9 +10,6 @@ from asyncfl.scenario import Scenario
 from tests.live.conftest import SMALL, hold_seed
 
 DEADLINE = {"training.epochs": 3, "training.deadline_s": 5.0, "protocol.partial_work": "normalised"}
-EXPONENTIAL = {"kind": "exponential", "mean": 10}
-VARIED = {"kind": "alternating", "on_s": EXPONENTIAL, "off_s": EXPONENTIAL}
-VARIED["varies"] = {"sigma": 1.0, "along": "samples", "correlation": 1.0}
 ONE_MACHINE = {"world.workers": 2, "world.processors": 1.5, "world.aggregate_alone": True}
 PERSONAL = {"model.personal": ["3.*"]}
 
@@ -22,7 +19,7 @@ def nothing(*_: Any) -> float:
 
 
 @pytest.mark.parametrize(
-    ("known", "shape", "changes", "told"),
+    ("here", "shape", "changes", "told"),
     [
         # Clients know nothing of each other.
         (True, False, {"privacy": {"kind": "nbafl", "epsilon": 60, "exposures": 1}},
@@ -39,37 +36,23 @@ def nothing(*_: Any) -> float:
           "world.processors: must be null, real clients compute each for itself, got 1.5",
           "world.aggregate_alone: must be false, a real server hears its clients while it waits as the world says",
           "world.uplink.server_bandwidth_bps: must be .inf, no client knows what others send, got 1e+06"]),
-        # Nobody but a client has the samples that it brings.
-        (False, False, {"data": {"domains": ["mnist", "usps"], "clients": 6, "samples_per_client": 20}},
-         ["data.domains: must be left out: of which domain a client's own samples are nobody knows"]),
-        (False, False, {"data.dataset": {"kind": "scikit_learn", "name": "digits"}, "data.source": "auto"},
-         ["data.dataset: must be the name of a data set: by that clients know what their samples must be like"]),
-        (False, False, {"data.concept": {"kind": "relabelled"}, "data.canaries": {"count": 2}, "seeds": 2},
-         ["data.concept: must be null: clients bring samples of their own, and see them as they are",
-          "data.canaries: must be null: nobody plants anything in samples that clients bring",
-          "seeds: must be one, got 2: clients take part in one run; add --set seeds=1"]),
-        (False, False, {"threats": {"attack": {"kind": "scaling"}, "attackers": 0.2},
-                        "privacy": {"kind": "dp_fedavg", "noise_multiplier": 0.5, "clip_norm": 2.0}},
-         ["threats: must be null with privacy: clients of their own do not attack, which their noise does not cover"]),
-        (False, False, {"evaluation.clients_every": 1},
-         ["evaluation.clients_every: must be 0, got 1: nobody has a client's samples but itself; leave it out"]),
-        (False, True, {"world.availability": VARIED},
-         ["world.availability.varies.along: must be speed: no client knows how many samples others have"]),
         # Nor its own layers.
         (False, False, PERSONAL | {"evaluation.keep": "last"},
          ["evaluation.keep: must be none where model.personal is set"]),
         (False, False, PERSONAL | {"evaluation.metrics": {"mine": "tests.live.test_faults:nothing"}},
          ["evaluation.metrics: must be empty"]),
+        (False, False, PERSONAL | {"evaluation.clients_every": 1},
+         ["evaluation.clients_every: must be 0 where model.personal is set, got 1"]),
     ],
 )  # fmt: skip
 def test_what_needs_knowledge_of_other_clients_is_refused(
-    known: bool, shape: bool, changes: dict[str, Any], told: list[str]
+    here: bool, shape: bool, changes: dict[str, Any], told: list[str]
 ) -> None:
     async def scene(*_: Any) -> None:
         raise AssertionError("it began")
 
     with pytest.raises(ScenarioError) as caught:
-        hold_seed(Scenario.read(SMALL).override(changes), scene, {}, terms=Terms(shape=shape), known=known)
+        hold_seed(Scenario.read(SMALL).override(changes), scene, terms=Terms(shape=shape), here=here)
     faults = [str(fault) for fault in caught.value.faults]
     assert len(faults) == len(told)
     assert all(fault.startswith(start) for fault, start in zip(faults, told, strict=True)), faults

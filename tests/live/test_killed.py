@@ -1,4 +1,4 @@
-"""Clients that are killed at random moments, and started again: the run ends, and nothing is lost or counted twice."""
+"""Clients that end at random moments, and are started again: the run ends, and nothing is lost or counted twice."""
 
 import asyncio
 from concurrent.futures import Executor
@@ -6,26 +6,23 @@ from concurrent.futures import Executor
 import numpy as np
 import pytest
 
-from asyncfl.federation.prepare import Federation
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.client import LiveClient
-from asyncfl.live.clock import Terms
-from asyncfl.live.connections import Connect
 from asyncfl.live.host import Host
 from asyncfl.live.run import local_clients
 from asyncfl.scenario import Scenario
-from tests.live.conftest import SMALL, hold_seed, tokens_of
+from tests.live.conftest import SMALL, hold_seed
 from tests.live.test_live import whole
 
 KILLED = 30
 
 
-def held(protocol: dict[str, object], seed: int, *, sockets: bool = False) -> tuple[SeedRun, int]:
-    """Hold a run of 40 clients of which 30 are killed, each at a random moment, and half of them started again.
+def held(protocol: dict[str, object], seed: int, *, real: bool = False) -> tuple[SeedRun, int]:
+    """Run 40 clients of which 30 end, each at a random moment, and half of them are started again.
 
-    `sockets`: over sockets of this machine in real time, ten times as fast.
+    `real`: in real time, ten times as fast.
     """
-    scale = 0.1 if sockets else 1.0
+    scale = 0.1 if real else 1.0
     scenario = Scenario.read(
         {
             **SMALL,
@@ -37,34 +34,32 @@ def held(protocol: dict[str, object], seed: int, *, sockets: bool = False) -> tu
             },
         }
     )
-    random, killed, tokens = np.random.default_rng(seed), [0], tokens_of(scenario)
+    random, killed = np.random.default_rng(seed), [0]
 
-    async def scene(federation: Federation, host: Host, connect: Connect, executor: Executor) -> None:
-        def made() -> list[LiveClient]:
-            streams = federation.resolved.streams
-            return local_clients(federation, Terms(shape=True), tokens, connect, executor, streams)
-
-        running = [asyncio.ensure_future(client.run()) for client in made()]
+    async def scene(host: Host, executor: Executor) -> None:
+        clients = local_clients(host, executor, host.live.federation.resolved.streams)
+        running = [asyncio.ensure_future(client.run()) for client in clients]
 
         async def kill(number: int, at_s: float, again_s: float | None) -> None:
             await asyncio.sleep(at_s)
             killed[0] += running[number].cancel()
             if again_s is not None:
                 await asyncio.sleep(again_s)
-                running.append(asyncio.ensure_future(made()[number].run()))
+                again = LiveClient(clients[number]._setup, host, 10, "again")
+                running.append(asyncio.ensure_future(again.run()))
 
         kills = [
             kill(number, scale * random.uniform(0, 12), scale * random.uniform(0, 5) if place % 2 else None)
             for place, number in enumerate(random.permutation(40)[:KILLED].tolist())
         ]
-        # A run begins when all are there at once: whoever is killed before would be waited for in vain.
+        # The run begins when all are connected at once: it would wait in vain for one that ended before.
         while not host.clock.has_begun:
             await asyncio.sleep(0.01)
         await asyncio.gather(*kills)
         await host.over.wait()
         await asyncio.gather(*running, return_exceptions=True)
 
-    return hold_seed(scenario, scene, tokens, sockets=sockets), killed[0]
+    return hold_seed(scenario, scene, real=real), killed[0]
 
 
 SYNC = {"kind": "sync", "rounds": 25, "participants": 12}
@@ -75,11 +70,11 @@ LONG = [(one, seed, False) for one in (SYNC, BUFFERED) for seed in range(1, 6)] 
 
 
 @pytest.mark.parametrize(
-    ("protocol", "seed", "sockets"),
+    ("protocol", "seed", "real"),
     [(BUFFERED, 0, False), *[pytest.param(*one, marks=pytest.mark.long) for one in LONG]],
 )
-def test_thirty_clients_are_killed_at_random_moments(protocol: dict[str, object], seed: int, sockets: bool) -> None:
-    run, killed = held(protocol, seed, sockets=sockets)
+def test_thirty_clients_end_at_random_moments(protocol: dict[str, object], seed: int, real: bool) -> None:
+    run, killed = held(protocol, seed, real=real)
     assert killed >= 20
     assert run.stopped == "all versions published"
     assert len(run.rounds) == protocol["rounds"] + 1  # type: ignore[operator]

@@ -1,6 +1,7 @@
-"""Whole live federations with faults: on virtual time, and over sockets of this machine."""
+"""Whole live federations: on virtual time, and in real time."""
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
@@ -11,54 +12,37 @@ import pytest
 
 from asyncfl.base.streams import Streams
 from asyncfl.federation import rounds_table
-from asyncfl.federation.prepare import Federation
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.client import LiveClient
+from asyncfl.live.client_messages import Gone
 from asyncfl.live.clock import Terms
-from asyncfl.live.connections import Connect, EndedError
 from asyncfl.live.host import Host
+from asyncfl.live.local_training import LocalTraining
 from asyncfl.live.run import local_clients
-from asyncfl.live.wire import Gone, Hello, Message, Ping, Refused, client_decoder, encode
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
 from asyncfl.trace.query import select
-from tests.live.conftest import SMALL, hold_seed, tokens_of
+from tests.live.conftest import SMALL, hold_seed
 
-Scene = Callable[[Host, list[LiveClient], Connect], Awaitable[None]]
+Scene = Callable[[Host, list[LiveClient]], Awaitable[None]]
 
 
-def held(description: dict[str, Any], scene: Scene, *, shape: bool = False, sockets: bool = False) -> SeedRun:
-    """Hold a seed with clients in memory, or over sockets, while `scene` runs beside it."""
+def held(description: dict[str, Any], scene: Scene, *, shape: bool = False, real: bool = False) -> SeedRun:
+    """Run a seed while `scene` runs beside it."""
     scenario = Scenario.read({**SMALL, **description})
-    tokens = tokens_of(scenario)
 
-    async def with_clients(federation: Federation, host: Host, connect: Connect, executor: Executor) -> None:
-        clients = local_clients(federation, Terms(shape=shape), tokens, connect, executor, Streams(5))
+    async def with_clients(host: Host, executor: Executor) -> None:
+        clients = local_clients(host, executor, Streams(5))
         running = [asyncio.ensure_future(client.run()) for client in clients]
-        await scene(host, clients, connect)
+        await scene(host, clients)
         await asyncio.gather(*running)
 
-    return hold_seed(scenario, with_clients, tokens, terms=Terms(shape=shape), sockets=sockets)
+    return hold_seed(scenario, with_clients, terms=Terms(shape=shape), real=real)
 
 
-async def nothing(host: Host, clients: list[LiveClient], connect: Connect) -> None:
+async def nothing(host: Host, clients: list[LiveClient]) -> None:
     """Nothing happens beside it."""
-
-
-async def answer_to(connect: Connect, *frames: bytes) -> Message:
-    """What the server says last to a connection that sends these."""
-    connection = await connect()
-    said: Message = Ping()
-    try:
-        for frame in frames:
-            await connection.send(frame)
-        while True:
-            said, _ = client_decoder(10**6).decode(await connection.receive())
-    except EndedError:
-        return said
-    finally:
-        await connection.close()
 
 
 def whole(run: SeedRun) -> None:
@@ -71,43 +55,45 @@ def whole(run: SeedRun) -> None:
     assert np.all(np.diff(times) >= 0)
 
 
-def test_a_run_over_sockets_ends_with_whole_tables() -> None:
-    run = held({}, nothing, sockets=True)
+@pytest.mark.parametrize("shape", [False, True])
+def test_a_run_in_real_time_ends_with_whole_tables(shape: bool) -> None:
+    run = held({"world": {"device": {"kind": "fixed", "s_per_sample": 0.001}}}, nothing, shape=shape, real=True)
     assert run.stopped == "all versions published"
     assert [row["version"] for row in run.rounds] == [0, 1, 2, 3]
     assert run.rounds[-1]["test_accuracy"] > 0.05
     whole(run)
 
 
-MALFORMED = [
-    b"",
-    b"GET / HTTP/1.1",
-    encode(Ping()),
-    encode(Hello("0", "wrong", 20)),
-    encode(Hello("nobody", "token 0", 20)),
-    encode(Hello("0", "token 0", 0)),
-    encode(Gone(0, "lost_up", ())),
-    encode(Hello("0", "token 0", 20)).replace(b"AF\x04", b"AF\x05", 1),
-]
+def test_a_client_whose_message_cannot_be_true_is_refused_and_the_others_go_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def lie(host: Host, clients: list[LiveClient]) -> None:
+        while host.live.server.version < 1:
+            await asyncio.sleep(0.01)
+        clients[2]._say(Gone(10**6, "lost_up", ()))
 
-
-def test_a_malformed_frame_ends_its_own_connection_with_the_reason_and_no_other() -> None:
-    told: list[Message] = []
-
-    async def intrude(host: Host, clients: list[LiveClient], connect: Connect) -> None:
-        while not all(client._connection for client in clients):
-            await asyncio.sleep(0.001)
-        told.extend([await answer_to(connect, frame) for frame in MALFORMED])
-
+    protocol = {"kind": "buffered", "rounds": 6, "buffer": 2, "dispatch": {"kind": "continuous"}}
     world = {"device": {"kind": "fixed", "s_per_sample": 0.03}}
-    run = held({"world": world}, intrude, shape=True, sockets=True)
+    with caplog.at_level(logging.WARNING, "asyncfl.live"):
+        run = held({"protocol": protocol, "world": world}, lie, shape=True)
     assert run.stopped == "all versions published"
-    assert run.fates["aggregated"] == 18
-    assert all(isinstance(one, Refused) and one.reason for one in told)
-    reasons = " ".join(one.reason for one in told if isinstance(one, Refused))
-    assert "has no such token" in reasons
-    assert "version must be 4, got 5; both sides need the same asyncfl" in reasons
+    assert "client 2 takes part no longer: task 1000000 is not one that client 2 is at" in caplog.text
+    last = select(run.events, kinds=["dispatched"]).to_pandas().groupby("client")["time_s"].max()
+    assert last[2] < last.drop(2).min()
     whole(run)
+
+
+def test_a_training_that_fails_ends_the_run_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    train = LocalTraining.train
+
+    def fails(self: LocalTraining, assignment: Any, *more: Any) -> Any:
+        if assignment.client == 3:
+            raise OSError("no memory for client 3")
+        return train(self, assignment, *more)
+
+    monkeypatch.setattr(LocalTraining, "train", fails)
+    with pytest.raises(OSError, match="no memory for client 3"):
+        held({}, nothing)
 
 
 BUFFERED = {"kind": "buffered", "rounds": 4, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 4}}
@@ -129,7 +115,7 @@ def test_downloads_count_from_their_end_and_not_from_the_end_of_their_task(live:
 
 
 def test_an_interrupted_run_is_whole() -> None:
-    async def interrupt(host: Host, clients: list[LiveClient], connect: Connect) -> None:
+    async def interrupt(host: Host, clients: list[LiveClient]) -> None:
         while host.live.server.version < 1:
             await asyncio.sleep(0.01)
         host.end("interrupted")

@@ -14,8 +14,7 @@ from asyncfl.federation.seed_run import SeedRun
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 from asyncfl.trace.query import select
-from tests.live.apart import Table, apart
-from tests.live.conftest import SMALL
+from tests.live.conftest import SMALL, hold_seed
 from tests.live.test_identity import BUFFERED, FEDASYNC, LEAVING, LOSSY, SAFL, SYNC, WORLD, same
 
 Live = Callable[..., SeedRun]
@@ -60,64 +59,20 @@ def test_unshaped_clients_are_evaluated_with_their_personal_layers(live: Live) -
     assert any(note.startswith("model.personal: ") for note in told.notes)
 
 
-APART: dict[str, Any] = {
-    "model": PERSONAL["model"],
-    "protocol": {**BUFFERED, "dispatch": {"kind": "continuous"}},
-    "world": {"device": {"kind": "fixed", "s_per_sample": 0.1}},
-}
-
-
-def own_layers(table: Table, name: str) -> np.ndarray:
-    setup = table.clients[name]._setup
-    assert setup is not None
-    assert setup.training.personal is not None
-    return setup.training.personal.of(setup.number)
-
-
-def test_personal_layers_survive_reconnects_and_never_reach_the_server(tmp_path: Path) -> None:
-    seen: list[np.ndarray] = []
-
-    async def scene(table: Table) -> None:
-        client = table.sit("ann")
-        table.sit("bob")
-        await table.until(lambda: table.host.live.server.version >= 2)
-        seen.append(own_layers(table, "ann"))
-        connection = client._connection
-        table.cut("ann")
-        await table.until(lambda: client._connection not in (None, connection))
-        seen.append(own_layers(table, "ann"))
-
-    run, table = apart(APART, tmp_path, scene)
-    assert run.stopped == "all versions published"
-    setup = table.clients["ann"]._setup
-    assert setup is not None
-    assert setup.training.personal is not None
-    initial = setup.training.personal.learner.initial
-    assert (seen[0] != initial).any()
-    np.testing.assert_array_equal(*seen)
-    assert (own_layers(table, "ann") != own_layers(table, "bob")).any()
-    downloads = select(run.events, kinds=["download_started"])["bytes"].to_pylist()
-    assert set(downloads) == {4 * (28 * 28 * 4 + 4)}
-    assert all(np.isnan(row["test_loss"]) and not row["diverged"] for row in run.rounds)
-    assert any("no version is judged: what is known are the losses that clients report" in note for note in run.notes)
-    assert not any("began with the initial personal layers again" in note for note in run.notes)
-    assert {one.client for one in run.uploads if one.loss is not None and np.isfinite(one.loss)} == {0, 1}
-
-
 def test_initial_weights_are_refused_where_personal_layers_are_not_sent(live: Live, tmp_path: Path) -> None:
-    async def scene(table: Table) -> None:
+    async def scene(*_: Any) -> None:
         raise AssertionError("it began")
 
     run = simulate(Scenario.read({**SMALL, "evaluation": {"keep": "last"}}))
     run.save(tmp_path / "run")
     (start,) = (tmp_path / "run").rglob("*.safetensors")
-    model = {**PERSONAL["model"], "initial": str(start)}
+    here = Scenario.read({**SMALL, **PERSONAL, "model": {**PERSONAL["model"], "initial": str(start)}})
+    other = here.override({"evaluation.keep": "none", "evaluation.clients_every": 0})
     with pytest.raises(
         ScenarioError, match=r"model\.initial: must be null where model\.personal is set and clients are on"
     ):
-        apart({**APART, "model": model}, tmp_path, scene)
+        hold_seed(other, scene, here=False)
     # In this process they begin with the file's.
-    here = Scenario.read({**SMALL, **PERSONAL, "model": model})
     assert live(here).rounds[1]["test_loss"] == simulate_seed(here, 0).rounds[1]["test_loss"]
 
 

@@ -9,9 +9,9 @@ import pytest
 from asyncfl.base.errors import MessageError
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation, prepare, resolve
+from asyncfl.live.client_messages import Noted, Update
 from asyncfl.live.clock import Terms
 from asyncfl.live.received_updates import ReceivedUpdates
-from asyncfl.live.wire import Noted, Update
 from asyncfl.scenario import Scenario
 from asyncfl.server.tasks import TaskTable
 from asyncfl.simulation import SimulatedRuns

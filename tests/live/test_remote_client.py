@@ -1,6 +1,5 @@
-"""The server's half without sockets: admission, plain calls, and random clients that answer, lie, vanish and leave."""
+"""The server's half by plain calls: connections, answers, and random clients that answer, lie and vanish."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,27 +11,23 @@ from msgspec.structs import replace as replaced
 
 from asyncfl.base.errors import MessageError
 from asyncfl.federation.prepare import prepare, resolve
-from asyncfl.live.clock import Terms
-from asyncfl.live.live_federation import ClientRegistry, LiveFederation, RefusedError
-from asyncfl.live.remote_client import ALLOWED, ClientState, RemoteClient
-from asyncfl.live.run_context import Handling
-from asyncfl.live.wire import (
+from asyncfl.live.client_messages import (
+    Begin,
     Gone,
-    Heard,
     Hello,
     Judge,
-    Leaving,
     Message,
     Noted,
-    Ready,
     Scores,
     Spent,
     Task,
     Trace,
     Update,
-    Welcome,
-    WireError,
 )
+from asyncfl.live.clock import Terms
+from asyncfl.live.live_federation import LiveFederation
+from asyncfl.live.remote_client import RemoteClient
+from asyncfl.live.run_context import Handling
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server
 from asyncfl.simulation import SimulatedRuns
@@ -47,13 +42,11 @@ DESCRIPTION: dict[str, Any] = {
 }
 SCORED = {"defence": {"detector": {"kind": "safl"}}}
 WRONG: tuple[Any, ...] = (
-    Ready(True, None),
     Update(0, None, 0.0, None, ()),
     Gone(0, "lost_up", ()),
     Scores(0, None, ()),
     Spent("all of it"),
     Trace(0, ()),
-    Hello("0", "t0", 20),
 )
 
 
@@ -76,17 +69,11 @@ class Clock:
 class Link:
     """A connection that keeps what the client was sent."""
 
-    peer = "here"
-
     def __init__(self) -> None:
         self.heard: list[Any] = []
-        self.ended = ""
 
-    def write(self, message: Any, models: Any = None) -> None:
+    def send(self, message: Any, models: Any = None) -> None:
         self.heard.append(message)
-
-    def end(self, reason: str) -> None:
-        self.ended = reason
 
 
 class Table:
@@ -97,9 +84,8 @@ class Table:
         plan = federation.plan.__class__(**{**vars(federation.plan), "all_present": known})
         self.clock: Any = Clock()
         self.n = federation.learner.n_parameters
-        tokens = {str(number): f"t{number}" for number in range(4)}
-        self.live = LiveFederation(federation, Server(plan), self.clock, Terms(shape=shape), tokens)
-        self.links: dict[str, Link] = {}
+        self.live = LiveFederation(federation, Server(plan), self.clock, Terms(shape=shape))
+        self.links: dict[int, Link] = {}
 
     def do(self, handling: Handling) -> None:
         """Carry out a handling, and all that waits."""
@@ -113,20 +99,21 @@ class Table:
         if self.live.later and self.clock.has_begun:
             self.do(self.live.take_later())
 
-    def connect(self, name: str, instance: str = "one", tasks: tuple[int, ...] = (), samples: int = 20) -> RemoteClient:
-        link, hello = Link(), Hello(name, f"t{name}", samples, tasks, instance=instance)
-        self.live.clients.authenticate(hello)
-        client = self.live.connect(hello, link)
-        self.links[name] = link
+    def connect(
+        self, number: int, instance: str = "one", tasks: tuple[int, ...] = (), samples: int = 20, **more: Any
+    ) -> RemoteClient:
+        link = Link()
+        self.live.connect(Hello(number, samples, tasks=tasks, instance=instance, **more), link)
+        self.links[number] = link
         self.do(iter(()))
-        return client
+        return self.live.clients[number]
 
-    def hear(self, name: str, message: Any, model: bool = False, value: float = 0.0) -> None:
+    def hear(self, number: int, message: Any, model: bool = False, value: float = 0.0) -> None:
         models = np.full((int(model), self.n), value, np.float32)
-        self.do(self.live.clients.by_name[name].receive(message, models, self.clock.now))
+        self.do(self.live.clients[number].receive(message, models, self.clock.now))
 
-    def disconnect(self, name: str) -> None:
-        self.live.clients.by_name[name].disconnect(self.links.pop(name))
+    def disconnect(self, number: int) -> None:
+        self.live.clients[number].disconnect(self.links.pop(number))
         self.do(iter(()))
 
     def begin(self) -> None:
@@ -136,20 +123,22 @@ class Table:
 
     def wait(self, seconds: float) -> None:
         self.clock.now += seconds
-        due = sorted((time_s, alarm) for alarm, (time_s, *_) in self.live.alarms.items() if time_s <= self.clock.now)
-        for _, alarm in due:
-            self.live.ring(alarm)
+        due = sorted(
+            (alarm for alarm in self.live.alarms if alarm.time_s <= self.clock.now), key=lambda one: one.time_s
+        )
+        for alarm in due:
+            self.live.alarms.remove(alarm)
+            self.live.later.append(alarm.handling)
             self.do(iter(()))
 
     def events(self) -> list[tuple[str, int]]:
         return [(row["kind"], row["client"]) for row in self.live.event_log.table().to_pylist()]
 
 
-def begun(*names: str, shape: bool = False, **description: Any) -> Table:
+def begun(*numbers: int, shape: bool = False, **description: Any) -> Table:
     table = Table(description, shape=shape)
-    for name in names:
-        table.connect(name)
-        table.hear(name, Ready(True, None))
+    for number in numbers:
+        table.connect(number)
     table.begin()
     return table
 
@@ -158,26 +147,14 @@ def kinds(messages: list[Message]) -> list[type]:
     return [type(one) for one in messages]
 
 
-@pytest.mark.parametrize("state", list(ClientState))
-def test_messages_that_a_state_does_not_allow_are_refused(state: ClientState) -> None:
-    table = begun("0", "1")
-    client = table.live.clients.by_name["0"]
-    client.state = state
-    for message in (one for one in WRONG if not isinstance(one, ALLOWED[state])):
-        with pytest.raises(WireError, match=f"a client does not say {type(message).__name__} here"):
-            table.hear("0", message)
-    assert client.state is state
-
-
-def test_a_client_is_welcomed_then_begins_then_is_given_a_task() -> None:
-    table = begun("0", "1")
-    client = table.live.clients.by_name["0"]
-    assert kinds(table.links["0"].heard)[0] is Welcome
-    assert kinds(table.links["0"].heard)[2] is Task
+def test_a_client_is_told_that_the_run_begins_then_is_given_a_task() -> None:
+    table = begun(0, 1)
+    client = table.live.clients[0]
+    assert kinds(table.links[0].heard) == [Begin, Task]
     assert client.task is not None
     table.clock.now = 2.0
     report = tuple(Noted(*event) for event in WHOLE)
-    table.hear("0", Update(client.task.number, 0.5, 0.0, None, report), model=True)
+    table.hear(0, Update(client.task.number, 0.5, 0.0, None, report), model=True)
     assert (Kind.TRAINED, 0) in table.events()
     assert table.live.trained == 1
 
@@ -199,17 +176,17 @@ def test_a_client_is_welcomed_then_begins_then_is_given_a_task() -> None:
     ],
 )
 def test_answers_that_cannot_be_true_are_refused(answer: Any, why: str) -> None:
-    table = begun("0", "1")
-    with pytest.raises((MessageError, WireError), match=why):
-        table.hear("0", answer, isinstance(answer, Update))
-    assert table.live.clients.by_name["0"].task is not None
+    table = begun(0, 1)
+    with pytest.raises(MessageError, match=why):
+        table.hear(0, answer, isinstance(answer, Update))
+    assert table.live.clients[0].task is not None
 
 
 def test_a_lease_ends_the_task_of_a_client_that_stays_away() -> None:
-    table = begun("0", "1")
-    client = table.live.clients.by_name["0"]
-    table.disconnect("0")
-    assert client.state is ClientState.AWAY
+    table = begun(0, 1)
+    client = table.live.clients[0]
+    table.disconnect(0)
+    assert not client.is_online
     table.wait(2.9)
     assert client.task is not None
     table.wait(0.2)
@@ -218,14 +195,13 @@ def test_a_lease_ends_the_task_of_a_client_that_stays_away() -> None:
 
 
 def test_a_client_that_is_back_with_its_task_keeps_it_beyond_the_lease() -> None:
-    table = begun("0", "1")
-    client = table.live.clients.by_name["0"]
+    table = begun(0, 1)
+    client = table.live.clients[0]
     assert client.task is not None
     number = client.task.number
-    table.disconnect("0")
+    table.disconnect(0)
     table.wait(1.0)
-    table.connect("0", tasks=(number, 77))
-    assert table.links["0"].heard[0].gone == (77,)
+    table.connect(0, tasks=(number, 77))
     table.wait(10.0)
     assert client.task is not None
     assert client.task.number == number
@@ -234,11 +210,11 @@ def test_a_client_that_is_back_with_its_task_keeps_it_beyond_the_lease() -> None
 
 def test_a_task_that_a_client_is_given_after_it_came_back_is_not_lost() -> None:
     """It comes back while a buffer is aggregated; the version gives it a task before its return is handled."""
-    table = begun("0", "1")
-    client = table.live.clients.by_name["0"]
+    table = begun(0, 1)
+    client = table.live.clients[0]
     assert client.task is not None
     old = client.task.number
-    table.live.connect(Hello("0", "t0", 20, (), instance="one"), link := Link())
+    table.live.connect(Hello(0, 20, instance="one"), link := Link())
     for _ in table.live.carry_out(client.receive(Gone(old, "lost_up", ()), np.zeros((0, table.n), np.float32), 0.0)):
         raise AssertionError("nothing is aggregated")
     assert client.task.number != old
@@ -249,76 +225,86 @@ def test_a_task_that_a_client_is_given_after_it_came_back_is_not_lost() -> None:
 
 
 def test_repeated_traces_take_no_memory() -> None:
-    table = begun("0", "1")
-    client = table.live.clients.by_name["0"]
+    table = begun(0, 1)
+    client = table.live.clients[0]
     for number in (-1, 99, 0, -1, *range(20)):
-        table.hear("0", Trace(number, ()))
+        table.hear(0, Trace(number, ()))
     assert client.task is not None
     assert client._traced == [-1, client.task.number]
 
 
-def test_another_process_of_a_client_begins_anew() -> None:
-    table = begun("0", "1")
-    client = table.live.clients.by_name["0"]
-    table.disconnect("0")
-    table.connect("0", "two")
-    assert (client.state, client.task) == (ClientState.JOINING, None)
-    assert table.live.server.tasks.fates["dropped_out"] == 1
-    table.hear("0", Ready(True, None, remembers=True))
+def test_another_node_of_a_client_begins_anew() -> None:
+    table = begun(0, 1)
+    client = table.live.clients[0]
     assert client.task is not None
-    assert table.live.clients.renewed == [], "it goes on with what the one before had kept"
-    table.disconnect("0")
-    table.connect("0", "three")
-    table.hear("0", Ready(True, None))
-    assert table.live.clients.renewed == [0]
-
-
-def test_a_client_that_left_may_come_back_with_the_samples_it_was_enrolled_with() -> None:
-    table = begun("0", "1")
-    table.hear("0", Leaving())
-    table.disconnect("0")
-    assert not table.live.server.validator.takes_part(0)
-    assert table.live.server.tasks.fates["dropped_out"] == 1
-    with pytest.raises(RefusedError, match="client '0' was enrolled with 20 samples, got 60"):
-        table.connect("0", "two", samples=60)
-    client = table.connect("0", "two")
-    table.hear("0", Ready(True, None))
+    old = client.task.number
+    table.disconnect(0)
+    table.connect(0, "two", remembers=True)
     assert client.task is not None
-    assert table.live.server.samples[0] == 20
+    assert client.task.number != old
+    assert table.live.server.tasks.fates["dropped_out"] == 1
+    assert table.live.renewed == [], "it goes on with what the one before had kept"
     assert [kind for kind, one in table.events() if one == 0][-5:-2] == ["went_offline", "dropped_out", "came_online"]
+    table.disconnect(0)
+    table.connect(0, "three")
+    assert table.live.renewed == [0]
 
 
-def test_a_new_connection_of_a_process_replaces_the_old_one() -> None:
-    table = begun("0", "1")
-    old, client = table.links["0"], table.live.clients.by_name["0"]
-    table.connect("0", tasks=(0, 1))
-    assert old.ended == "the client is back"
+def test_a_node_whose_budget_is_spent_is_retired_in_the_place_that_it_takes() -> None:
+    table = begun(0, 1)
+    table.disconnect(0)
+    client = table.connect(0, "two", spent="all of it", remembers=True)
+    assert client.spent == "all of it"
+    assert list(table.live.spent) == [0]
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_client_has_the_same_number_of_samples_for_the_whole_run(known: bool) -> None:
+    table = Table({}, known=known)
+    with pytest.raises(MessageError, match=r"client must be 0\.\.3, got 4"):
+        table.connect(4)
+    with pytest.raises(MessageError, match="samples, got 0"):
+        table.connect(0, samples=0)
+    if known:
+        with pytest.raises(MessageError, match="client 0 has 20 samples, got 60"):
+            table.connect(0, samples=60)
+    assert table.live.clients == {}
+    table.connect(0, samples=20)
+    for node in ("one", "two"):
+        with pytest.raises(MessageError, match="client 0 has 20 samples, got 60"):
+            table.connect(0, node, samples=60)
+
+
+def test_the_end_of_a_replaced_connection_has_no_effect() -> None:
+    table = begun(0, 1)
+    old, client = table.links[0], table.live.clients[0]
+    table.connect(0, tasks=(0, 1))
     client.disconnect(old)
-    assert client.state is ClientState.READY
+    assert client.is_online
 
 
 @pytest.mark.parametrize("spent", [False, True])
 def test_requests_for_scores_come_at_once_and_are_answered_for_a_spent_client(spent: bool) -> None:
-    table = begun("0", "1", "2", "3", **SCORED)
+    table = begun(0, 1, 2, 3, **SCORED)
     if spent:
-        for name in "0123":
-            table.hear(name, Spent("all of it"))
-    for name in "0123":
-        task = table.live.clients.by_name[name].task
+        for number in range(4):
+            table.hear(number, Spent("all of it"))
+    for number in range(4):
+        task = table.live.clients[number].task
         if task is not None:
             table.clock.now += 1.0
-            table.hear(name, Update(task.number, 0.5, 0.0, None, ()), model=True)
-    asked = [name for name in "0123" if Judge in kinds(table.links[name].heard)]
+            table.hear(number, Update(task.number, 0.5, 0.0, None, ()), model=True)
+    asked = [number for number in range(4) if Judge in kinds(table.links[number].heard)]
     assert bool(asked) != spent
     assert ("scores_requested" in dict(table.events())) or spent
-    for name in asked:
-        judge = next(one for one in table.links[name].heard if isinstance(one, Judge))
-        request = table.live.clients.by_name[name].request
+    for number in asked:
+        judge = next(one for one in table.links[number].heard if isinstance(one, Judge))
+        request = table.live.clients[number].request
         assert request is not None
         with pytest.raises(MessageError, match="is for scores of"):
-            table.hear(name, Scores(judge.request, (0.5,) * 77, ()))
-        table.hear(name, Scores(judge.request, (0.5,) * len(request.models), ()))
-        assert table.live.clients.by_name[name].request is not request
+            table.hear(number, Scores(judge.request, (0.5,) * 77, ()))
+        table.hear(number, Scores(judge.request, (0.5,) * len(request.models), ()))
+        assert table.live.clients[number].request is not request
     assert not asked or table.live.server.version == 1
 
 
@@ -347,88 +333,71 @@ ANY_MESSAGE: st.SearchStrategy[Any] = st.one_of(
 
 
 class AnyClients(RuleBasedStateMachine):
-    """Whatever clients say and do, only WireError and MessageError come of it, each task has one fate, and all events
+    """Whatever clients say and do, only MessageError comes of it, each task has one fate, and all events
     fit into their table."""
 
-    names = st.sampled_from("0123")
-    process = st.sampled_from(["one", "two"])
+    numbers = st.integers(0, 3)
+    node = st.sampled_from(["one", "two"])
 
     @initialize(scored=st.booleans(), serial=st.booleans(), instant=st.booleans(), shape=st.booleans())
     def start(self, scored: bool, serial: bool, instant: bool, shape: bool) -> None:
         detection = {"kind": "instant"} if instant else {"kind": "lease", "seconds": 3.0}
         protocol = {**DESCRIPTION["protocol"], "scoring": "serial" if serial else "parallel"}
         description = {"world": {"failure_detection": detection}, "protocol": protocol, **(SCORED if scored else {})}
-        self.table = begun("0", "1", shape=shape, **description)
+        self.table = begun(0, 1, 2, 3, shape=shape, **description)
 
-    @rule(name=names, instance=process, keeps=st.booleans())
-    def connects(self, name: str, instance: str, keeps: bool) -> None:
-        client = self.table.live.clients.by_name.get(name)
-        if client is None or client.link is None or client.instance == instance:
-            tasks = () if client is None or client.task is None or not keeps else (client.task.number,)
-            try:
-                self.table.connect(name, instance, tasks)
-            except RefusedError:
-                assert client is not None
-                assert client.conduct.banned
+    @rule(number=numbers, instance=node, keeps=st.booleans(), spent=st.none() | st.just("all of it"))
+    def connects(self, number: int, instance: str, keeps: bool, spent: str | None) -> None:
+        client = self.table.live.clients[number]
+        tasks = () if client.task is None or not keeps else (client.task.number,)
+        self.table.connect(number, instance, tasks, spent=spent)
 
-    @rule(name=names, samples=st.integers(1, 99))
-    def brings_other_samples(self, name: str, samples: int) -> None:
-        client = self.table.live.clients.by_name.get(name)
-        if client is not None and client.samples != samples:
-            with pytest.raises(RefusedError):
-                self.table.live.connect(Hello(name, f"t{name}", samples, instance="one"), Link())
-            self.table.do(iter(()))
+    @rule(number=numbers, samples=st.integers(0, 99).filter(lambda samples: samples != 20))
+    def brings_other_samples(self, number: int, samples: int) -> None:
+        with pytest.raises(MessageError):
+            self.table.connect(number, samples=samples)
 
-    @rule(name=names, message=ANY_MESSAGE, own=st.booleans(), value=st.sampled_from([0.0, 3e38, np.nan]))
-    def lies(self, name: str, message: Any, own: bool, value: float) -> None:
-        client = self.table.live.clients.by_name.get(name)
-        if client is not None and own and client.task is not None and hasattr(message, "task"):
+    @rule(number=numbers, message=ANY_MESSAGE, own=st.booleans(), value=st.sampled_from([0.0, 3e38, np.nan]))
+    def lies(self, number: int, message: Any, own: bool, value: float) -> None:
+        client = self.table.live.clients[number]
+        if own and client.task is not None and hasattr(message, "task"):
             message = replaced(message, task=client.task.number)
-        if client is not None and own and client.request is not None and isinstance(message, Scores):
+        if own and client.request is not None and isinstance(message, Scores):
             message = replaced(message, request=client.request.request)
-        self.says(name, message, isinstance(message, Update), value)
+        self.says(number, message, isinstance(message, Update), value)
 
-    @rule(name=names)
-    def disconnects(self, name: str) -> None:
-        if name in self.table.links:
-            self.table.disconnect(name)
-
-    @rule(name=names, online=st.booleans(), seconds=st.floats(0, 5))
-    def is_ready(self, name: str, online: bool, seconds: float) -> None:
-        self.says(name, Ready(online, None))
+    @rule(number=numbers, seconds=st.floats(0, 5))
+    def disconnects(self, number: int, seconds: float) -> None:
+        if number in self.table.links:
+            self.table.disconnect(number)
         self.table.wait(seconds)
 
-    @rule(name=names, lost=st.booleans())
-    def answers(self, name: str, lost: bool) -> None:
-        client = self.table.live.clients.by_name.get(name)
-        if client is not None and client.task is not None:
-            number = client.task.number
-            self.says(name, Gone(number, "lost_up", ()) if lost else Update(number, 0.5, 0.0, None, ()), not lost)
+    @rule(number=numbers, lost=st.booleans())
+    def answers(self, number: int, lost: bool) -> None:
+        task = self.table.live.clients[number].task
+        if task is not None:
+            answer = Gone(task.number, "lost_up", ()) if lost else Update(task.number, 0.5, 0.0, None, ())
+            self.says(number, answer, not lost)
 
-    @rule(name=names, none=st.booleans())
-    def scores(self, name: str, none: bool) -> None:
-        client = self.table.live.clients.by_name.get(name)
-        if client is not None and client.request is not None:
-            given = None if none else (0.5,) * len(client.request.models)
-            self.says(name, Scores(client.request.request, given, ()))
+    @rule(number=numbers, none=st.booleans())
+    def scores(self, number: int, none: bool) -> None:
+        request = self.table.live.clients[number].request
+        if request is not None:
+            given = None if none else (0.5,) * len(request.models)
+            self.says(number, Scores(request.request, given, ()))
 
-    @rule(name=names, message=st.sampled_from([*WRONG, Leaving()]), model=st.booleans(), number=st.integers(0, 30))
-    def says_anything(self, name: str, message: Any, model: bool, number: int) -> None:
-        fields = {"task": number, "request": number}
-        changed = {one: value for one, value in fields.items() if hasattr(message, one)}
-        self.says(
-            name, type(message)(**{**{f: getattr(message, f) for f in message.__struct_fields__}, **changed}), model
-        )
+    @rule(number=numbers, message=st.sampled_from(WRONG), model=st.booleans(), about=st.integers(0, 30))
+    def says_anything(self, number: int, message: Any, model: bool, about: int) -> None:
+        fields = {one: about for one in ("task", "request") if hasattr(message, one)}
+        self.says(number, replaced(message, **fields), model)
 
-    def says(self, name: str, message: Any, model: bool = False, value: float = 0.0) -> None:
-        if name in self.table.links:
-            client = self.table.live.clients.by_name[name]
-            state, allowed = client.state, isinstance(message, ALLOWED[client.state])
+    def says(self, number: int, message: Any, model: bool = False, value: float = 0.0) -> None:
+        if number in self.table.links:
+            was_online = self.table.live.clients[number].is_online
             try:
-                self.table.hear(name, message, model, value)
-                assert allowed
-            except (WireError, MessageError):
-                assert not allowed or client.state is state or client.conduct.banned
+                self.table.hear(number, message, model, value)
+            except MessageError:
+                assert self.table.live.clients[number].is_online == was_online
                 self.table.do(iter(()))
 
     @precondition(lambda self: hasattr(self, "table"))
@@ -436,10 +405,9 @@ class AnyClients(RuleBasedStateMachine):
     def is_sound(self) -> None:
         live = self.table.live
         live.server.tasks.check()
-        for client in live.clients.by_number.values():
-            assert client.link is not None or client.state is not ClientState.READY
-            assert client.task is None or client.is_prepared
-            assert (client.name in self.table.links) == (client.link is not None)
+        for client in live.clients.values():
+            assert client.link is not None or not client.is_online
+            assert (client.number in self.table.links) == (client.link is not None)
 
     def teardown(self) -> None:
         if hasattr(self, "table"):
@@ -452,79 +420,3 @@ class AnyClients(RuleBasedStateMachine):
 
 AnyClients.TestCase.settings = settings(max_examples=15, stateful_step_count=40, deadline=None)
 TestAnyClients = AnyClients.TestCase
-
-
-TOKENS = {"ann": "a", "bob": "b", "2": "two", "0": "zero", "eve": "e", "7": "seven"}
-
-
-def hello(name: str, *, token: str | None = None, samples: int = 9, of: str = "one") -> Hello:
-    return Hello(name, TOKENS.get(name, "?") if token is None else token, samples, instance=of)
-
-
-def registry(clients: int = 3) -> ClientRegistry:
-    context: Any = SimpleNamespace(clock=Clock())
-    return ClientRegistry(context, TOKENS, clients, 5, 50)
-
-
-def test_a_name_that_is_a_free_number_is_the_clients_number_and_others_are_numbered_in_turn() -> None:
-    clients = registry(4)
-    assert [clients.admit(hello(name)).number for name in ("ann", "2", "0", "7")] == [0, 2, 1, 3]
-    assert sorted(clients.by_number) == [0, 1, 2, 3]
-    assert {name: client.number for name, client in clients.by_name.items()} == {"ann": 0, "2": 2, "0": 1, "7": 3}
-    with pytest.raises(RefusedError, match="all 4 clients of the federation are there already"):
-        clients.admit(hello("bob"))
-    few = registry(2)
-    assert few.admit(hello("2")).number == 0, "there is no number 2 of two clients"
-
-
-@pytest.mark.parametrize(
-    ("said", "why"),
-    [
-        (hello("ann", token="b"), "client 'ann' has no such token"),
-        (hello("zoe", token=""), "client 'zoe' has no such token"),
-        (hello("ann", samples=0), "client 'ann' has no samples to train on"),
-        (
-            hello("ann", samples=4),
-            "client 'ann' has 4 samples, and noise is calibrated to clients of at least 5; lower",
-        ),
-        (hello("ann", samples=2**53), "at most 50 are allowed; raise --samples-at-most at the server"),
-    ],
-)
-def test_wrong_tokens_models_and_sample_counts_are_refused(said: Hello, why: str) -> None:
-    clients = registry()
-
-    def join() -> None:
-        clients.authenticate(said)
-        clients.admit(said)
-
-    with pytest.raises(RefusedError, match=why):
-        join()
-    assert (clients.by_number, clients.by_name, clients.renewed) == ({}, {}, [])
-
-
-def test_a_second_process_is_refused_while_the_first_is_connected() -> None:
-    clients = registry()
-    client: Any = clients.admit(hello("ann"))
-    client.link, client.instance = SimpleNamespace(peer="10.0.0.1:5"), "one"
-    assert clients.admit(hello("ann")) is client
-    with pytest.raises(RefusedError, match=r"client 'ann' is connected already, from 10\.0"):
-        clients.admit(hello("ann", of="two"))
-    client.link = None
-    assert clients.admit(hello("ann", of="two")) is client
-
-
-def test_a_message_is_heard_once_and_none_may_be_missing() -> None:
-    table = begun("0")
-    client, link = table.live.clients.by_name["0"], table.links["0"]
-    table.hear("0", Trace(-1, (), number=1))
-    table.hear("0", Spent("all of it", number=2))
-    table.hear("0", Spent("all of it", number=2))
-    assert [message.number for message in link.heard if isinstance(message, Heard)] == [1, 2, 2]
-    assert list(table.live.spent) == [0]
-    with pytest.raises(WireError, match="message 4 came after message 2: one is missing"):
-        table.hear("0", Trace(-1, (), number=4))
-    table.disconnect("0")
-    assert (table.connect("0"), table.links["0"].heard[0].heard) == (client, 2)
-    table.disconnect("0")
-    table.connect("0", instance="two")
-    assert table.links["0"].heard[0].heard == 0, "another process counts anew"

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asyncfl.base.errors import MessageError
 from asyncfl.federation.phases import Workload
 from asyncfl.learning import Training
+from asyncfl.live.client_messages import Noted
 from asyncfl.live.report_rules import ReportRules
-from asyncfl.live.wire import Noted, WireError
 from asyncfl.world.world import World
 
 DOWN, UP = 40, 12
@@ -78,12 +79,12 @@ def test_messages_may_be_sent_again_and_overheard() -> None:
     ],
 )
 def test_impossible_reports_of_tasks_are_refused(told: tuple[tuple[Any, ...], ...], why: str) -> None:
-    with pytest.raises(WireError, match=why):
+    with pytest.raises(MessageError, match=why):
         rules().check_task(report(*told))
 
 
 def test_a_report_is_in_the_order_of_time() -> None:
-    with pytest.raises(WireError, match="in the order of time, got 1 s after 2 s"):
+    with pytest.raises(MessageError, match="in the order of time, got 1 s after 2 s"):
         rules().check_task((Noted(2.0, "downloaded"), Noted(1.0, "training_started")))
 
 
@@ -91,7 +92,7 @@ def test_a_training_by_a_deadline_may_end_with_some_but_not_all_epochs() -> None
     late = rules(training=Training(lr=0.1, epochs=3, deadline_s=5.0))
     late.check_task(report(*GOOD[:2], ("trained", -1, -1, "2 of 3 epochs"), *GOOD[3:]))
     for detail in ("0 of 3 epochs", "3 of 3 epochs", "2 of 4 epochs"):
-        with pytest.raises(WireError, match=f"the detail of 'trained' must be .* got '{detail}'"):
+        with pytest.raises(MessageError, match=f"the detail of 'trained' must be .* got '{detail}'"):
             late.check_task(report(*GOOD[:2], ("trained", -1, -1, detail)))
 
 
@@ -99,10 +100,10 @@ def test_nobody_sees_a_real_message_on_its_way() -> None:
     real = rules(shape=False)
     real.check_task(report(("downloaded", DOWN, 1, "down"), *GOOD[1:5], ("uploaded", UP, 1, "up")))
     for told in (RESENT[:1], RESENT[1:2], GOOD[:1]):
-        with pytest.raises(WireError):
+        with pytest.raises(MessageError):
             real.check_task(report(*told))
     real.check_request((), 3)
-    with pytest.raises(WireError, match="a report tells of nothing more here, got 'sent'"):
+    with pytest.raises(MessageError, match="a report tells of nothing more here, got 'sent'"):
         real.check_request(report(("sent", 5, -1, "down")), 3)
 
 
@@ -115,7 +116,7 @@ def test_both_messages_of_a_request_are_reported_once() -> None:
     heard = ("overheard", -1, -1, "scoring down")
     rules().check_request(report(heard, down, ("retransmitted", 8, 2, "scoring up"), up), models=2)
     for told in ((down, down), (up,), (down, up, up), (("sent", 241, -1, "down"),), (("sent", -1, -1, "down"),)):
-        with pytest.raises(WireError):
+        with pytest.raises(MessageError):
             rules().check_request(report(*told), models=2)
 
 
@@ -131,7 +132,7 @@ events = st.tuples(
 def test_whatever_passes_fits_into_the_tables_and_is_short(told: list[tuple[Any, ...]], shape: bool) -> None:
     try:
         rules(shape=shape).check_task(report(*told))
-    except WireError:
+    except MessageError:
         return
     assert len(told) <= 6 + 3 + 4 + 3
     assert all(one[2] <= 3 and one[1] <= 3 * DOWN for one in report_numbers(told))

@@ -7,9 +7,9 @@ import pytest
 
 from asyncfl.federation.action_executor import Traffic
 from asyncfl.learning import Training
+from asyncfl.live.client_messages import Noted
 from asyncfl.live.clock import Terms
 from asyncfl.live.reports import LiveEventLog, Reports
-from asyncfl.live.wire import Noted
 from asyncfl.server.tasks import TaskTable
 from asyncfl.world.tap import Tap
 

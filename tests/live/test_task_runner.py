@@ -11,11 +11,11 @@ import pytest
 from asyncfl.client import Assignment
 from asyncfl.federation.phases import LinkMessage, Phase, ScoringPhase
 from asyncfl.federation.prepare import Federation, prepare, resolve
+from asyncfl.live.client_messages import Gone, Judge, Noted, Scores, Spent, Task, Update
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.local_training import LocalTraining, TrainedUpdate
 from asyncfl.live.run import training_of
 from asyncfl.live.task_runner import Activity, TaskRunner
-from asyncfl.live.wire import Gone, Judge, Noted, Scores, Spent, Task, Update
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 from asyncfl.trace import Kind
@@ -59,7 +59,6 @@ class Client:
             phases=lambda said: [(TRAINING, True), (UPLOAD, True)],
             measured=lambda phase, training: phase,
             scenario=SimpleNamespace(reports_losses=False),
-            limits=None,
             scoring_phases=lambda said, models: [ScoringPhase(3.0, UP, "scoring up")],
         )
 
@@ -67,10 +66,10 @@ class Client:
         clock = LiveClock(1.0)
         clock.begin(100.0)
 
-        async def say(message: Any, models: Any = None) -> None:
+        def say(message: Any, models: Any = None) -> None:
             self.messages.append((clock.now, message))
 
-        runner = TaskRunner(self.setup, clock, say, lambda text: None)
+        runner = TaskRunner(self.setup, clock, say)
         runner._spent = self.spent
         self.calls.clear()
         return runner

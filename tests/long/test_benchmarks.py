@@ -10,35 +10,7 @@ import pytest
 pytestmark = pytest.mark.long
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-LIVE, SOAK = BENCHMARKS / "live.py", BENCHMARKS / "soak.py"
 PEERS = BENCHMARKS / "peers" / "compare.py"
-
-
-def test_the_live_servers_rate_and_memory() -> None:
-    clients = [sys.executable, LIVE, "--clients", "3", "--buffer", "2"]
-    told = subprocess.run([*clients, "--seconds", "3"], capture_output=True, text=True, check=True).stdout.splitlines()
-    assert "updates/s of" in told[0]
-    assert float(told[0].split()[0]) > 0
-
-
-def test_a_soak_with_liars_ends_with_whole_tables_of_both_federations(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        SOAK,
-        "--minutes",
-        "0.2",
-        "--clients",
-        "12",
-        "--liars",
-        "5",
-        "--folder",
-        tmp_path / "soak",
-    ]
-    told = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
-    runs = [re.match(r"(honest|liars): (\d+) versions, accuracy ([\d.]+) %", line) for line in told]
-    assert [found[1] for found in runs if found and int(found[2]) > 0] == ["honest", "liars"], told
-    # In so short a time accuracies are anything.
-    assert not re.search("missing|add up|twice|exit status|memory grew", told[-1]), told
 
 
 def test_simulators_take_turns_on_a_workload_and_lose_alike(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from asyncfl.base.messages import Collected, Input, ScoresArrived
 from asyncfl.client.poison import Poison
 from asyncfl.federation import SeedLedger
 from asyncfl.learning import Job
-from asyncfl.live import wire
+from asyncfl.live import client_messages
 from asyncfl.live.remote_client import RemoteClient
 from asyncfl.privacy.flags import BATCHES, BUDGETS, FLAGS, LOSSES, NO_NOISE, SCORES, UNCOVERED
 from asyncfl.scenario import Scenario
@@ -29,9 +29,11 @@ from tests.live.conftest import live
 
 MESSAGES = (
     *get_args(Input),
-    *get_args(wire.FromClient),
-    *get_args(wire.FromServer),
-    wire.Noted,
+    *get_args(client_messages.FromClient),
+    *get_args(client_messages.FromServer),
+    client_messages.Hello,
+    client_messages.Welcome,
+    client_messages.Noted,
     Event,
 )
 SMALL: dict[str, Any] = {
@@ -86,8 +88,12 @@ def test_leaks_have_flags_that_prove_nothing() -> None:
 
 
 def test_live_messages_leak_nothing_that_the_ledger_does_not_look_for() -> None:
-    assert set(leaks(wire.Update, FLAGS)) <= set(leaks(Collected, FLAGS))
-    assert set(leaks(wire.Scores, FLAGS)) - {BUDGETS} == set(leaks(ScoresArrived, FLAGS)) - {BATCHES} == {SCORES}
+    assert set(leaks(client_messages.Update, FLAGS)) <= set(leaks(Collected, FLAGS))
+    assert (
+        set(leaks(client_messages.Scores, FLAGS)) - {BUDGETS}
+        == set(leaks(ScoresArrived, FLAGS)) - {BATCHES}
+        == {SCORES}
+    )
 
 
 # --- messages on neighbouring data ---------------------------------------------------------------------------------
@@ -169,7 +175,7 @@ def test_no_loss_is_sent_where_nothing_needs_it(record: Callable[..., list[Any]]
     world = scenario(**WORLDS["dp_sgd"])
     messages = record(lambda: play(world, how), False)
     assert {one.losses for one in messages if isinstance(one, Collected)} == {None}
-    assert {one.loss for one in messages if isinstance(one, wire.Update)} <= {None}
+    assert {one.loss for one in messages if isinstance(one, client_messages.Update)} <= {None}
 
 
 # --- leaks in the ledger -------------------------------------------------------------------------------------------

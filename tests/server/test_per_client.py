@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.base.messages import ClientBanned, ClientGone, ClientIdle, Collect, Dispatch, Fate, ShortBuffer
+from asyncfl.base.messages import ClientGone, ClientIdle, Collect, Dispatch, Fate, ShortBuffer
 from asyncfl.scenario import Scenario
 from asyncfl.server import Buffered, Server
 from asyncfl.server.dispatch import ContinuousDispatch
@@ -87,19 +87,6 @@ def test_a_client_that_has_its_share_and_goes_away_is_not_asked_until_it_is_back
     play.tell(ClientIdle(play.time_s, 1))
     assert 0 not in play.busy
     assert play.busy == [1, 2]
-
-
-def test_a_client_banned_by_the_driver_loses_what_it_has_sent_and_is_never_asked_again() -> None:
-    play = Play(server(shared(None, 3), clients=3)).start()
-    play.step(0)
-    play.tell(ClientBanned(play.time_s, 0))
-    assert play.banned == [0]
-    assert [one.fate for one in play.fates.values()] == [Fate.BANNED, Fate.BANNED]
-    play.step(1).step(2).step(1)
-    assert 0 not in play.busy or max(play._at_work[0]) < 4
-    for client in (1, 2):
-        play.tell(ClientBanned(play.time_s, client))
-    assert play.stopped == "every client is banned"
 
 
 class ChoosesNone(Selection):

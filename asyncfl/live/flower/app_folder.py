@@ -43,7 +43,7 @@ _SERVER = '''\
 
 from flwr.serverapp import ServerApp
 
-from asyncfl.cli.live_server import serve_grid
+from asyncfl.cli.live import serve_grid
 
 app = ServerApp()
 app.main()(lambda grid, context: serve_grid(grid, context.run_config))

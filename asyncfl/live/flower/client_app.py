@@ -1,7 +1,7 @@
 """The client's half on Flower: asyncfl's `ClientApp`, which Flower starts once for each message.
 
-A message holds the server's welcome and a task or request as frames of the live wire; so does the reply. Between
-messages the node keeps the seed of its client's noise, and what the client must not forget (`ClientMemory`).
+A message holds the server's welcome and a task or request as frames; so does the reply. Between messages the node keeps
+the seed of its client's noise, and the client's state (`ClientMemory`).
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from asyncfl.base.errors import MessageError
 from asyncfl.base.files.yaml_text import read_text
 from asyncfl.base.streams import Streams, unknown_seed
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import ResolvedSeed, prepare
 from asyncfl.live.client_memory import ClientMemory
+from asyncfl.live.client_messages import Hello, Task
 from asyncfl.live.clock import LiveClock
+from asyncfl.live.flower.frames import WELCOMES, encode, task_decoder
 from asyncfl.live.flower.records import CONFIG, FlowerError, flower
-from asyncfl.live.joining import drop_server_parts
 from asyncfl.live.run import training_of
 from asyncfl.live.task_runner import Activity, ClientSetup, TaskRunner
-from asyncfl.live.wire import Hello, Judge, Ready, Task, Welcome, client_decoder, encode
 from asyncfl.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -42,7 +43,12 @@ def clients_scenario(text: str) -> Scenario:
     """
     description = read_text(text, "the scenario of the app")
     if isinstance(description, dict):
-        drop_server_parts(description, shape=False)
+        # Links and devices are real: of the world only matters who listens.
+        world = description.get("world")
+        description["world"] = {"tap": world["tap"]} if isinstance(world, dict) and "tap" in world else {}
+        if isinstance(description.get("model"), dict):
+            # The server sends the model that training starts from.
+            description["model"].pop("initial", None)
     return Scenario.read(description)
 
 
@@ -56,14 +62,18 @@ class FlowerClient:
         """
         self._began_s = time.perf_counter()
         frame = config.get("welcome")
-        welcome = client_decoder(0).decode(frame)[0] if isinstance(frame, bytes) else None
-        if not isinstance(welcome, Welcome):
-            raise FlowerError("a message must hold the server's welcome: both sides need the same version of asyncfl")
+        try:
+            welcome = WELCOMES.decode(frame if isinstance(frame, bytes) else b"")[0]
+        except MessageError as error:
+            raise FlowerError(
+                f"a message must hold the welcome of a server of this version of asyncfl: {error}"
+            ) from None
+        scenario = clients_scenario(welcome.scenario)
         client = node.get("partition-id")
-        if not isinstance(client, int) or not 0 <= client < welcome.clients:
+        if not isinstance(client, int) or not 0 <= client < scenario.data.clients:
             raise FlowerError(
                 f"a SuperNode must be started with --node-config 'partition-id=N', N the client that it is, "
-                f"0..{welcome.clients - 1}; got {client!r}"
+                f"0..{scenario.data.clients - 1}; got {client!r}"
             )
         # Each seed has its own secret: equal noise in two runs could be subtracted.
         secret = int(kept.setdefault(f"secret {welcome.seed}", str(unknown_seed())))
@@ -71,7 +81,7 @@ class FlowerClient:
         self.memory = ClientMemory()
         if self._name in kept:
             self.memory = msgspec.msgpack.decode(kept[self._name], type=ClientMemory)
-        federation = prepare(ResolvedSeed(clients_scenario(welcome.scenario), welcome.seed, welcome.exposures))
+        federation = prepare(ResolvedSeed(scenario, welcome.seed, welcome.exposures))
         scenario, data, path = federation.resolved.scenario, federation.data, federation.path
         training = training_of(federation, Streams(secret))
         budgets = scenario.budget_tracker(path.context, data.sizes, path.state)
@@ -82,7 +92,7 @@ class FlowerClient:
     def answer(self, frame: object) -> list[bytes]:
         """Return the client's messages in answer to a task or request; without one it introduces itself.
 
-        Raises WireError and DisagreementError, see `TaskRunner.begin`, and the error of a failed training.
+        Raises MessageError and RepeatedError, see `TaskRunner.begin`, and the error of a failed training.
         """
         with self.setup.executor:
             return asyncio.run(self._answer(frame))
@@ -91,17 +101,15 @@ class FlowerClient:
         setup, clock, said = self.setup, LiveClock(), list[bytes]()
         clock.begin(time.perf_counter() - self._began_s)
 
-        async def say(message: Any, models: Any = None) -> None:
+        def say(message: Any, models: Any = None) -> None:
             said.append(encode(message, models))
 
-        runner = TaskRunner(setup, clock, say, lambda _: None, self.memory)
+        runner = TaskRunner(setup, clock, say, self.memory)
         if not isinstance(frame, bytes):
-            await say(Hello(str(setup.number), "-", self._samples))
-            await say(Ready(True, runner.why_spent, bool(self.memory.turns)))
+            say(Hello(setup.number, self._samples, runner.why_spent, bool(self.memory.turns)))
             return said
-        given, models = setup.decoder.decode(frame)
-        if not isinstance(given, Task | Judge):
-            raise FlowerError(f"a message must hold a task or a request, got {type(given).__name__}")
+        scenario = setup.scenario
+        given, models = task_decoder(scenario.n_parameters, scenario.download_compression).decode(frame)
         await runner.begin(given, models, Activity(given.task if isinstance(given, Task) else -1, 0.0))
         self.memory.keep_rows(setup.training.own_layers(setup.number), setup.training.left_over(setup.number))
         self._kept[self._name] = msgspec.msgpack.encode(self.memory)

@@ -1,8 +1,8 @@
 """The nodes of a Flower grid as clients of a live server.
 
 Flower starts a process for each message, which ends with its reply: a node has no connection to the server. So its side
-of the conversation is here. While a node is on the grid it has a connection within this process, on which it speaks the
-wire of `serve` and `join`; the server admits, checks and refuses it as it does any client.
+of the conversation is here. While a node is on the grid it has a connection within this process, over which the server
+hears it, checks what it says, and refuses it.
 
     from the server   to the node      from the node                          to the server
     Task              train            frames, or a model                     Update, Gone
@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -28,16 +27,28 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace as replaced
 
-from asyncfl.base.errors import AsyncflError, shortened
-from asyncfl.base.messages import Fate, Vector
+from asyncfl.base.errors import AsyncflError, MessageError, shortened
+from asyncfl.base.messages import Download, Fate, Vector
 from asyncfl.federation.prepare import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.live import wire
+from asyncfl.live.client_messages import (
+    FromClient,
+    FromServer,
+    Gone,
+    Hello,
+    Judge,
+    Noted,
+    Over,
+    Scores,
+    Task,
+    Update,
+    Welcome,
+)
 from asyncfl.live.clock import Terms
-from asyncfl.live.connections import EndedError
 from asyncfl.live.flower import records
+from asyncfl.live.flower.frames import HELLOS, Decoder, answer_decoder, encode
 from asyncfl.live.flower.records import FlowerError, GridError, GridMessages, LostError, flower
-from asyncfl.live.host import Host
+from asyncfl.live.host import NO_MODELS, Connection, Host
 from asyncfl.live.run import run_live
 from asyncfl.trace import Kind
 
@@ -49,115 +60,108 @@ log = logging.getLogger("asyncfl.live")
 
 POLL_S = 0.5
 
-Given: TypeAlias = wire.Task | wire.Judge
-Read: TypeAlias = Callable[["RecordDict"], list[bytes]]
-"""Returns the client's frames in a reply."""
+Given: TypeAlias = Task | Judge
+Answers: TypeAlias = list[tuple[FromClient, Vector]]
+"""Messages of a client, each with the models (rows, columns) that come with it."""
+Read: TypeAlias = Callable[["RecordDict"], Answers]
+"""Returns the client's messages in a reply. Raises MessageError for what cannot be a message."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """Messages to asyncfl's own ClientApp, which hold frames of the live wire. Messages to other apps override it."""
+    """Messages to asyncfl's own ClientApp, which hold frames. Messages to other apps override it."""
 
     welcome: bytes = b""
     """Frame of the welcome to all clients."""
+    decoder: Decoder[FromClient] | None = None
+    """Reads the answers of asyncfl's own ClientApp."""
+
+    @classmethod
+    def of(cls, resolved: ResolvedSeed, n_parameters: int) -> Dialect:
+        """Return the messages of a seed with models of `n_parameters`."""
+        scenario = resolved.scenario
+        welcome = Welcome(scenario.to_yaml(), resolved.seed, resolved.exposures)
+        return cls(encode(welcome), answer_decoder(n_parameters, scenario.compression))
 
     def query(self, **more: Any) -> dict[str, Any] | None:
         """Return the records by which a node is asked to introduce itself; None: it need not."""
         return {records.CONFIG: flower().ConfigRecord({"welcome": self.welcome, **more})}
 
-    def introduction(self, content: RecordDict | None) -> tuple[wire.Hello, wire.Ready]:
-        """Return the introduction in the reply to the query; without a name the node may be any client.
-
-        Raises AsyncflError where there is none.
-        """
-        match [wire.server_decoder(0).decode(frame)[0] for frame in _frames(content)]:
-            case [wire.Hello() as hello, wire.Ready() as ready]:
-                return hello, ready
+    def introduction(self, content: RecordDict | None) -> Hello:
+        """Return the introduction in the reply to the query. Raises AsyncflError where there is none."""
+        match [HELLOS.decode(frame)[0] for frame in _frames(content)]:
+            case [hello]:
+                return hello
         raise FlowerError("its ClientApp must be asyncfl's, of the version of the server")
 
-    def translate(self, given: Given, models: Vector, frame: bytes) -> tuple[dict[str, Any], Read]:
-        """Return the records of a task or request, and what reads the reply. `frame`: that it came in."""
-        return self.query(frame=frame) or {}, _frames
+    def translate(self, given: Given, models: Vector | Download) -> tuple[dict[str, Any], Read]:
+        """Return the records of a task or request, and what reads the reply."""
+        return self.query(frame=encode(given, models)) or {}, self._answers
+
+    def _answers(self, content: RecordDict) -> Answers:
+        assert self.decoder is not None
+        return [self.decoder.decode(frame) for frame in _frames(content)]
 
 
-def _frames(content: RecordDict) -> list[bytes]:
-    frames = content.config_records.get(records.CONFIG, {}).get("frames")
+def _frames(content: RecordDict | None) -> list[bytes]:
+    frames = content and content.config_records.get(records.CONFIG, {}).get("frames")
     return [one for one in frames if one and isinstance(one, bytes)] if isinstance(frames, list) else []
 
 
 class Node:
-    """A node of the grid: the client's end of one connection to the server after another (see `Connection`)."""
+    """A node of the grid: the client's end of one connection to the server after another."""
 
     def __init__(self, number: int, manager: NodeManager) -> None:
         """`number`: Flower's identifier."""
-        self.number, self.peer, self._manager = number, f"node {number}", manager
+        self.number, self.name, self._manager = number, f"node {number}", manager
         self.query: asyncio.Future[RecordDict] | None = None
-        self.introduction: tuple[wire.Hello, wire.Ready] | None = None
-        self.name = ""
-        """Name of the client that it was last; empty: none."""
-        self.session: asyncio.Task[None] | None = None
-        """Its connection at the server; None: it has had none."""
-        self.is_open = self.is_out = self.waits = False
-        """Whether the server has let it in; whether it takes no part any more; whether the log says that it waits."""
+        self.introduction: Hello | None = None
+        self.client = -1
+        """Number of the client that it was last; -1: none."""
+        self.connection: Connection | None = None
+        """None: it has none now."""
+        self.is_out = self.waits = False
+        """Whether it takes no part any more; whether the log says that it waits."""
         self.work: dict[asyncio.Future[RecordDict], int] = {}
         """Replies to its tasks and requests -> number of the task; -1: a request."""
-        self._frames: asyncio.Queue[bytes] = asyncio.Queue()
-        """Frames to the server; an empty one ends the connection."""
 
-    def connect(self, hello: wire.Hello, *more: wire.Message) -> Node:
-        """Begin a new connection with these messages."""
-        self.name, self._frames = hello.name, asyncio.Queue()
+    def connect(self, host: Host, client: int, hello: Hello) -> None:
+        """Begin a new connection as this client."""
+        self.client = client
         tasks = tuple(sorted(task for task in self.work.values() if task >= 0))
-        self.say(*map(wire.encode, (replaced(hello, tasks=tasks, instance=self.peer), *more)))
-        return self
+        hello = replaced(hello, client=client, online=True, tasks=tasks, instance=self.name)
+        self.connection = host.connect(hello, self)
+        for reply, task in list(self.work.items()):
+            if task >= 0 and task not in host.live.tasks.unanswered_of(client):
+                reply.cancel()
 
-    def say(self, *frames: bytes) -> None:
-        """Send frames to the server."""
-        for frame in frames:
-            self._frames.put_nowait(frame)
+    def receive(self, message: FromServer, models: Vector | Download | None) -> None:
+        """See `ClientEnd`."""
+        if isinstance(message, Task | Judge):
+            assert models is not None
+            self._manager.begin(self, message, models)
+        elif isinstance(message, Over):
+            self.is_out = True
+            self.disconnect()
 
-    async def receive(self) -> bytes:
-        if frame := await self._frames.get():
-            return frame
-        raise EndedError("the connection has ended")
+    def refused(self, reason: str) -> None:
+        """See `ClientEnd`."""
+        log.warning("%s: %s", self.name, reason)
+        self.is_out, self.connection = True, None
 
-    async def send(self, frame: bytes) -> None:
-        """Do what the server says."""
-        message, models = self._manager.decoder.decode(frame)
-        match message:
-            case wire.Welcome():
-                self.is_open = True
-                for reply, task in list(self.work.items()):
-                    if task in message.gone:
-                        reply.cancel()
-            case wire.Task() | wire.Judge():
-                self._manager.begin(self, message, models, frame)
-            case wire.Ping():
-                self.say(wire.encode(wire.Pong()))
-            case wire.Refused() | wire.Over():
-                self.is_out = True
-                self.drop()
-
-    async def close(self, reason: str = "") -> None:
-        self.drop()
-
-    def drop(self) -> None:
-        self.is_open = False
-        self.say(b"")
-
-    def allow(self, frame_bytes: int) -> None:
-        pass
+    def disconnect(self) -> None:
+        """End the connection."""
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
 
 
 class NodeManager:
     """Connects the nodes of a grid with the server of one live federation."""
 
-    def __init__(self, host: Host, messages: GridMessages, tokens: Mapping[str, str], dialect: Dialect) -> None:
-        """`tokens`: name -> token of every client."""
-        self._host, self._messages, self._tokens, self._dialect = host, messages, tokens, dialect
-        federation = host.live.federation
-        packing = federation.resolved.scenario.download_compression
-        self.decoder = wire.client_decoder(federation.learner.n_parameters, packing)
+    def __init__(self, host: Host, messages: GridMessages, dialect: Dialect) -> None:
+        self._host, self._messages, self._dialect = host, messages, dialect
+        self._clients = len(host.live.server.samples)
         self._nodes: dict[int, Node] = {}
         self._there: set[int] = set()
         """Nodes on the grid, as far as is known."""
@@ -168,8 +172,8 @@ class NodeManager:
             while self._host.stopped is None:
                 self._there = await self._messages.nodes()
                 self._tend_nodes()
-                # A node that was given a name is heard while it has a connection.
-                heard = {node.number for node in self._nodes.values() if node.is_open or not node.name}
+                # A node that was a client is heard while it has a connection.
+                heard = {node.number for node in self._nodes.values() if node.connection is not None or node.client < 0}
                 await self._messages.exchange(self._there & heard)
                 await asyncio.sleep(POLL_S)
         except GridError as error:
@@ -183,16 +187,16 @@ class NodeManager:
         for number in self._there - set(self._nodes):
             self._nodes[number] = Node(number, self)
         for number, node in sorted(self._nodes.items()):
-            if number not in self._there and (node.is_out or not node.name):
+            if number not in self._there and (node.is_out or node.client < 0):
                 del self._nodes[number]
-            elif number not in self._there and node.is_open:
-                log.warning("%s: is away", node.peer)
-                node.drop()
-            elif number in self._there and not node.is_out and (node.session is None or node.session.done()):
+            elif number not in self._there and node.connection is not None:
+                log.warning("%s: is away", node.name)
+                node.disconnect()
+            elif number in self._there and not node.is_out and node.connection is None:
                 if node.introduction is None:
                     self._introduce(node)
                 if node.introduction is not None:
-                    self._connect(node, *node.introduction)
+                    self._connect(node, node.introduction)
 
     def _introduce(self, node: Node) -> None:
         """Query a node, or read its introduction. Raises FlowerError."""
@@ -208,35 +212,33 @@ class NodeManager:
         except AsyncflError as error:
             if not self._host.clock.has_begun:
                 # The run would wait for it in vain.
-                raise FlowerError(f"{node.peer} cannot take part: {_one_line(error)}") from None
-            log.warning("%s: cannot take part: %s", node.peer, _one_line(error))
+                raise FlowerError(f"{node.name} cannot take part: {_one_line(error)}") from None
+            log.warning("%s: cannot take part: %s", node.name, _one_line(error))
             node.is_out = True
 
-    def _connect(self, node: Node, hello: wire.Hello, ready: wire.Ready) -> None:
+    def _connect(self, node: Node, hello: Hello) -> None:
         """Connect a node as the client that it wants to be, else any, unless that has another node."""
-        clients = self._host.live.clients.by_name
         others = [one for one in self._nodes.values() if one.number in self._there and one is not node]
-        used = {other.name for other in others if not other.is_out}
+        used = {other.client for other in others if not other.is_out}
         # The server takes a moment to see that a connection has ended.
-        used |= {name for name, client in clients.items() if client.link is not None}
-        names = [hello.name] if hello.name else sorted(self._tokens, key=lambda name: name != node.name)
-        name = next((name for name in names if name not in used), None)
-        if name is None:
+        used |= {number for number, client in self._host.live.clients.items() if client.link is not None}
+        wanted = (
+            [hello.client] if hello.client >= 0 else sorted(range(self._clients), key=lambda one: one != node.client)
+        )
+        client = next((one for one in wanted if one not in used), None)
+        if client is None:
             if not node.waits:
-                who = f"client {hello.name} is" if hello.name else f"all {len(self._tokens)} clients are"
-                log.warning("%s: %s there already, it waits", node.peer, who)
+                who = f"client {hello.client} is" if hello.client >= 0 else f"all {self._clients} clients are"
+                log.warning("%s: %s there already, it waits", node.name, who)
             node.waits = True
             return
-        log.info("%s is client %s, %d samples", node.peer, name, hello.samples)
-        client = clients.get(name)
-        is_known = client is not None and client.instance == node.peer and client.is_prepared
-        hello = replaced(hello, name=name, token=self._tokens.get(name, ""))
-        node.session = asyncio.ensure_future(self._host.serve(node.connect(hello, *([] if is_known else [ready]))))
+        log.info("%s is client %d, %d samples", node.name, client, hello.samples)
+        node.connect(self._host, client, hello)
 
-    def begin(self, node: Node, given: Given, models: Vector, frame: bytes) -> None:
-        """Send a task or request to a node. `frame`: that it came in, with its models."""
-        content, read = self._dialect.translate(given, models, frame)
-        task, kind = (given.task, records.TRAIN) if isinstance(given, wire.Task) else (-1, records.SCORES)
+    def begin(self, node: Node, given: Given, models: Vector | Download) -> None:
+        """Send a task or request to a node."""
+        content, read = self._dialect.translate(given, models)
+        task, kind = (given.task, records.TRAIN) if isinstance(given, Task) else (-1, records.SCORES)
         reply = self._messages.ask(node.number, kind, content)
         node.work[reply] = task
         reply.add_done_callback(partial(_answered, node, given, read, asyncio.get_running_loop().time()))
@@ -245,30 +247,35 @@ class NodeManager:
 def _answered(node: Node, given: Given, read: Read, began_s: float, reply: asyncio.Future[RecordDict]) -> None:
     """Pass on the reply of a node."""
     del node.work[reply]
-    if reply.cancelled():
+    if reply.cancelled() or node.connection is None:
         return
-    fate, frames = Fate.DROPPED_OUT, list[bytes]()
+    fate, answers = Fate.DROPPED_OUT, Answers()
     try:
-        frames = read(reply.result())
-        if not frames:
-            raise FlowerError("its reply holds nothing")
+        answers = read(reply.result())
+        if not any(isinstance(message, Update | Gone | Scores) for message, _ in answers):
+            answers = Answers()
+            raise FlowerError("its reply holds no answer")
     except LostError:
         fate = Fate.LOST_UP
+    except MessageError as error:
+        node.connection.refuse(str(error))
     except Exception as error:
         # Whatever an app replies, the run goes on.
-        log.warning("%s: its ClientApp failed (%s)", node.peer, _one_line(error))
-    node.say(*frames or [_no_answer(given, reply.get_loop().time() - began_s, fate)])
+        log.warning("%s: its ClientApp failed (%s)", node.name, _one_line(error))
+    if node.connection is not None:
+        for message, models in answers or [(_no_answer(given, reply.get_loop().time() - began_s, fate), NO_MODELS)]:
+            node.connection.say(message, models)
 
 
 def _one_line(error: Exception) -> str:
     return shortened(" ".join(str(error).split()) or type(error).__name__, 500)
 
 
-def _no_answer(given: Given, took_s: float, fate: Fate) -> bytes:
-    if isinstance(given, wire.Judge):
-        return wire.encode(wire.Scores(given.request, None, ()))
+def _no_answer(given: Given, took_s: float, fate: Fate) -> FromClient:
+    if isinstance(given, Judge):
+        return Scores(given.request, None, ())
     kind, detail = (Kind.LOST, "up") if fate is Fate.LOST_UP else (Kind.DROPPED_OUT, "app")
-    return wire.encode(wire.Gone(given.task, fate.value, (wire.Noted(took_s, kind, detail=detail),)))
+    return Gone(given.task, fate.value, (Noted(took_s, kind, detail=detail),))
 
 
 async def run_on_grid(
@@ -280,14 +287,13 @@ async def run_on_grid(
     reply counts as a lost upload. `dialect`: of the ClientApp; None: it is asyncfl's. `options`: of `run_live`. Raises
     ScenarioError for settings that no live federation can carry out, FlowerError where a node's app cannot take part.
     """
-    tokens = {str(client): secrets.token_urlsafe(16) for client in range(resolved.scenario.data.clients)}
 
-    async def serve(host: Host) -> None:
-        spoken = dialect or Dialect(wire.encode(host.live.welcome))
+    async def nodes(host: Host) -> None:
+        spoken = dialect or Dialect.of(resolved, host.live.federation.learner.n_parameters)
         with ThreadPoolExecutor(1, "grid") as executor:
-            await NodeManager(host, GridMessages(grid, timeout_s, executor), tokens, spoken).run()
+            await NodeManager(host, GridMessages(grid, timeout_s, executor), spoken).run()
 
-    run = await run_live(resolved, Terms(), tokens, serve, here=dialect is not None, **options)
+    run = await run_live(resolved, Terms(), nodes, here=dialect is not None, **options)
     app = "where a client is started for each message"
     if dialect is not None:
         app = "with a ClientApp of the user's own; updates are clipped by the server"

@@ -23,7 +23,7 @@ import pandas as pd
 from pydantic import Field
 
 from asyncfl.base.errors import Fault, ScenarioError, shortened
-from asyncfl.base.messages import Publish, Vector
+from asyncfl.base.messages import Download, Publish, Vector
 from asyncfl.data.own import Dataset
 from asyncfl.data.own.samples import Samples
 from asyncfl.federation import SeedLedger, rounds_table
@@ -34,10 +34,11 @@ from asyncfl.federation.seed_run import SeedRun
 from asyncfl.learning import Architecture
 from asyncfl.learning.architecture import Shape
 from asyncfl.learning.personal_layers import PersonalLayers
-from asyncfl.live import wire
+from asyncfl.live.client_messages import Hello, Judge, Noted, Scores, Task, Update
 from asyncfl.live.evaluations import Progress
-from asyncfl.live.flower.nodes import Dialect, Given, Read, run_on_grid
+from asyncfl.live.flower.nodes import Answers, Dialect, Given, Read, run_on_grid
 from asyncfl.live.flower.records import ARRAYS, CONFIG, METRICS, FlowerError, Shapes, flower, record_of
+from asyncfl.live.host import NO_MODELS
 from asyncfl.live.interrupts import Interrupts
 from asyncfl.privacy import Contribution, State
 from asyncfl.scenario import Scenario
@@ -218,29 +219,29 @@ class ArrayDialect(Dialect):
     def query(self, **more: Any) -> dict[str, Any] | None:
         return {CONFIG: flower().ConfigRecord({})} if self.by_samples else None
 
-    def introduction(self, content: RecordDict | None) -> tuple[wire.Hello, wire.Ready]:
+    def introduction(self, content: RecordDict | None) -> Hello:
         samples = 1 if content is None else record_of(content.metric_records, METRICS).get(EXAMPLES)
         if not isinstance(samples, int) or not 1 <= samples <= 2**53:
             got = shortened(samples, 100)
             raise FlowerError(f"it must answer a query with metric {EXAMPLES}, a whole number >= 1, got {got}")
-        return wire.Hello("", "", samples), wire.Ready(True, None)
+        return Hello(-1, samples)
 
-    def translate(self, given: Given, models: Vector, frame: bytes) -> tuple[dict[str, Any], Read]:
-        config = flower().ConfigRecord
-        if isinstance(given, wire.Judge):
-            sent = {f"model-{number}": self.shapes.record(model) for number, model in enumerate(models)}
-            return {CONFIG: config({}), **sent}, partial(self._scores, given, len(models))
-        sent = {CONFIG: config({"server-round": given.version}), ARRAYS: self.shapes.record(models[0])}
-        return sent, partial(self._update, given, models[0], asyncio.get_running_loop().time())
+    def translate(self, given: Given, models: Vector | Download) -> tuple[dict[str, Any], Read]:
+        config, rows = flower().ConfigRecord, models.model[None] if isinstance(models, Download) else models
+        if isinstance(given, Judge):
+            sent = {f"model-{number}": self.shapes.record(model) for number, model in enumerate(rows)}
+            return {CONFIG: config({}), **sent}, partial(self._scores, given, len(rows))
+        sent = {CONFIG: config({"server-round": given.version}), ARRAYS: self.shapes.record(rows[0])}
+        return sent, partial(self._update, given, rows[0], asyncio.get_running_loop().time())
 
-    def _scores(self, given: wire.Judge, models: int, content: RecordDict) -> list[bytes]:
+    def _scores(self, given: Judge, models: int, content: RecordDict) -> Answers:
         found = record_of(content.metric_records, METRICS).get(SCORES)
         scores = tuple(map(float, found if isinstance(found, list) else [found]))
         if len(scores) != models:
             raise FlowerError(f"its reply must hold {models} scores, one per model, got {len(scores)}")
-        return [wire.encode(wire.Scores(given.request, scores, ()))]
+        return [(Scores(given.request, scores, ()), NO_MODELS)]
 
-    def _update(self, given: wire.Task, base: Vector, began_s: float, content: RecordDict) -> list[bytes]:
+    def _update(self, given: Task, base: Vector, began_s: float, content: RecordDict) -> Answers:
         model = self.shapes.vector(record_of(content.array_records, ARRAYS))
         if model is None:
             raise FlowerError("its reply must hold the arrays of the model")
@@ -252,13 +253,13 @@ class ArrayDialect(Dialect):
         # Without a metric, training is assumed to have taken all the time.
         trained_s = took_s if seconds is None else min(max(0.0, seconds), took_s)
         report = (
-            wire.Noted(0.0, Kind.DOWNLOADED, base.nbytes, 1, "down"),
-            wire.Noted(0.0, Kind.TRAINING_STARTED),
-            wire.Noted(trained_s, Kind.TRAINED),
-            wire.Noted(trained_s, Kind.UPLOAD_STARTED, model.nbytes),
-            wire.Noted(trained_s, Kind.UPLOADED, model.nbytes, 1, "up"),
+            Noted(0.0, Kind.DOWNLOADED, base.nbytes, 1, "down"),
+            Noted(0.0, Kind.TRAINING_STARTED),
+            Noted(trained_s, Kind.TRAINED),
+            Noted(trained_s, Kind.UPLOAD_STARTED, model.nbytes),
+            Noted(trained_s, Kind.UPLOADED, model.nbytes, 1, "up"),
         )
-        return [wire.encode(wire.Update(given.task, loss, 0.0, None, report), model[None])]
+        return [(Update(given.task, loss, 0.0, None, report), model[None])]
 
 
 def _finite(metric: object) -> float | None:

@@ -54,8 +54,7 @@ def flower() -> Any:
         import flwr.app
     except ModuleNotFoundError as error:
         raise FlowerError(
-            f"Flower is missing ({error.name}): pip install '.[flower]' -c constraints-flower.txt, in "
-            "an environment of its own, since it wants older versions of typer and rich"
+            f"Flower is missing ({error.name}): pip install 'asyncfl[flower]' -c constraints.txt"
         ) from None
     return flwr.app
 

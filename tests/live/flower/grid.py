@@ -77,7 +77,7 @@ class Message:
 
     @property
     def frame(self) -> Any:
-        """The frame of the live wire in it."""
+        """The frame in it."""
         return self.content["config"]["frame"]
 
 

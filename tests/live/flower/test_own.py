@@ -13,10 +13,11 @@ from asyncfl.api import gather, run_of
 from asyncfl.base.errors import ScenarioError
 from asyncfl.base.messages import Vector
 from asyncfl.federation.storage import Run
+from asyncfl.live.client_messages import Judge, Scores, Task, Update
 from asyncfl.live.flower import own
+from asyncfl.live.flower.nodes import Answers
 from asyncfl.live.flower.own import EXAMPLES, SECONDS, ArrayDialect, FlowerOutcome, clipped, scenario_of
 from asyncfl.live.flower.records import QUERY, TRAIN, FlowerError, Shapes
-from asyncfl.live.wire import Judge, Scores, Task, Update, server_decoder
 from asyncfl.privacy.scheme import FixedNorm
 from tests.live import virtual_loop
 from tests.live.flower.grid import App, Array, ArrayRecord, FakeGrid, Message, MetricRecord, RecordDict, trained
@@ -205,13 +206,13 @@ def test_an_invalid_number_of_samples_is_refused(samples: Any) -> None:
 def read(given: Task | Judge, models: Vector, content: Any) -> Any:
     """The client's message in a reply after 2.5 s, and its model."""
 
-    async def main() -> list[bytes]:
-        _, reads = DIALECT.translate(given, models, b"")
+    async def main() -> Answers:
+        _, reads = DIALECT.translate(given, models)
         await asyncio.sleep(2.5)
         return reads(content)
 
-    [frame] = virtual_loop.run(main)
-    return server_decoder(3).decode(frame)
+    [answer] = virtual_loop.run(main)
+    return answer
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """A real SuperLink and two real SuperNodes on this machine. Without Flower these tests are skipped, by name:
 
-    python3 -m venv flower && flower/bin/pip install -e '.[flower]' pytest hypothesis -c constraints-flower.txt
-    flower/bin/pytest tests/live/flower/test_real_flower.py
+    pip install -e '.[flower,dev]' -c constraints.txt
+    pytest tests/live/flower/test_real_flower.py
 
 Each message starts a process that imports torch, so a version takes seconds, and more where the machine has other work.
 """
@@ -27,10 +27,11 @@ import yaml
 
 from asyncfl.cli.live import flower
 from asyncfl.federation.storage import Run
-from asyncfl.live.flower.nodes import Dialect
+from asyncfl.live.client_messages import Gone, Judge, Task
+from asyncfl.live.flower.frames import answer_decoder, encode
+from asyncfl.live.flower.nodes import Answers, Dialect
 from asyncfl.live.flower.own import ArrayDialect
 from asyncfl.live.flower.records import SCORES, TRAIN, GridMessages, LostError, Shapes
-from asyncfl.live.wire import Judge, Task, server_decoder
 from asyncfl.testing.recordings import replay_run
 
 pytestmark = pytest.mark.skipif(find_spec("flwr") is None, reason="flwr is not installed")
@@ -149,14 +150,15 @@ def test_messages_are_what_flowers_apps_expect(monkeypatch: pytest.MonkeyPatch) 
 
     grid: Any = SimpleNamespace(push_messages=push, pull_messages=lambda _: [replies.pop()] if replies else [])
 
-    async def main() -> tuple[list[bytes], list[bytes]]:
+    async def main() -> tuple[Answers, Answers]:
         with ThreadPoolExecutor(1) as executor:
             messages = GridMessages(grid, 30.0, executor)
-            records, read = dialect.translate(Task(3, 0, 4), models[:1], b"")
+            records, read = dialect.translate(Task(3, 0, 4), models[:1])
             asked = messages.ask(7, TRAIN, records)
-            lost = messages.ask(7, SCORES, dialect.translate(Judge(6, 0), models, b"")[0])
+            lost = messages.ask(7, SCORES, dialect.translate(Judge(6, 0), models)[0])
             await messages.exchange({7})
-            content = RecordDict({"config": ConfigRecord({"frames": [b"a"]}), "metrics": MetricRecord({"loss": 0.5})})
+            config = ConfigRecord({"frames": [encode(Gone(3, "lost_up", ()))]})
+            content = RecordDict({"config": config, "metrics": MetricRecord({"loss": 0.5})})
             content["arrays"] = shapes.record(models[1])
             replies[:] = [
                 Message(content, reply_to=sent[0]),
@@ -166,7 +168,7 @@ def test_messages_are_what_flowers_apps_expect(monkeypatch: pytest.MonkeyPatch) 
             await messages.exchange({7})
             with pytest.raises(LostError, match="expired"):
                 await lost
-            _, as_frames = Dialect().translate(Task(3, 0, 4), models, b"")
+            _, as_frames = Dialect(decoder=answer_decoder(3)).translate(Task(3, 0, 4), models)
             return read(await asked), as_frames(await asked)
 
     [update], frames = asyncio.run(main())
@@ -176,8 +178,8 @@ def test_messages_are_what_flowers_apps_expect(monkeypatch: pytest.MonkeyPatch) 
     assert shapes.vector(train.content["arrays"]).tolist() == [0, 1, 2]  # type: ignore[union-attr]
     assert scores.metadata.message_type == "query.scores"
     assert shapes.vector(scores.content["model-1"]).tolist() == [3, 4, 5]  # type: ignore[union-attr]
-    assert server_decoder(3).decode(update)[1].tolist() == [[3, 4, 5]]
-    assert frames == [b"a"]
+    assert update[1].tolist() == [[3, 4, 5]]
+    assert [message for message, _ in frames] == [Gone(3, "lost_up", ())]
 
 
 def test_bytes_that_are_no_array_are_no_model() -> None:

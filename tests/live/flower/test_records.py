@@ -103,7 +103,7 @@ def test_messages_are_sent_together_and_each_reply_is_given_to_who_asked() -> No
 def test_without_flower_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "flwr", None)
     with pytest.raises(
-        FlowerError, match=r"Flower is missing \(flwr.*\): pip install '.\[flower\]' -c constraints-flo"
+        FlowerError, match=r"Flower is missing \(flwr.*\): pip install 'asyncfl\[flower\]' -c constraints.txt"
     ):
         flower()
 

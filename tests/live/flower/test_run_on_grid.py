@@ -12,24 +12,12 @@ from asyncfl.base.errors import AsyncflError
 from asyncfl.federation.prepare import resolve
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.storage import Run
+from asyncfl.live.client_messages import Gone, Hello, Judge, Scores, Spent, Task, Update
 from asyncfl.live.flower.client_app import FlowerClient, clients_scenario
+from asyncfl.live.flower.frames import HELLOS, answer_decoder, encode, task_decoder
 from asyncfl.live.flower.nodes import run_on_grid
 from asyncfl.live.flower.records import AWAY, EXPIRED, QUERY, SCORES, TRAIN, FlowerError
 from asyncfl.live.task_runner import RepeatedError
-from asyncfl.live.wire import (
-    Begin,
-    Gone,
-    Hello,
-    Judge,
-    Ready,
-    Scores,
-    Spent,
-    Task,
-    Update,
-    client_decoder,
-    encode,
-    server_decoder,
-)
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 from asyncfl.testing.recordings import replay_run
@@ -75,14 +63,20 @@ def first(app: App, content: Any, times: int = 1) -> App:
 
 def read(message: Message, scenario: Scenario) -> Any:
     """The task or request in a message."""
-    return client_decoder(scenario.n_parameters, scenario.download_compression).decode(message.frame)[0]
+    return task_decoder(scenario.n_parameters, scenario.download_compression).decode(message.frame)[0]
 
 
 def heard(content: Any, scenario: Scenario) -> list[Any]:
     """The client's messages in a reply, and the length of the model of each; 0: none."""
-    decoder = server_decoder(scenario.n_parameters, scenario.compression)
+    decoder = answer_decoder(scenario.n_parameters, scenario.compression)
     decoded = [decoder.decode(frame) for frame in content["config"]["frames"]]
     return [(message, models.shape[1]) for message, models in decoded]
+
+
+def introduced(content: Any) -> Hello:
+    """The introduction in a reply."""
+    [frame] = content["config"]["frames"]
+    return HELLOS.decode(frame)[0]
 
 
 def kinds(run: SeedRun) -> set[str]:
@@ -183,7 +177,7 @@ def test_a_model_of_another_size_is_rejected() -> None:
         def other(message: Message) -> Any:
             if message.metadata.message_type != TRAIN:
                 return ours(message)
-            task = client_decoder(10**6).decode(message.frame)[0]
+            task = task_decoder(10**6).decode(message.frame)[0]
             assert isinstance(task, Task)
             return frames(encode(Update(task.task, None, 0.0, None, ()), np.zeros((1, 7), np.float32)))
 
@@ -194,7 +188,9 @@ def test_a_model_of_another_size_is_rejected() -> None:
     assert run.stopped == "all versions published"
 
 
-@pytest.mark.parametrize("lie", [b"no frame", encode(Update(10**6, None, 0.0, None, ()), np.zeros((1, 7), np.float32))])
+@pytest.mark.parametrize(
+    "lie", [b"no frame", encode(Hello(0, 20)), encode(Update(10**6, None, 0.0, None, ()), np.zeros((1, 7), np.float32))]
+)
 def test_a_node_that_lies_is_refused_and_the_others_go_on(lie: bytes, caplog: pytest.LogCaptureFixture) -> None:
     def change(grid: FakeGrid) -> None:
         grid.apps[100] = first(grid.apps[100], frames(lie), 9)
@@ -237,8 +233,7 @@ def test_a_budget_is_kept_between_messages_and_a_spent_node_or_a_repeated_task_t
     assert isinstance(spent, Spent)
     assert "of 4 spent" in spent.detail
     assert (type(gone), gone.fate) == (Gone, "dropped_out")
-    [_, (ready, _)] = heard(asked[0](grid.messages(QUERY)[0]), scenario)
-    assert ready == Ready(True, spent.detail, remembers=True)
+    assert introduced(asked[0](grid.messages(QUERY)[0])) == Hello(0, 20, spent.detail, remembers=True)
 
     run, grid, _ = over_flower({}, change)
     with pytest.raises(RepeatedError, match="the server gave task 2 again after task 2"):
@@ -301,21 +296,18 @@ def test_clients_do_not_need_files_that_only_the_server_reads() -> None:
 
 
 def test_a_node_must_say_which_client_it_is() -> None:
-    _, grid, scenario = over_flower({"protocol": {"kind": "sync", "rounds": 1}})
+    _, grid, _ = over_flower({"protocol": {"kind": "sync", "rounds": 1}})
     config = grid.messages(QUERY)[0].content["config"]
-    [(hello, _), (ready, _)] = heard(frames(*FlowerClient(config, {"partition-id": 2}, {}).answer(None)), scenario)
-    assert hello == Hello("2", "-", 20)
-    assert ready == Ready(True, None)
+    assert introduced(frames(*FlowerClient(config, {"partition-id": 2}, {}).answer(None))) == Hello(2, 20)
     for wrong in ({}, {"partition-id": 3}, {"partition-id": "0"}):
         with pytest.raises(FlowerError, match=r"partition-id=N.*0\.\.2"):
             FlowerClient(config, wrong, {})
 
 
-@pytest.mark.parametrize("welcome", ["text", encode(Begin())])
+@pytest.mark.parametrize("welcome", ["text", encode(Hello(0, 20))])
 def test_a_message_without_a_welcome_is_refused(welcome: Any) -> None:
-    with pytest.raises(FlowerError) as caught:
+    with pytest.raises(FlowerError, match="a message must hold the welcome of a server of this version of asyncfl"):
         FlowerClient({"welcome": welcome}, {"partition-id": 0}, {})
-    assert str(caught.value) == "a message must hold the server's welcome: both sides need the same version of asyncfl"
 
 
 def test_scores_are_charged_to_the_budget_across_messages() -> None:

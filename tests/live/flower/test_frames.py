@@ -1,4 +1,4 @@
-"""Frames: what they are, and what becomes of those that are none."""
+"""Frames of messages on a grid: their layout, and the refusal of malformed ones."""
 
 import struct
 from typing import Any, get_args
@@ -9,50 +9,44 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from asyncfl.base.errors import MessageError
 from asyncfl.base.messages import Download
 from asyncfl.client.compression import Quantised
-from asyncfl.live import wire
-from asyncfl.live.wire import (
+from asyncfl.live.client_messages import (
+    Begin,
     FromClient,
     FromServer,
     Gone,
     Hello,
     Message,
     Noted,
-    Ping,
-    Pong,
-    Ready,
     Scores,
     Spent,
     Task,
     Trace,
     Update,
-    WireError,
-    client_decoder,
-    encode,
-    server_decoder,
+    Welcome,
 )
+from asyncfl.live.flower import frames
+from asyncfl.live.flower.frames import HELLOS, answer_decoder, encode, task_decoder
 
 N = 6
 REPORT = (Noted(0.5, "downloaded", 24, 1, "down"), Noted(1.0, "trained"))
 UPDATE = Update(3, 0.25, 0.0, None, REPORT)
 MODEL = np.arange(N, dtype=np.float32)[None]
-KINDS: tuple[type[Any], ...] = (Message, *get_args(FromClient), *get_args(FromServer), Noted)
+KINDS: tuple[type[Any], ...] = (Message, *get_args(FromClient), *get_args(FromServer), Hello, Welcome, Noted)
 FROM_CLIENTS: list[tuple[Message, np.ndarray | None]] = [
-    (Hello("ann", "secret", 100, (1,), "one"), None),
-    (Ready(True, None), None),
     (UPDATE, MODEL),
     (Gone(3, "lost_up", REPORT), None),
     (Scores(0, (0.5, 1.0), ()), None),
     (Spent("all of it"), None),
     (Trace(3, REPORT), None),
-    (Pong(), None),
 ]
 
 
 @pytest.mark.parametrize(("message", "models"), FROM_CLIENTS)
 def test_a_message_comes_back_as_it_was(message: Message, models: np.ndarray | None) -> None:
-    said, came = server_decoder(N).decode(encode(message, models))
+    said, came = answer_decoder(N).decode(encode(message, models))
     assert said == message
     np.testing.assert_array_equal(came, np.empty((0, 0)) if models is None else models)
 
@@ -65,14 +59,14 @@ def test_messages_refuse_unknown_fields_and_cannot_be_changed(kind: type[Any]) -
 
 @given(models=arrays(np.float32, st.tuples(st.integers(1, 5), st.just(N))))
 def test_models_keep_every_bit_and_are_read_only(models: np.ndarray) -> None:
-    _, came = client_decoder(N).decode(encode(Task(0, 0, 0), models))
+    _, came = task_decoder(N).decode(encode(Task(0, 0, 0), models))
     assert came.tobytes() == models.tobytes()
     assert came.dtype == np.float32
     assert not came.flags.writeable
 
 
 def test_a_frame_has_the_documented_layout() -> None:
-    assert encode(Ping()).startswith(b"AF\x04\x00")
+    assert encode(Begin()).startswith(b"AF\x05\x00")
     frame = encode(Task(1, 2, 3), MODEL)
     assert len(frame) % 8 == 0
     assert frame[-4 * N :] == MODEL.astype("<f4").tobytes()
@@ -93,7 +87,7 @@ GOOD = encode(UPDATE, MODEL)
         (GOOD[:15], "at least 16 bytes"),
         (GOOD[:16], f"a frame with these lengths has {len(GOOD)} bytes, got 16"),
         (cut(GOOD, 0, b"GE"), r"begins with b'AF', got b'GE'"),
-        (cut(GOOD, 2, b"\x01"), "version must be 4, got 1; both sides need the same asyncfl"),
+        (cut(GOOD, 2, b"\x01"), "version of messages must be 5, got 1; both sides need the same asyncfl"),
         (cut(GOOD, 3, b"\x01"), r"must be written as here \(float32\), got 1"),
         (cut(GOOD, 4, b"\xff\xff\xff\xff"), "at most 300000 bytes, got 4294967295"),
         (cut(GOOD, 8, b"\x02"), r"at most 1 models of 1036 parameters may come, got 2 of 6"),
@@ -103,17 +97,16 @@ GOOD = encode(UPDATE, MODEL)
         (GOOD[:-1], "a frame with these lengths has"),
         (cut(GOOD, 16, b"\xc1"), "not a message"),
         (encode(Trace(-2, ())), "not a message"),
-        (encode(Ping()), "not a message"),
-        (encode(Hello("", "t", 1)), "not a message"),
-        (encode(Hello("a" * 101, "t", 1)), "not a message"),
+        (encode(Begin()), "not a message"),
+        (encode(Hello(0, 1)), "not a message"),
         (encode(Scores(0, (0.0,) * 5000, ())), "not a message"),
         (encode(Gone(0, "lost", (Noted(float("nan"), "x"),))), "not a message"),
         (encode(Gone(0, "lost", (Noted(0.0, "x"),) * 5000)), "not a message"),
     ],
 )
 def test_a_malformed_frame_is_refused_with_the_reason(frame: bytes, why: str) -> None:
-    with pytest.raises(WireError, match=why):
-        server_decoder(N).decode(frame)
+    with pytest.raises(MessageError, match=why):
+        answer_decoder(N).decode(frame)
 
 
 PACKING = Quantised(bits=4)
@@ -123,28 +116,28 @@ SMALL = encode(Task(0, 0, 0), Download(PACKING.unpacked(PAYLOAD, N), PAYLOAD))
 
 def test_a_packed_model_has_the_counted_bytes_and_is_unpacked_exactly() -> None:
     assert SMALL.endswith(PAYLOAD)
-    assert SMALL.startswith(b"AF\x04\x01")
+    assert SMALL.startswith(b"AF\x05\x01")
     assert len(encode(Task(0, 0, 0))) + PACKING.payload_bytes(N) == len(SMALL)
-    said, came = client_decoder(N, PACKING).decode(SMALL)
+    said, came = task_decoder(N, PACKING).decode(SMALL)
     assert said == Task(0, 0, 0)
     assert came.tolist() == [PACKING.unpacked(PAYLOAD, N).tolist()]
     assert not came.flags.writeable
-    _, plain = client_decoder(N, PACKING).decode(encode(Task(0, 0, 0), MODEL))
+    _, plain = task_decoder(N, PACKING).decode(encode(Task(0, 0, 0), MODEL))
     np.testing.assert_array_equal(plain, MODEL)
 
 
 def test_a_server_takes_packed_updates_of_the_models_length_only() -> None:
-    server = server_decoder(N, PACKING)
+    server = answer_decoder(N, PACKING)
     payload = encode(UPDATE, Download(PACKING.unpacked(PAYLOAD, N), PAYLOAD))
     said, came = server.decode(payload)
     assert (said, came.tolist()) == (UPDATE, [PACKING.unpacked(PAYLOAD, N).tolist()])
     # One of another length is judged as one that is not finite is.
     _, other = server.decode(encode(UPDATE, MODEL[:, :4]))
     assert other.shape == (1, 4)
-    with pytest.raises(WireError, match=r"updates of 6 parameters come packed here \(quantised\), got float32"):
+    with pytest.raises(MessageError, match=r"updates of 6 parameters come packed here \(quantised\), got float32"):
         server.decode(encode(UPDATE, MODEL))
     short = PACKING.packed(MODEL[0, :4], np.random.default_rng(0))
-    with pytest.raises(WireError, match="what is packed must be an update of 6 parameters, got 4"):
+    with pytest.raises(MessageError, match="what is packed must be an update of 6 parameters, got 4"):
         server.decode(encode(UPDATE, Download(MODEL[0, :4], short)))
 
 
@@ -158,31 +151,30 @@ def test_a_server_takes_packed_updates_of_the_models_length_only() -> None:
     ],
 )
 def test_a_malformed_packed_model_is_refused(frame: bytes, why: str) -> None:
-    with pytest.raises(WireError, match=why):
-        client_decoder(N, PACKING).decode(frame)
+    with pytest.raises(MessageError, match=why):
+        task_decoder(N, PACKING).decode(frame)
 
 
 def test_frames_beyond_the_limits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert server_decoder(N).frame_bytes == 16 + 300_000 + 8 + 4 * (2 * N + 1024)
     longest = encode(UPDATE, MODEL)
     length = struct.unpack_from("<I", longest, 4)[0]
-    monkeypatch.setattr(wire, "MESSAGE_BYTES", length)
-    assert server_decoder(N).decode(longest)[0] == UPDATE
-    monkeypatch.setattr(wire, "MESSAGE_BYTES", length - 1)
-    with pytest.raises(WireError, match=f"a message has at most {length - 1} bytes, got {length}"):
-        server_decoder(N).decode(longest)
+    monkeypatch.setattr(frames, "MESSAGE_BYTES", length)
+    assert answer_decoder(N).decode(longest)[0] == UPDATE
+    monkeypatch.setattr(frames, "MESSAGE_BYTES", length - 1)
+    with pytest.raises(MessageError, match=f"a message has at most {length - 1} bytes, got {length}"):
+        answer_decoder(N).decode(longest)
     monkeypatch.undo()
-    with pytest.raises(WireError) as refused:
-        server_decoder(N).decode(encode(Hello("a" * 101, "t", 1, instance="b" * 500)))
+    with pytest.raises(MessageError) as refused:
+        HELLOS.decode(encode(Hello(-2, 1, instance="b" * 500)))
     assert len(str(refused.value)) <= len("not a message: ") + 200, "a reason does not repeat a long message"
 
 
-def test_random_damage_to_frames_raises_a_wire_error_only() -> None:
+def test_random_damage_to_frames_raises_a_message_error_only() -> None:
     random = np.random.default_rng(5)
-    frames = [encode(message, models) for message, models in FROM_CLIENTS]
-    decoder, refused = server_decoder(N), list[str]()
+    sound = [encode(message, models) for message, models in FROM_CLIENTS]
+    decoder, refused = answer_decoder(N), list[str]()
     for number in range(10_000):
-        frame = bytearray(frames[number % len(frames)])
+        frame = bytearray(sound[number % len(sound)])
         for _ in range(int(random.integers(1, 6))):
             place = int(random.integers(len(frame))) if frame else 0
             match int(random.integers(5)):
@@ -198,7 +190,7 @@ def test_random_damage_to_frames_raises_a_wire_error_only() -> None:
                     frame[place : place + 4] = random.bytes(4)
         try:
             message, models = decoder.decode(bytes(frame))
-        except WireError as error:
+        except MessageError as error:
             refused.append(str(error))
         else:
             assert isinstance(message, Message)
