@@ -80,9 +80,9 @@ def changed_defaults(model: BaseModel) -> dict[str, int]:
 def _changed(value: Any, plain: Any, at: str) -> Iterator[tuple[str, int]]:
     if isinstance(value, BaseModel) and isinstance(plain, dict):
         for name, inner in plain.items():
-            number = default_number(type(value).model_fields[name])
-            if number > 1 and _at_default(type(value), name, inner):
-                yield f"{at}{name}", number
+            field = type(value).model_fields.get(name)
+            if field is not None and default_number(field) > 1 and _at_default(type(value), name, inner):
+                yield f"{at}{name}", default_number(field)
             yield from _changed(getattr(value, name), inner, f"{at}{name}.")
     elif isinstance(value, list | tuple) and isinstance(plain, list):
         for number, pair in enumerate(zip(value, plain, strict=True)):
@@ -94,7 +94,8 @@ def _changed(value: Any, plain: Any, at: str) -> Iterator[tuple[str, int]]:
 
 def _at_default(model: type[BaseModel], name: str, plain: Any) -> bool:
     """Whether the JSON form of a field's value is that of its default. 1, 1.0 and true differ."""
-    return not model.model_fields[name].is_required() and _text(plain) == _default_text(model, name)
+    field = model.model_fields.get(name)  # None: a further argument, which a user's function takes
+    return field is not None and not field.is_required() and _text(plain) == _default_text(model, name)
 
 
 @cache

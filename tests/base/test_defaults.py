@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from asyncfl.base.component import Component, Described, choice
 from asyncfl.base.defaults import DefaultSince, changed_defaults, default_number, described_default, fields_apart
@@ -160,6 +160,18 @@ def test_fields_of_a_users_own_class_are_all_kept():
 
     held = Outer(inner=Inner(shape=Mine()))
     assert fields_apart(held) == {"inner": {"shape": {"kind": "mine:Mine", "size": 1.0}}}
+
+
+def test_further_arguments_of_a_users_function_are_kept():
+    class Called(Described):
+        __module__ = "asyncfl.learning.metrics"
+        model_config = ConfigDict(extra="allow")
+
+        kind: str
+
+    held = Called.model_validate({"kind": "mine:first", "k": 3})
+    assert fields_apart(held) == {"kind": "mine:first", "k": 3}
+    assert changed_defaults(held) == {}
 
 
 def test_a_default_with_a_number_is_told_wherever_a_description_rests_on_it():
