@@ -43,7 +43,7 @@ COMPONENT = Name("asyncfl.base.component", "Component")
 
 
 @dataclass(frozen=True)
-class Source:
+class ModuleSource:
     """A module, parsed, without docstrings."""
 
     statements: dict[str, list[ast.stmt]] = field(default_factory=dict)
@@ -82,9 +82,9 @@ def parsed(module: str) -> ast.Module:
 
 
 @cache
-def source_of(module: str) -> Source:
+def source_of(module: str) -> ModuleSource:
     """Parse a module of this package, and sort its statements by the names that they define."""
-    source = Source()
+    source = ModuleSource()
     for statement in _top_level(parsed(module).body):
         if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             source.imported.update(imported_by(statement, module))

@@ -40,7 +40,7 @@ COLLECT_EVERY = 50_000
 """New objects after which Python looks for cycles among them."""
 
 
-class Aggregation(ResumableProcess):
+class AggregationProcess(ResumableProcess):
     """Work of the server at an aggregation, of which it is told by a timer."""
 
     def __init__(self, driver: Driver, action: SetTimer) -> None:
@@ -76,10 +76,10 @@ class Collection(ResumableProcess):
         driver.pass_on(self._action)
 
 
-class Evaluation(ResumableProcess):
+class EvaluationProcess(ResumableProcess):
     """Evaluation of a version on a processor beside the run, after that of the version before."""
 
-    def __init__(self, driver: Driver, seconds: float, before: Evaluation | None) -> None:
+    def __init__(self, driver: Driver, seconds: float, before: EvaluationProcess | None) -> None:
         self._driver, self._seconds, self._before = driver, seconds, before
         self._work: Work | None = None
         """The work; None before its begin."""
@@ -115,7 +115,7 @@ class Driver(ActionExecutor):
         self.processors = Processors(clock, world.settings.processors)
         workers = Workers(clock, world.settings.workers, world.settings.turnaround_s, self.processors)
         self.processes = ClientProcesses(clock, clients, self.traffic, workers)
-        self._evaluation: Evaluation | None = None
+        self._evaluation: EvaluationProcess | None = None
         """The last evaluation beside the run."""
 
     def run(self) -> str:
@@ -212,12 +212,12 @@ class Driver(ActionExecutor):
         super()._published(action)
         seconds = self.clock.world.evaluate_beside_s
         if seconds and self.processors.are_shared and self.server.plan.is_evaluated(action.version):
-            self._evaluation = Evaluation(self, seconds, self._evaluation)
+            self._evaluation = EvaluationProcess(self, seconds, self._evaluation)
             self.clock.begin(self._evaluation)
 
     def _set_timer(self, action: SetTimer) -> None:
         if action.timer == AGGREGATION:
-            self.clock.begin(Aggregation(self, action))
+            self.clock.begin(AggregationProcess(self, action))
         else:
             self.clock.later(action.delay_s, EventOrder.of_timer(action.timer), self.fire, action)
 

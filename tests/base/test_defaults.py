@@ -130,7 +130,7 @@ class Outer(Described):
 
 
 for _class in (Round, Square, Inner, Outer):
-    _class.__module__ = f"asyncfl.{_class.__module__}"  # of a user's own class all fields count
+    _class.__module__ = f"asyncfl.testing.{_class.__module__}"  # of a user's own class all fields count
 
 
 @pytest.mark.parametrize(
