@@ -82,7 +82,7 @@ WORLDS: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("number", [*range(25), *(pytest.param(one, marks=pytest.mark.long) for one in range(25, 300))])
+@pytest.mark.parametrize("number", [*range(25), *(pytest.param(one, marks=pytest.mark.long) for one in range(25, 150))])
 def test_a_driver_pickled_at_random_steps_goes_on_to_the_same_events(
     federation: Callable[..., Driver], number: int
 ) -> None:
