@@ -196,7 +196,6 @@ class Publisher:
         staging = folder.with_name(f".{folder.name}")
         shutil.rmtree(staging, ignore_errors=True)
         shutil.copytree(made, staging, ignore=lambda _, files: [one for one in files if not is_published(one)])
-        pack(staging)
         shrink(staging)
         write_json(asdict(told), staging / PROVENANCE)
         shutil.rmtree(folder, ignore_errors=True)

@@ -37,6 +37,13 @@ def default_number(field: FieldInfo) -> int:
     return max((one.number for one in _marks(Annotated[(field.annotation, *field.metadata, None)])), default=1)
 
 
+@cache
+def _later_defaults(model: type[BaseModel]) -> dict[str, int]:
+    """Return field -> number of its default, for the fields whose default is not their first one."""
+    numbers = {name: default_number(field) for name, field in model.model_fields.items()}
+    return {name: number for name, number in numbers.items() if number > 1}
+
+
 def _marks(annotation: Any) -> Iterator[DefaultSince]:
     if isinstance(annotation, DefaultSince):
         yield annotation
@@ -56,20 +63,17 @@ def fields_apart(model: BaseModel) -> dict[str, Any]:
 def _apart(value: Any, plain: Any) -> Any:
     """Return the JSON form `plain` of a value without the fields that are at their defaults."""
     if isinstance(value, BaseModel) and isinstance(plain, dict):
+        is_built_in = type(value).__module__.startswith(PACKAGE)
         return {
             name: _apart(getattr(value, name), inner)
             for name, inner in plain.items()
-            if name == "kind" or not _is_built_in(value) or not _at_default(type(value), name, inner)
+            if name == "kind" or not is_built_in or not _at_default(type(value), name, inner)
         }
     if isinstance(value, list | tuple) and isinstance(plain, list):
         return [_apart(*pair) for pair in zip(value, plain, strict=True)]
     if isinstance(value, dict) and isinstance(plain, dict):
         return {name: _apart(one, inner) for one, (name, inner) in zip(value.values(), plain.items(), strict=True)}
     return plain
-
-
-def _is_built_in(model: BaseModel) -> bool:
-    return type(model).__module__.startswith(PACKAGE)
 
 
 def changed_defaults(model: BaseModel) -> dict[str, int]:
@@ -79,11 +83,12 @@ def changed_defaults(model: BaseModel) -> dict[str, int]:
 
 def _changed(value: Any, plain: Any, at: str) -> Iterator[tuple[str, int]]:
     if isinstance(value, BaseModel) and isinstance(plain, dict):
+        for name, number in _later_defaults(type(value)).items():
+            if name in plain and _at_default(type(value), name, plain[name]):
+                yield f"{at}{name}", number
         for name, inner in plain.items():
-            field = type(value).model_fields.get(name)
-            if field is not None and default_number(field) > 1 and _at_default(type(value), name, inner):
-                yield f"{at}{name}", default_number(field)
-            yield from _changed(getattr(value, name), inner, f"{at}{name}.")
+            if isinstance(inner, dict | list):
+                yield from _changed(getattr(value, name), inner, f"{at}{name}.")
     elif isinstance(value, list | tuple) and isinstance(plain, list):
         for number, pair in enumerate(zip(value, plain, strict=True)):
             yield from _changed(*pair, f"{at}{number}.")
@@ -94,13 +99,14 @@ def _changed(value: Any, plain: Any, at: str) -> Iterator[tuple[str, int]]:
 
 def _at_default(model: type[BaseModel], name: str, plain: Any) -> bool:
     """Whether the JSON form of a field's value is that of its default. 1, 1.0 and true differ."""
-    field = model.model_fields.get(name)  # None: a further argument, which a user's function takes
-    return field is not None and not field.is_required() and _text(plain) == _default_text(model, name)
+    return _default_texts(model).get(name) == _text(plain)
 
 
 @cache
-def _default_text(model: type[BaseModel], name: str) -> str:
-    return _text(_default(model, name)[1])
+def _default_texts(model: type[BaseModel]) -> dict[str, str]:
+    """Return field -> text of its default. Without a text: a further argument, which a user's function takes."""
+    optional = (name for name, field in model.model_fields.items() if not field.is_required())
+    return {name: _text(_default(model, name)[1]) for name in optional}
 
 
 def _default(model: type[BaseModel], name: str) -> tuple[Any, Any]:
@@ -118,4 +124,6 @@ def described_default(model: type[BaseModel], name: str) -> Any:
 
 
 def _text(plain: Any) -> str:
-    return json.dumps(plain, sort_keys=True)
+    """Return a text that no other plain value has."""
+    # A scalar's own text costs a tenth of its JSON, and every field of every cell of a grid has one.
+    return json.dumps(plain, sort_keys=True) if isinstance(plain, dict | list) else repr(plain)

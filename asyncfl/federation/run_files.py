@@ -61,6 +61,8 @@ DECLARED: dict[str, pa.Schema] = {
     "audit": schema_of(AuditTable),
 }
 """Columns that a table has today. A run that an earlier version wrote may lack some, which are read as empty."""
+UNKNOWN = EMPTY | {"claim_holds": None}
+"""Column -> its value in a run that an earlier version wrote without it, where that is not simply NaN, false or null."""
 _OF_A_SUMMARY = {"versions": int, "virtual_s": int | float, "stopped": str, "notes": list, "fates": dict, "tasks": dict}
 _COUNTS = ("fates", "tasks")
 
@@ -125,7 +127,7 @@ def _completed(table: pa.Table, declared: pa.Schema) -> pa.Table:
     """Return a table with an empty column for each declared one that it lacks."""
     for column in (column for column in declared if column.name not in table.column_names):
         nothing = math.nan if types.is_floating(column.type) else False if types.is_boolean(column.type) else None
-        value = (EMPTY | {"claim_holds": None}).get(column.name, nothing)
+        value = UNKNOWN.get(column.name, nothing)
         plain = column.type.value_type if types.is_dictionary(column.type) else column.type
         values = pa.array([value], plain).take(pa.array(np.zeros(len(table), dtype=np.int64)))
         table = table.append_column(column.name, values.cast(column.type))

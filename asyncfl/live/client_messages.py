@@ -129,7 +129,7 @@ class Trace(Message, frozen=True):
 
 
 class Welcome(Message, frozen=True):
-    """What a client on another machine needs to set itself up."""
+    """The first message to a client on another machine: its data, network, noise and world follow from it."""
 
     scenario: Annotated[str, Meta(max_length=200_000), Public("the operator wrote it")]
     """The scenario as YAML."""

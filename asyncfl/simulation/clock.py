@@ -91,7 +91,7 @@ class Environment(simpy.Environment):
     def schedule(self, event: simpy.Event, priority: int = NORMAL, delay: float = 0) -> None:
         """Have an event processed, see `simpy.Environment.schedule`. Raises the error of a process that has failed."""
         if isinstance(event, Timeout):
-            heappush(self.queue, (*event.moment, next(self._numbers), event))
+            self.push(event.moment, event)
         elif delay > 0:
             self.push(Moment(self.now + delay, IMMEDIATE), event)
         elif priority == URGENT:

@@ -38,7 +38,7 @@ _ALIGNED = 8
 S = TypeVar("S")
 
 PLAIN, PACKED = 0, 1
-"""How the models of a frame are written."""
+"""Form of the models in a frame: float32, or packed by the scenario's compression."""
 MESSAGE_BYTES = 300_000
 """Longest message of a frame, without the models."""
 
