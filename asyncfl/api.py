@@ -314,7 +314,7 @@ def run_of(scenario: Scenario, result: SeedRun, stage: Stage = ignore_progress) 
     seed = result.seed
     stage(_tables_of(seed), 0, 1)
     ledger = SeedLedger(result, stage)
-    tables = {"rounds": ledger.with_epsilons(rounds_table(result)), "events": result.events}
+    tables = {"rounds": ledger.with_epsilons(rounds_table(result)), "events": result.events, "tasks": result.tasks}
     tables |= {"clients": clients_table(result), "ledger": ledger.ledger, "spending": ledger.spending}
     if (by_client := per_client_table(result)) is not None:
         tables[PER_CLIENT] = by_client

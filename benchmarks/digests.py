@@ -300,7 +300,12 @@ def digests(name: str, changes: dict[str, Any]) -> dict[str, str]:
         if name.startswith("timeline/"):
             tables = {}
             for run in timeline(scenario):
-                of_seed = {"rounds": rounds_table(run), "events": run.events, "clients": clients_table(run)}
+                of_seed = {
+                    "rounds": rounds_table(run),
+                    "events": run.events,
+                    "tasks": run.tasks,
+                    "clients": clients_table(run),
+                }
                 tables |= {f"{table}_{run.seed}": values for table, values in of_seed.items()}
             return _of_tables(tables)
         whole = simulate(scenario)

@@ -110,7 +110,11 @@ def main() -> None:
             scenario, changed = world_of(kind, number)
             run = simulate_clock(scenario, 0)
             blank = scenario.override({"world": {}})
-            world = calibrate([ObservedRun.of(kind, blank, run.sizes, run.events)]).world().model_dump(mode="json")
+            world = (
+                calibrate([ObservedRun.of(kind, blank, run.sizes, run.events, run.tasks)])
+                .world()
+                .model_dump(mode="json")
+            )
             (was, staleness, hours), (is_, stale, at) = (
                 measured(scenario),
                 measured(scenario.override({"world": world})),

@@ -76,7 +76,7 @@ def main() -> None:
     wall, cpu = time.perf_counter(), time.process_time()
     run = simulate_clock(described, 0, whole=not chosen.fates)
     simulated = time.process_time() - cpu
-    said = summary(timeline_of(0, run.stopped, rounds_table(run), run.events, clients_table(run), run.fates))
+    said = summary(timeline_of(0, run.stopped, rounds_table(run), run.events, run.tasks, clients_table(run), run.fates))
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     # Linux counts in KiB, macOS in bytes.
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)

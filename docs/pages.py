@@ -21,6 +21,8 @@ from asyncfl.base.columns import (
     PerClientTable,
     RoundsTable,
     SpendingTable,
+    TasksTable,
+    UploadColumns,
     columns_of,
 )
 from asyncfl.cli import COMMANDS, app
@@ -252,6 +254,8 @@ def columns_page() -> str:
         PictureColumns,
         MembershipColumns,
         PerClientTable,
+        TasksTable,
+        UploadColumns,
         ClientsTable,
         LedgerTable,
         SpendingTable,

@@ -63,6 +63,7 @@ from asyncfl.privacy.ledger.audit_columns import Row, with_measured, without_mea
 from asyncfl.privacy.ledger.statements import statements
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_seed
+from asyncfl.trace.tasks import Tasks
 
 Floats = NDArray[np.float64]
 
@@ -105,7 +106,7 @@ def held_releases(run: SeedRun) -> dict[str, AdversaryHoldings]:
     published = {row["version"]: row["time_s"] for row in run.rounds}
     last = dict([max(published.items())])
     public = {"public_last": AdversaryHoldings({}, last), "public": AdversaryHoldings({}, published)}
-    return holdings(run.events, published) | public
+    return holdings(Tasks.of(run.tasks), published) | public
 
 
 class CanaryRecords:

@@ -25,7 +25,6 @@ from asyncfl.base.files.reading import read_parquet
 from asyncfl.base.messages import Vector
 from asyncfl.client import Assignment, Batch, TaskObserver
 from asyncfl.federation import Federation, SeedRun, rounds_table
-from asyncfl.federation.adversaries import overheard
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.federation.run_files import conditions_of
 from asyncfl.federation.storage import Run
@@ -35,6 +34,7 @@ from asyncfl.scenario import Scenario
 from asyncfl.server.aggregation import AggregationResult
 from asyncfl.simulation import SimulatedRuns, simulate_seed
 from asyncfl.trace.query import select
+from asyncfl.trace.tasks import Tasks
 
 ATTACKS = "attacks.parquet"
 """Results of canaries and membership inference, in `audit/` of a run; the column `method` says which."""
@@ -97,9 +97,16 @@ class FinishedRun:
             raise RunError(f"{self.folder}: seed {diverged[0]} has diverged, so nothing can be measured; {way_out}")
         return seeds
 
-    def overheard(self, seed: int, *ways: str) -> frozenset[int]:
-        """Return the tasks of a seed of which the eavesdropper holds a whole message; see `overheard` for `ways`."""
-        return frozenset(overheard(select(self.run.tables["events"], seed=seed), *ways)["task"].to_pylist())
+    def tasks(self, seed: int) -> Tasks:
+        """Return the tasks of a seed."""
+        return Tasks.of(select(self.run.tables["tasks"], seed=seed))
+
+    def overheard(self, seed: int, *, scoring: bool = False) -> frozenset[int]:
+        """Return the tasks of a seed whose whole update the eavesdropper holds. `scoring`: also from a message that
+        sent it to a client for scoring."""
+        tasks = self.tasks(seed)
+        held = ~np.isnan(tasks.overheard_up_s)
+        return frozenset(tasks.task[held | ~np.isnan(tasks.overheard_scoring_s) if scoring else held].tolist())
 
     def resimulate(
         self,

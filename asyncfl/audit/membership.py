@@ -111,7 +111,7 @@ def audit_membership(
     rows: list[dict[str, Any]] = []
     scores: dict[int, dict[str, Scores]] = {}
     for seed in seeds:
-        watch = UploadCollector(finished.overheard(seed, "up") if adversary == "eavesdropper" else None)
+        watch = UploadCollector(finished.overheard(seed) if adversary == "eavesdropper" else None)
         run = finished.resimulate(seed, watch.around, progress)
         held = {client: one for client, one in watch.held.items() if client not in run.attackers}
         if not held:

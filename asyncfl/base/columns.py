@@ -40,6 +40,7 @@ Version = Annotated[int, Column(pa.int32(), "versions")]
 Versions = Annotated[float, Column(pa.float64(), "versions")]
 Updates = Annotated[int, Column(pa.int32(), "updates")]
 Clients = Annotated[int, Column(pa.int32(), "clients")]
+Word = Annotated[str, Column(pa.dictionary(pa.int8(), pa.string()), "")]
 Epsilon = Annotated[float, Column(pa.float64(), "")]
 Count = Annotated[int, Column(pa.int64(), "")]
 
@@ -125,6 +126,76 @@ class AggregateColumns(Described):
     aggregate_error: Number = about("Squared L2 distance of the aggregate per weight from the mean honest update.")
     honest_spread: Number = about("Mean squared L2 distance of the honest updates from their mean.")
     attackers_weight: Share = about("Attackers' share of the weight of the buffer before any defence.")
+
+
+class TasksTable(Described):
+    """`tasks.parquet`: one row per seed and task that has begun, from its dispatch to its fate. NaN: did not happen.
+
+    A timeline of fates alone has no times of phases. A run of an earlier version has no such file: its rows follow from
+    its events, without the columns about the trained update (`UploadColumns`), which come after these.
+    """
+
+    seed: Seed = about("Seed of the run.")
+    task: Count = about("Number of the task.")
+    client: Count = about("Number of the client.")
+    turn: Count = about("Number of tasks that the client was given before; -1: unknown.")
+    base_version: Version = about("Version that the client was sent.")
+    epochs: Count = about("Epochs that the client had done when a deadline stopped it; null: all of a task.")
+    dispatched_s: Seconds = about("Virtual time at which the task began.")
+    download_started_s: Seconds = about("Virtual time at which the model was sent.")
+    downloaded_s: Seconds = about("Virtual time at which the client had the model.")
+    training_started_s: Seconds = about("Virtual time at which the training began.")
+    trained_s: Seconds = about("Virtual time at which the training ended.")
+    upload_started_s: Seconds = about("Virtual time at which the update was sent.")
+    uploaded_s: Seconds = about("Virtual time at which the server had the update.")
+    left_s: Seconds = about("Virtual time at which the client was done with the task.")
+    outcome: Word = about(
+        "How the client was done: `uploaded`, `lost_down`, `lost_up`, `dropped_out`, `no_epoch` by its deadline, "
+        "`offline`, `left` the federation; empty: at work when the run ended."
+    )
+    settled_s: Seconds = about("Virtual time at which the server decided the fate; NaN: unfinished.")
+    fate: Word = about("Fate of the task, see `asyncfl.base.messages.Fate`.")
+    making: Version = about("Version that the server was making when it decided the fate; -1: unfinished.")
+    staleness: Version = about("Staleness of the judged update; -1: not judged.")
+    weight: Number = about("Weight of the update in the aggregate; 0: not in it.")
+    held: Truth = about("Whether the update arrived before the server had decided its fate.")
+    download_bytes: Bytes = about("Size of the model's message; -1: not sent.")
+    upload_bytes: Bytes = about("Size of the update's message; -1: not sent.")
+    bytes_down: Bytes = about("Bytes sent to the client, also of a message that broke off, with retransmissions.")
+    bytes_up: Bytes = about("Bytes sent by the client, also of a message that broke off, with retransmissions.")
+    attempts_down: Count = about("Transmissions of the model, 1 without retransmissions; 0: unknown or none.")
+    attempts_up: Count = about("Transmissions of the update, 1 without retransmissions; 0: unknown or none.")
+    overheard_down_s: Seconds = about("Virtual time since when the eavesdropper holds the model's message.")
+    overheard_up_s: Seconds = about("Virtual time since when it holds the update's message.")
+    overheard_scoring_s: Seconds = about(
+        "Virtual time since when it holds the update from a message that sent it to a client for scoring."
+    )
+    overheard_down_in_part_s: Seconds = about("As `overheard_down_s`, of a part of the message.")
+    overheard_up_in_part_s: Seconds = about("As `overheard_up_s`, of a part of the message.")
+    overheard_scoring_in_part_s: Seconds = about("As `overheard_scoring_s`, of a part of the message.")
+    end_s: Seconds = about("Virtual time of the last event of the seed.")
+
+
+class UploadColumns(Described):
+    """What is known of an update that was trained; null for one that was not."""
+
+    samples: Count = about("Training samples of the client.")
+    upload_epsilon: Epsilon = about("Privacy budget of the upload; null: the same for all.")
+    model_weight: Number = about("Factor of the update in the published model; null: it entered none.")
+    distribution: Word = about("Distribution of the noise that the scheme asked for.")
+    noise_std: Number = about("Standard deviation of that noise on each parameter.")
+    sensitivity: Number = about("Sensitivity that the noise was calibrated to; infinite without clipping.")
+    draws: Count = about("Draws of noise, such as one an epoch; 0: no noise.")
+    release_epsilon: Epsilon = about("Epsilon claimed for the release.")
+    sampling_rate: Share = about("Share of the samples in a batch, where the accounting credits it.")
+    clip_norm: Number = about("Norm that the update was clipped to; null without clipping.")
+    train_loss: Number = about("Mean training loss of the last local epoch; null: not measured.")
+    attacked: Truth = about("Whether an attacker made the upload.")
+    added_std: Number = about("Standard deviation of the noise added after training; attackers may add none.")
+    copy_of: Count = about("Task whose upload an attacker sent again; null: none.")
+    computed_from: Annotated[list[int], Column(pa.list_(pa.int64()), "")] = about(
+        "Tasks whose uploads an attacker computed this one from."
+    )
 
 
 class PerClientTable(Described):

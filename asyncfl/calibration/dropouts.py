@@ -16,8 +16,6 @@ import numpy as np
 
 from asyncfl.calibration.families import Floats
 from asyncfl.calibration.observations import ObservedRun, left_s, trained_s
-from asyncfl.trace.events import Kind
-from asyncfl.trace.tasks import codes
 
 STEPS = 200  # steps of expectation maximisation
 
@@ -33,10 +31,9 @@ def fit_dropout(runs: Sequence[ObservedRun], s_per_sample: Floats) -> FittedDrop
     """Fit both to the dropouts of runs. `s_per_sample`: (clients,) fitted speeds of the clients."""
     at_tasks_s, parts = 0.0, []
     for run in runs:
-        tasks, rows = run.tasks, run.rows(Kind.DROPPED_OUT)
+        tasks = run.tasks
         # Others were offline, stopped by a deadline, or left.
-        own = codes(run.events["detail"].take(rows), ("", "down", "up")) >= 0
-        dropped = np.isin(tasks.task, run.column("task")[rows[own]])
+        dropped = tasks.with_outcome("dropped_out")
         waited = np.nan_to_num(tasks.training_started_s - tasks.downloaded_s)
         at_tasks_s += float((left_s(tasks) - tasks.dispatched_s - waited).sum())
         begun = ~np.isnan(tasks.training_started_s)

@@ -14,7 +14,7 @@ from asyncfl.calibration.families import Floats
 from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
 from asyncfl.trace.events import Kind
-from asyncfl.trace.tasks import KINDS, Tasks, codes, tasks_of
+from asyncfl.trace.tasks import KINDS, Tasks, codes
 
 Ints = NDArray[np.int64]
 
@@ -33,9 +33,10 @@ class ObservedRun:
     kind: Ints  # (events,) index in `KINDS`
 
     @classmethod
-    def of(cls, name: str, scenario: Scenario, samples: Ints, events: pa.Table) -> ObservedRun:
-        """Create from the events of a seed, in order. Raises RunError for too few finished trainings."""
-        tasks = tasks_of(events)
+    def of(cls, name: str, scenario: Scenario, samples: Ints, events: pa.Table, of_tasks: pa.Table) -> ObservedRun:
+        """Create from the events of a seed, in order, and its table of tasks. Raises RunError for too few finished
+        trainings."""
+        tasks = Tasks.of(of_tasks)
         finished = int(np.count_nonzero(~np.isnan(tasks.training_s)))
         if finished < FEWEST_TASKS:
             raise RunError(
@@ -60,11 +61,8 @@ class ObservedRun:
     @property
     def training_finished(self) -> NDArray[np.bool_]:
         """Whether each training finished all its epochs, (tasks,)."""
-        rows = self.rows(Kind.TRAINED)
-        whole = np.array([not detail for detail in self.events["detail"].take(rows).to_pylist()], dtype=bool)
         tasks = self.tasks
-        begun = ~np.isnan(tasks.training_started_s) & ~np.isnan(tasks.trained_s)
-        return np.asarray(begun & np.isin(tasks.task, self.column("task")[rows[whole]]))
+        return ~np.isnan(tasks.training_started_s) & ~np.isnan(tasks.trained_s) & (tasks.epochs < 0)
 
     @property
     def published_s(self) -> dict[int, float]:
@@ -95,7 +93,9 @@ def observe_run(run: Run, name: str, seed: int | None) -> ObservedRun:
     seed = run.scenario.seeds[0] if seed is None else seed
     if seed not in run.scenario.seeds:
         raise RunError(f"{name} has no seed {seed}; its seeds are {', '.join(map(str, run.scenario.seeds))}")
-    events, clients = (run.tables[table].filter(pc.field("seed") == seed) for table in ("events", "clients"))
+    events, tasks, clients = (
+        run.tables[table].filter(pc.field("seed") == seed) for table in ("events", "tasks", "clients")
+    )
     samples = np.zeros(run.scenario.data.clients, dtype=np.int64)
     samples[clients["client"].to_numpy()] = clients["samples"].to_numpy()
-    return ObservedRun.of(f"{name}, seed {seed}", run.scenario, samples, events)
+    return ObservedRun.of(f"{name}, seed {seed}", run.scenario, samples, events, tasks)

@@ -129,7 +129,7 @@ def _simulated(scenario: Scenario, fitted: Calibration, seed: int) -> ObservedRu
     world = fitted.world().model_dump(mode="json")
     run = simulate_clock(scenario.override({"world": world, "seeding.clock": None}, check=False), seed)
     # The fit must not see more of the world than that of the run did.
-    return ObservedRun.of("a simulation", scenario, run.sizes, run.events)
+    return ObservedRun.of("a simulation", scenario, run.sizes, run.events, run.tasks)
 
 
 def _predicted(name: str, unit: str, values: Sequence[float], observed: float | None, least: float = 0.0) -> Prediction:

@@ -21,7 +21,6 @@ from scipy import optimize
 from asyncfl.calibration.families import Floats
 from asyncfl.calibration.machine import DEVIATIONS
 from asyncfl.calibration.observations import Ints, ObservedRun, left_s
-from asyncfl.trace.events import Kind
 
 MOST = 800  # messages of a run that the search uses: its first ones
 PHIS = (0.0, 0.3, 0.6, 0.95)  # shares of a lone message's time that are tried as transmission
@@ -54,9 +53,7 @@ class Messages:
         began, ended = (
             (tasks.download_started_s, tasks.downloaded_s) if down else (tasks.upload_started_s, tasks.uploaded_s)
         )
-        rows = run.rows(Kind.DOWNLOAD_STARTED if down else Kind.UPLOAD_STARTED)
-        sizes = dict(zip(run.column("task")[rows].tolist(), run.column("bytes")[rows].tolist(), strict=True))
-        size = np.array([sizes.get(one, 0) for one in tasks.task.tolist()], dtype=np.float64)
+        size = (tasks.download_bytes if down else tasks.upload_bytes).astype(np.float64)
         attempts, sent = (tasks.attempts_down, tasks.bytes_down) if down else (tasks.attempts_up, tasks.bytes_up)
         size = np.where(attempts > 1, sent, size)
         ended_s = np.where(np.isnan(ended), left_s(tasks), ended)

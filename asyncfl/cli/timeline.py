@@ -45,7 +45,7 @@ def timeline(
     with ProgressBar(description, quiet or json) as bar:
         for seed in description.seeds:
             run = simulate_clock(description, seed, progress=bar, whole=not fates)
-            tables = rounds_table(run), run.events, clients_table(run)
+            tables = rounds_table(run), run.events, run.tasks, clients_table(run)
             found = timeline_of(seed, run.stopped, *tables, run.fates)
             timelines.append(replace(found, retransmitted=None) if fates else found)
     summaries = [summary(one) for one in timelines]

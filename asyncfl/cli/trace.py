@@ -88,7 +88,8 @@ def follow(
     from asyncfl.trace.follow import follow as follow_task
 
     try:
-        history = follow_task(load_run(run).tables["events"], task, seed)
+        tables = load_run(run).tables
+        history = follow_task(tables["events"], tables["tasks"], task, seed)
     except InputError as error:
         typed = {"task": "TASK", "seed": "--seed"}
         raise ScenarioError([Fault(typed.get(one.field, one.field), one.message) for one in error.faults]) from None
@@ -126,12 +127,12 @@ def table(
     """
     from asyncfl.trace.scoring_requests import scoring_requests_of
     from asyncfl.trace.tabulate import tabulate
-    from asyncfl.trace.tasks import tasks_of
+    from asyncfl.trace.tasks import Tasks
 
-    events = load_run(run, seed).tables["events"]
-    tasks = tasks_of(events).select(clients=client or None, task=task, seed=seed, since_s=since, until_s=until)
+    tables = load_run(run, seed).tables
+    tasks = Tasks.of(tables["tasks"]).select(clients=client or None, task=task, seed=seed, since_s=since, until_s=until)
     # Requests for scores belong to no task, and have no time of dispatch.
-    requests = scoring_requests_of(events) if (task, since, until) == (None, None, None) else []
+    requests = scoring_requests_of(tables["events"]) if (task, since, until) == (None, None, None) else []
     _print_rows(tabulate(tasks, by, requests), limit=limit, json=json, keys=1 if by == "seed" else 2)
 
 
@@ -152,7 +153,7 @@ def diff(
     from asyncfl.trace.compare import compare
 
     runs = load_run(run, seed), Run.load(other, own_code=False)
-    tables = [_of_seed(one.tables[name], seed) for name in ("events", "rounds") for one in runs]
+    tables = [{name: _of_seed(one.tables[name], seed) for name in ("events", "rounds", "tasks")} for one in runs]
     found = compare(*tables)
     if json:
         print_json({"same": found.same, **dataclasses.asdict(found)})
@@ -161,7 +162,7 @@ def diff(
         _print_differences(found)
         if found.same:
             seeds = "1 seed" if len(found.seeds) == 1 else f"{len(found.seeds)} seeds"
-            same = f"the same {len(tables[0])} events and published numbers in {seeds}"
+            same = f"the same {len(tables[0]['events'])} events and published numbers in {seeds}"
             console.print(f"\nno difference: {same}")
     if not found.same:
         raise typer.Exit(1)
@@ -183,8 +184,8 @@ def save(
     loaded = load_run(run, seed)
     spent, missing = epsilon_curves(_of_seed(loaded.tables["spending"], seed))
     notes = [f"spent epsilon not available: {reason}" for reason in missing]
-    events = _of_seed(loaded.tables["events"], seed)
-    written = write_perfetto(events, file, title=run.resolve().name, spent=spent, notes=notes, clients=client)
+    events, tasks = (_of_seed(loaded.tables[name], seed) for name in ("events", "tasks"))
+    written = write_perfetto(events, tasks, file, title=run.resolve().name, spent=spent, notes=notes, clients=client)
     for line in (*notes, f"{file}: {written} events; open it at https://ui.perfetto.dev"):
         console.print(line)
 

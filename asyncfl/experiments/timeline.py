@@ -1,7 +1,7 @@
 """Numbers, tables and figures of the clock, by seed: rounds, staleness, exposure, traffic, energy, fates.
 
-Everything is read from the tables of a run (rounds, events, clients), so the same numbers come from a run that trained
-and from one of the clock alone.
+Everything is read from the tables of a run (rounds, events, tasks, clients), so the same numbers come from a run that
+trained and from one of the clock alone.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 
 from asyncfl.base.figure_style import OKABE_ITO, canvas, looks, save, styled
 from asyncfl.base.files.own_folder import OwnFolder, write_json
+from asyncfl.base.messages import Fate
 from asyncfl.base.quantities import Scale, scale_of, with_unit
 from asyncfl.experiments.csv_files import write_csv
+from asyncfl.trace.tasks import Tasks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,7 +100,13 @@ class Timeline:
 
 
 def timeline_of(
-    seed: int, ended: str, rounds: pa.Table, events: pa.Table, clients: pa.Table, fates: Mapping[str, int]
+    seed: int,
+    ended: str,
+    rounds: pa.Table,
+    events: pa.Table,
+    tasks: pa.Table,
+    clients: pa.Table,
+    fates: Mapping[str, int],
 ) -> Timeline:
     """Return the timeline of a seed from its tables; rows of other seeds are ignored."""
     rounds, events, clients = (_of_seed(table, seed) for table in (rounds, events, clients))
@@ -108,12 +116,11 @@ def timeline_of(
 
     def of(kind: str, column: str) -> NDArray[Any]:
         found = events.filter(pc.equal(codes, names.index(kind))) if kind in names else events.slice(0, 0)
-        if kind == "overheard":
-            found = found.filter(pc.equal(found["detail"].cast(pa.string()), "down"))
         values: NDArray[Any] = found[column].to_numpy()
         return values
 
-    ages = of("aggregated", "staleness")
+    every = Tasks.of(_of_seed(tasks, seed))
+    ages = every.staleness[every.with_fate(Fate.AGGREGATED)]
     kept = ["tasks", "exposures_up", "exposures_down", "uploads", "malicious_uploads", "attacker", *ACTIVITIES]
     return Timeline(
         seed=seed,
@@ -121,8 +128,8 @@ def timeline_of(
         rounds=rounds.select(["time_s", "bytes_up", "bytes_down"]).to_pandas(),
         clients=clients.select([name for name in kept if name in clients.column_names]).to_pandas(),
         staleness=np.bincount(ages[ages >= 0]).astype(np.int64),
-        versions_overheard=len(np.unique(of("overheard", "base_version"))),
-        versions_sent=len(np.unique(of("dispatched", "base_version"))),
+        versions_overheard=len(np.unique(every.base_version[~np.isnan(every.overheard_down_s)])),
+        versions_sent=len(np.unique(every.base_version)),
         # each has a second transmission, whatever the number of the last
         retransmitted=int((of("retransmitted", "attempt") == 2).sum()),
         cohorts_repeated=len(of("cohort_repeated", "task")),

@@ -34,7 +34,7 @@ from asyncfl.base.messages import (
 from asyncfl.federation.phases import Way
 from asyncfl.server import Server
 from asyncfl.server.machine import AGGREGATION
-from asyncfl.server.tasks import TaskRecord
+from asyncfl.server.task_record import FINAL, TaskRecord, TaskRows
 from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.recorder import FLUSH_AT, NAN
 
@@ -61,13 +61,14 @@ class TimeSource(Protocol):
 
 
 class EventLog:
-    """Records events with the time and the current version."""
+    """Records events with the time and the current version, and the record of each task."""
 
     version: int
     """The version published last, as far as the log has come: the server's own version may be ahead."""
 
     def __init__(self, recorder: Recorder, time: TimeSource) -> None:
         self.recorder = recorder
+        self.tasks = TaskRows(recorder.seed)
         self._time = time
 
     @property
@@ -96,6 +97,22 @@ class EventLog:
         values += (self.now, kind, number, client, self.version, base, staleness, size, attempt, weight, detail)
         if len(values) >= FLUSH_AT:
             self.recorder.flush()
+        self._note(task, kind, self.now, size, attempt, detail)
+
+    def _note(self, task: TaskRecord, kind: Kind, time_s: float, size: int, attempt: int, detail: str) -> None:
+        """Write what an event means into the task's record."""
+        task.note(kind, time_s, size, attempt, detail)
+        if kind is Kind.DISPATCHED:
+            self.tasks.begin(task)
+        elif kind in FINAL and task.is_over:
+            self.tasks.end(task)
+
+    def record_fate(self, task: TaskRecord, action: Settle) -> None:
+        """Write the fate of a task into its record."""
+        if action.fate is not Fate.UNFINISHED:
+            task.settle(self.now, action.fate, self.version + 1, action.staleness, action.weight)
+            if task.is_over:
+                self.tasks.end(task)
 
 
 @dataclass
@@ -254,6 +271,7 @@ class ActionExecutor(ABC):
             self.event_log.record(JUDGED[action.fate], detail=action.detail)
             return
         task = self.tasks.settled.pop(action.task)
+        self.event_log.record_fate(task, action)
         self._forget(task)
         if action.fate in (Fate.LOST_DOWN, Fate.LOST_UP, Fate.DROPPED_OUT, Fate.UNFINISHED):
             return

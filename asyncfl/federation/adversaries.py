@@ -1,4 +1,4 @@
-"""Views of the adversaries of a seed: which uploads and models each of them holds, and since when, from the events.
+"""Views of the adversaries of a seed: which uploads and models each of them holds, and since when, by the tasks.
 
 | adversary | holds | trusts |
 |---|---|---|
@@ -16,19 +16,21 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from asyncfl.base.disclosure import SCORES
+from asyncfl.base.messages import Bools, Fate, Floats, Ints
+from asyncfl.federation.phases import Way
 from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable
 from asyncfl.privacy.release import Release
-from asyncfl.trace import Kind
-from asyncfl.trace.events import CAUGHT, SCORING_DOWN
+from asyncfl.trace.events import CAUGHT, SCORING_UP
 from asyncfl.trace.query import select
-from asyncfl.trace.scoring_requests import scoring_requests_of
+from asyncfl.trace.scoring_requests import ScoringRequest
+from asyncfl.trace.tasks import Tasks
 from asyncfl.world import World
 
 TRUSTS = {
@@ -41,6 +43,7 @@ TRUSTS = {
 }
 """Adversary -> parties that a guarantee against it trusts to follow the protocol and keep secrets."""
 
+WAYS: tuple[Way, Way] = ("down", "up")
 Times = dict[int, float]
 """Task or version -> virtual time since when an adversary holds it."""
 Moment = Callable[[float], int]
@@ -76,7 +79,8 @@ class RejectedUpdate(NamedTuple):
 
 
 def adversary_views(
-    events: pa.Table,
+    tasks: Tasks,
+    requests: Sequence[ScoringRequest],
     published: Times,
     sent: UploadTable,
     moment: Moment,
@@ -88,12 +92,12 @@ def adversary_views(
 ) -> list[AdversaryView]:
     """Return the view of each adversary of one seed, including that of the coalition `curious` if it has members.
 
-    `published`: version -> virtual time of its publication. `sent`: uploads ordered by task. `world`: its links have
-    the sizes of packets. `answers`: all scores that clients sent; `rejected`: honest updates that were rejected;
-    `leaks`: flags of what the message of each upload leaks.
+    `requests`: for scores. `published`: version -> virtual time of its publication. `sent`: uploads ordered by task.
+    `world`: its links have the sizes of packets. `answers`: all scores that clients sent; `rejected`: honest updates
+    that were rejected; `leaks`: flags of what the message of each upload leaks.
     """
     up_bytes = world.uplink.mtu_bytes
-    held = holdings(events, published, packet_bytes=up_bytes)
+    held = holdings(tasks, published, packet_bytes=up_bytes)
     last = max(published, default=0)
     arrived = {place: one.arrived_s for place, one in enumerate(answers) if one.arrived_s is not None}
     caught = {place: one.overheard_s for place, one in enumerate(answers) if one.overheard_s is not None}
@@ -104,9 +108,9 @@ def adversary_views(
     ]
     if curious:
         # Members know their own scores, but have no rows.
-        every.append(("curious", *_coalition_holdings(events, curious, world), {}))
+        every.append(("curious", *_coalition_holdings(tasks, requests, curious, world), {}))
     every += [("public_last", {}, {last: published.get(last, 0.0)}, {}), ("public", {}, published, {})]
-    uploaded = frozenset(sent_uploads(events, up_bytes)["client"].to_pylist()) if leaks else frozenset[int]()
+    uploaded = frozenset(tasks.client[uploads_held(tasks, up_bytes)].tolist()) if leaks else frozenset[int]()
 
     def view_of(adversary: str, uploads: Times, versions: Times, scores: Times) -> AdversaryView:
         """Return the view of an adversary that holds `scores` (index in `answers` -> time). The other `answers` concern
@@ -147,26 +151,24 @@ def adversary_views(
     return [view_of(*one) for one in every]
 
 
-def _coalition_holdings(events: pa.Table, curious: frozenset[int], world: World) -> AdversaryHoldings:
-    mine = pa.array(sorted(curious), pa.int64())
-    down = received(events, "down", world.downlink.mtu_bytes)
-    versions = first_times(down.filter(pc.is_in(down["client"], mine)), "base_version")
-    sent = sent_uploads(events, world.uplink.mtu_bytes)
-    uploads = first_times(sent.filter(pc.is_in(sent["client"], mine)), "task")
-    buffers: dict[int, list[int]] = {}
-    judged = select(events, kinds=[Kind.AGGREGATED, Kind.FLAGGED])
-    for task, version in zip(judged["task"].to_pylist(), judged["version"].to_pylist(), strict=True):
-        buffers.setdefault(version + 1, []).append(task)
-    for request in scoring_requests_of(events):
+def _coalition_holdings(
+    tasks: Tasks, requests: Sequence[ScoringRequest], curious: frozenset[int], world: World
+) -> AdversaryHoldings:
+    mine = np.isin(tasks.client, sorted(curious))
+    down, up = (received_s(tasks, way, packet_bytes_of(world, way)) for way in WAYS)
+    versions = _earliest_of(tasks.base_version[mine], down[mine])
+    uploads = _earliest_of(tasks.task[mine], np.fmin(up, _overheard_s(tasks, "up", in_part=True))[mine])
+    judged = tasks.with_fate(Fate.AGGREGATED, Fate.FLAGGED)
+    for request in requests:
         if request.client in curious:
             # The events do not tell whether its download was complete: assume that it has the models.
-            for task in buffers.get(request.making, ()):
+            for task in tasks.task[judged & (tasks.making == request.making)].tolist():
                 uploads[task] = min(uploads.get(task, np.inf), request.ended_s)
     return AdversaryHoldings(uploads, versions)
 
 
 def holdings(
-    events: pa.Table, published: Mapping[int, float], *, packet_bytes: int | None = None
+    tasks: Tasks, published: Mapping[int, float], *, packet_bytes: int | None = None
 ) -> dict[str, AdversaryHoldings]:
     """Return the holdings of `eavesdropper` (overheard messages), `server` (arrived uploads and its models) and `both`.
 
@@ -176,59 +178,76 @@ def holdings(
     """
     in_part = packet_bytes is not None
     tapped = AdversaryHoldings(
-        first_times(overheard(events, "up", SCORING_DOWN, in_part=in_part), "task"),
-        first_times(overheard(events, "down", in_part=in_part), "base_version"),
+        _earliest_of(tasks.task, _overheard_s(tasks, "up", in_part=in_part)),
+        _earliest_of(tasks.base_version, _overheard_s(tasks, "down", in_part=in_part)),
     )
-    arrived = select(events, kinds=[Kind.UPLOADED]) if packet_bytes is None else received(events, "up", packet_bytes)
-    server = AdversaryHoldings(first_times(arrived, "task"), dict(published))
+    arrived_s = tasks.uploaded_s if packet_bytes is None else received_s(tasks, "up", packet_bytes)
+    server = AdversaryHoldings(_earliest_of(tasks.task, arrived_s), dict(published))
     both = AdversaryHoldings(_earliest(tapped.uploads, server.uploads), _earliest(tapped.models, server.models))
     return {"eavesdropper": tapped, "server": server, "both": both}
 
 
-def received(events: pa.Table, way: Literal["down", "up"], packet_bytes: int) -> pa.Table:
-    """Return the events after which the receiver holds a message of a task, whole or in part.
+def received_s(tasks: Tasks, way: Way, packet_bytes: int) -> Floats:
+    """Return since when the receiver holds the message of each task, whole or in part; NaN: never. (tasks,)
 
     A message of several packets counts if it was lost or still in transfer when the run ended, since some may have
     arrived, and so does a message that broke off after a packet had left. `packet_bytes`: the largest packet.
     """
-    whole = Kind.UPLOADED if way == "up" else Kind.DOWNLOADED
-    uploads = select(events, kinds=[Kind.UPLOAD_STARTED])
-    begun = uploads if way == "up" else select(events, kinds=[Kind.DOWNLOAD_STARTED])
-    long = begun.filter(pc.field("bytes") > packet_bytes)
-    ends = select(events, kinds=[whole, Kind.LOST, Kind.WENT_OFFLINE, Kind.DROPPED_OUT])
-    kind, bytes_left = ends["kind"].cast(pa.string()), pc.greater(ends["bytes"], 0)
+    is_up = way == "up"
     # A client sends nothing but its update after its upload has begun.
-    this_way = pc.equal(pc.is_in(ends["task"], uploads["task"]), way == "up")
-    lost_whole = pc.and_(pc.equal(kind, Kind.LOST), pc.invert(pc.is_in(ends["task"], long["task"])))
-    in_part = pc.and_(pc.and_(this_way, bytes_left), pc.invert(lost_whole))
-    going_on = pc.less(long["time_s"], pc.max(events["time_s"]))
-    in_transfer = long.filter(pc.and_(going_on, pc.invert(pc.is_in(long["task"], ends["task"]))))
-    return pa.concat_tables([ends.filter(pc.or_(pc.equal(kind, whole), in_part)), in_transfer])
+    sends = np.isnan(tasks.upload_started_s) != is_up
+    begun_s = tasks.upload_started_s if is_up else tasks.download_started_s
+    is_long = (tasks.upload_bytes if is_up else tasks.download_bytes) > packet_bytes
+    sent = (tasks.bytes_up if is_up else tasks.bytes_down) > 0
+    left = ~np.isnan(tasks.left_s)
+    was_lost = tasks.with_outcome("lost_up" if is_up else "lost_down")
+    broke_off = left & sends & sent & ~tasks.with_outcome("uploaded", "lost_down", "lost_up")
+    going_on = is_long & (begun_s < tasks.end_s) & ~left & sends
+    found = np.where(broke_off | (was_lost & is_long & sent), tasks.left_s, np.where(going_on, begun_s, np.nan))
+    arrived_s = tasks.uploaded_s if is_up else tasks.downloaded_s
+    return np.where(np.isnan(arrived_s), found, arrived_s)
 
 
-def overheard(events: pa.Table, *ways: str, tasks: bool = True, in_part: bool = False) -> pa.Table:
-    """Return the events of overheard messages.
+def packet_bytes_of(world: World, way: Way) -> int:
+    """Return the size of the largest packet in one direction."""
+    return (world.uplink if way == "up" else world.downlink).mtu_bytes
 
-    `ways`: `down`, `up`, or names of messages of requests for scores. `tasks`: only events that belong to a task.
-    `in_part`: also those of messages overheard in part.
+
+def _overheard_s(tasks: Tasks, way: Way, *, in_part: bool) -> Floats:
+    """Return since when the eavesdropper holds the model (`down`) or the update of each task; NaN: never. (tasks,)
+
+    An update is also overheard on its way to a client that scores it. `in_part`: a part of the message counts.
     """
-    caught = select(events, kinds=CAUGHT if in_part else [Kind.OVERHEARD])
-    if tasks:
-        caught = caught.filter(pc.field("task") >= 0)
-    return caught.filter(pc.is_in(caught["detail"].cast(pa.string()), pa.array(ways)))
+    whole = (tasks.overheard_down_s,) if way == "down" else (tasks.overheard_up_s, tasks.overheard_scoring_s)
+    parts = (
+        (tasks.overheard_down_in_part_s,)
+        if way == "down"
+        else (tasks.overheard_up_in_part_s, tasks.overheard_scoring_in_part_s)
+    )
+    return np.asarray(np.fmin.reduce([*whole, *(parts if in_part else ())]))
 
 
-def sent_uploads(events: pa.Table, packet_bytes: int) -> pa.Table:
-    """Return the events after which the server or the eavesdropper holds an upload, whole or in part. `packet_bytes`:
-    as in `received`."""
-    caught = overheard(events, "up", SCORING_DOWN, in_part=True)
-    return pa.concat_tables([received(events, "up", packet_bytes), caught]).sort_by("seq")
+def uploads_held(tasks: Tasks, packet_bytes: int) -> Bools:
+    """Return whether the server or the eavesdropper holds the update of each task, whole or in part. (tasks,)
+
+    `packet_bytes`: as in `received_s`.
+    """
+    held_s = np.fmin(received_s(tasks, "up", packet_bytes), _overheard_s(tasks, "up", in_part=True))
+    return ~np.isnan(held_s)
 
 
-def first_times(events: pa.Table, column: str) -> Times:
-    """Return the time of the first event with each number in `column`."""
+def overheard_answers(events: pa.Table) -> pa.Table:
+    """Return the events of scores that were overheard, whole or in part."""
+    caught = select(events, kinds=CAUGHT)
+    return caught.filter(pc.equal(caught["detail"].cast(pa.string()), SCORING_UP))
+
+
+def _earliest_of(numbers: Ints, times_s: Floats) -> Times:
+    """Return number -> its earliest time that is not NaN, in the order of the times."""
     found: Times = {}
-    for number, time_s in zip(events[column].to_pylist(), events["time_s"].to_pylist(), strict=True):
+    known = np.flatnonzero(~np.isnan(times_s))
+    order = known[np.argsort(times_s[known], kind="stable")]
+    for number, time_s in zip(numbers[order].tolist(), times_s[order].tolist(), strict=True):
         found.setdefault(number, time_s)
     return found
 

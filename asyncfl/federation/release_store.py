@@ -137,6 +137,41 @@ class UploadRecords(Sequence[Upload]):
         return np.asarray(rows[np.searchsorted(rising, tasks)])
 
 
+TASK_COLUMNS = {
+    "contribution.samples": "samples",
+    "contribution.epsilon": "upload_epsilon",
+    "contribution.weight": "model_weight",
+    "release.distribution": "distribution",
+    "release.std": "noise_std",
+    "release.sensitivity": "sensitivity",
+    "release.count": "draws",
+    "release.epsilon": "release_epsilon",
+    "release.rate": "sampling_rate",
+    "clip_norm": "clip_norm",
+    "loss": "train_loss",
+    "attacked": "attacked",
+    "added_std": "added_std",
+    "copy_of": "copy_of",
+    "computed_from": "computed_from",
+}
+"""Column of `UPLOADS` -> column of the table of tasks, see `base.columns.UploadColumns`."""
+
+
+def with_uploads(tasks: pa.Table, uploads: UploadRecords) -> pa.Table:
+    """Return the table of tasks of a seed with the columns of the uploads that were trained."""
+    known, rows = uploads.rows
+    numbers = tasks["task"].to_numpy()
+    places = np.minimum(np.searchsorted(known, numbers), max(len(known) - 1, 0))
+    found = known[places] == numbers if len(known) else np.zeros(len(numbers), dtype=bool)
+    taken = pa.array(rows[places] if len(known) else np.zeros(len(numbers), dtype=np.int64), pa.int64(), mask=~found)
+    for name, column in TASK_COLUMNS.items():
+        place = tasks.schema.get_field_index(column)
+        tasks = tasks.set_column(
+            place, tasks.schema.field(place), uploads.table[name].take(taken).cast(tasks.schema.field(place).type)
+        )
+    return tasks
+
+
 @dataclass(frozen=True, eq=False)
 class ModelRecords(Mapping[int, ModelRelease]):
     """Mapping version -> published model, without versions made of no update. Each access creates a new object."""

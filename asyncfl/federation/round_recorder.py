@@ -40,7 +40,7 @@ Row: TypeAlias = dict[str, Any]
 Progress: TypeAlias = Callable[[Row], None]
 """Callback for each row of the table of rounds as soon as it is complete."""
 PartialTables: TypeAlias = Callable[[], Mapping[str, pa.Table]]
-"""Function that returns the tables `rounds` and `events` of a seed so far."""
+"""Function that returns the tables `rounds`, `events` and `tasks` of a seed so far."""
 Watch: TypeAlias = Callable[[int, PartialTables], None]
 """Callback (version, function that returns the tables so far), called for each evaluated version."""
 

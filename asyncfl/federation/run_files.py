@@ -12,7 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as types
 
-from asyncfl.base.columns import FORMER, AuditTable, LedgerTable, PerClientTable, RoundsTable, SpendingTable, schema_of
+from asyncfl.base.columns import (
+    FORMER,
+    AuditTable,
+    LedgerTable,
+    PerClientTable,
+    RoundsTable,
+    SpendingTable,
+    TasksTable,
+    UploadColumns,
+    schema_of,
+)
 from asyncfl.base.description import sound_parts
 from asyncfl.base.errors import RunError, ScenarioError, system_says
 from asyncfl.base.files.own_folder import MARK, FolderMark
@@ -30,6 +40,8 @@ def _kind_of_values(kind: pa.DataType) -> str:
     """Return the kind of values of a column type: `whole numbers`, `numbers`, `text`, or the name of the type."""
     if types.is_dictionary(kind):
         kind = kind.value_type
+    if types.is_list(kind):
+        return f"lists of {_kind_of_values(kind.value_type)}"
     if types.is_integer(kind):
         return _INTEGER
     if types.is_floating(kind):
@@ -45,6 +57,7 @@ def _columns(integers: str, texts: str = "", numbers: str = "") -> dict[str, str
 NEEDED: dict[str, dict[str, str]] = {
     "rounds": _columns("version", numbers="time_s train_loss test_loss test_accuracy"),
     "events": {column.name: _kind_of_values(column.type) for column in SCHEMA if column.name not in EMPTY},
+    "tasks": _columns("task client base_version making", "fate outcome", "dispatched_s settled_s weight"),
     "clients": _columns("client"),
     "ledger": _columns("client", "adversary"),
     "spending": _columns("client version", "holder adversary", "time_s exact_epsilon"),
@@ -55,6 +68,7 @@ NEEDED: dict[str, dict[str, str]] = {
 DECLARED: dict[str, pa.Schema] = {
     "rounds": schema_of(RoundsTable),
     "events": SCHEMA,
+    "tasks": schema_of(TasksTable, UploadColumns),
     "per_client": schema_of(PerClientTable),
     "ledger": schema_of(LedgerTable),
     "spending": schema_of(SpendingTable),
@@ -62,7 +76,7 @@ DECLARED: dict[str, pa.Schema] = {
 }
 """Columns that a table has today. A run that an earlier version wrote may lack some, which are read as empty."""
 UNKNOWN = EMPTY | {"claim_holds": None}
-"""Column -> its value in a run that an earlier version wrote without it, where that is not simply NaN, false or null."""
+"""Column -> its value in a run that lacks it, where that is not simply NaN, false or null."""
 _OF_A_SUMMARY = {"versions": int, "virtual_s": int | float, "stopped": str, "notes": list, "fates": dict, "tasks": dict}
 _COUNTS = ("fates", "tasks")
 

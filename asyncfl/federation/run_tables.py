@@ -7,18 +7,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from asyncfl.base.columns import PerClientTable, schema_of
-from asyncfl.base.messages import Floats, Ints
+from asyncfl.base.messages import Bools, Fate, Floats, Ints
 from asyncfl.defences.quality import COUNTS, detection_shares
 from asyncfl.federation.round_recorder import table_of_rounds
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.trace import Kind
-from asyncfl.trace.query import select
-from asyncfl.trace.tasks import tasks_of
+from asyncfl.trace.query import end_of, select
+from asyncfl.trace.tasks import Tasks
 from asyncfl.world.world import Power
 
+DISCARDED = (Fate.STALE, Fate.BANNED, Fate.LATE, Fate.SURPLUS, Fate.TIMED_OUT)
+"""Fates that the server decided without a look at the update."""
 CONTEXT = ("clients", "participants", "rounds", "smallest_samples", "exposures")
 """Facts about the noise calibration in the summary. The scenario and the learner tell the others."""
 
@@ -58,23 +59,21 @@ def clients_table(run: SeedRun) -> pa.Table:
     """
     clients = len(run.sizes)
 
-    def events(kind: Kind) -> pa.Table:
-        return select(run.events, kinds=[kind])
+    tasks = Tasks.of(run.tasks)
 
-    def count(chosen: pa.Table) -> Ints:
-        return np.bincount(chosen["client"].to_numpy(), minlength=clients).astype(np.int64)
-
-    def malicious(chosen: pa.Table) -> Ints:
-        of, values = ("client", run.attackers) if run.drawn is None else ("task", run.drawn)
-        return count(chosen.filter(np.isin(chosen[of].to_numpy(), values)))
+    def count(chosen: Bools) -> Ints:
+        return np.bincount(tasks.client[chosen], minlength=clients).astype(np.int64)
 
     def column(values: dict[int, Any], nothing: float) -> Any:
         found = np.full(clients, nothing)
         found[list(values)] = list(values.values())
         return found
 
-    uploads, aggregated = events(Kind.UPLOADED), events(Kind.AGGREGATED)
-    used = aggregated.filter(pc.greater(aggregated["weight"], 0.0))
+    uploads, aggregated = ~np.isnan(tasks.uploaded_s), tasks.with_fate(Fate.AGGREGATED)
+    used = aggregated & (tasks.weight > 0)
+    of_attackers = np.isin(tasks.client, run.attackers) if run.drawn is None else np.isin(tasks.task, run.drawn)
+    ended_s = end_of(run.events)
+    banned = select(run.events, kinds=[Kind.BANNED])["client"].to_numpy()
     train_loss = np.full(clients, np.nan)
     trained = run.uploads.at(run.uploads.rows[1])  # ordered by task, so that the last task of a client counts
     trained = trained.at(np.flatnonzero(trained.table["loss"].is_valid().to_numpy()))
@@ -86,20 +85,20 @@ def clients_table(run: SeedRun) -> pa.Table:
             **({"domain": list(run.domains)} if run.domains else {}),
             "samples": run.sizes.astype(np.int64),
             "attacker": np.isin(np.arange(clients), run.attackers),
-            "banned": count(events(Kind.BANNED)) > 0,
-            "tasks": count(events(Kind.DISPATCHED)),
+            "banned": np.isin(np.arange(clients), banned),
+            "tasks": count(tasks.task >= 0),
             "uploads": count(uploads),
-            "malicious_uploads": malicious(uploads),
+            "malicious_uploads": count(uploads & of_attackers),
             "aggregated": count(aggregated),
             "used": count(used),
-            "malicious_used": malicious(used),
-            "flagged": count(events(Kind.FLAGGED)),
-            "discarded": count(events(Kind.DISCARDED)),
+            "malicious_used": count(used & of_attackers),
+            "flagged": count(tasks.with_fate(Fate.FLAGGED)),
+            "discarded": count(tasks.with_fate(*DISCARDED)),
             "train_loss": train_loss,
             "exposures_up": column(run.traffic.overheard_up, 0),
             "exposures_down": column(run.traffic.overheard_down, 0),
             **({} if run.spent is None else {"budget_spent_s": column(run.spent, np.nan)}),
-            **({} if run.power is None else energy(run.events, clients, run.power)),
+            **({} if run.power is None else energy(tasks, clients, run.power, ended_s)),
         }
     )
 
@@ -149,12 +148,11 @@ def _detection(run: SeedRun) -> dict[str, Any]:
     return {**total, "attackers": len(run.attackers), **shares}
 
 
-def energy(events: pa.Table, clients: int, power: Power) -> dict[str, Floats]:
+def energy(tasks: Tasks, clients: int, power: Power, end_s: float) -> dict[str, Floats]:
     """Compute (clients,) joules per column: `energy_compute_j`, `_send_j`, `_receive_j`, `_idle_j`.
 
-    `events`: the whole trace of one seed. `power`: watts of a device by activity.
+    `tasks`: all of one seed, which ended at `end_s`. `power`: watts of a device by activity.
     """
-    tasks = tasks_of(events)
     # A phase without an end lasted until the end of its task or of the run.
     left_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
 
@@ -165,7 +163,7 @@ def energy(events: pa.Table, clients: int, power: Power) -> dict[str, Floats]:
     compute_s = seconds(tasks.training_started_s, tasks.trained_s)
     send_s = seconds(tasks.upload_started_s, tasks.uploaded_s)
     receive_s = seconds(tasks.download_started_s, tasks.downloaded_s)
-    idle_s = float(events["time_s"].to_numpy().max(initial=0.0)) - compute_s - send_s - receive_s
+    idle_s = end_s - compute_s - send_s - receive_s
     return {
         "energy_compute_j": power.compute_w * compute_s,
         "energy_send_j": power.send_w * send_s,

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from asyncfl.base.columns import LedgerTable, SpendingTable, schema_of
 from asyncfl.base.component import Described
 from asyncfl.base.disclosure import leaks
-from asyncfl.base.messages import Collected
+from asyncfl.base.messages import Collected, Fate
 from asyncfl.base.progress import Stage, ignore_progress, one_by_one
-from asyncfl.federation.adversaries import TRUSTS, RejectedUpdate, ScoreRelease, adversary_views, overheard
+from asyncfl.federation.adversaries import TRUSTS, RejectedUpdate, ScoreRelease, adversary_views, overheard_answers
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.sent_uploads import SentUploads
 from asyncfl.privacy import Guarantee
@@ -30,9 +30,8 @@ from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable, Vers
 from asyncfl.privacy.release import Release
 from asyncfl.privacy.scheme import coalition
 from asyncfl.trace import Kind
-from asyncfl.trace.events import SCORING_UP
-from asyncfl.trace.query import select
-from asyncfl.trace.scoring_requests import is_too_late, scoring_requests_of
+from asyncfl.trace.query import end_of, select
+from asyncfl.trace.scoring_requests import ScoringRequest, is_too_late, scoring_requests_of
 
 ROUNDS = {
     "epsilon_naive_max": ("server", "naive"),
@@ -102,8 +101,10 @@ class SeedLedger:
         members = coalition(self._scheme.curious, self._clients, self._resolved.streams)
         scenario = self._resolved.scenario
         flags = frozenset(leaks(Collected, scenario.leaks))
-        events, others = self.run.events, (self._answers, self._rejected, flags)
-        views = adversary_views(events, published, self._sent, self._moment, members, scenario.world, *others)
+        tasks, others = self._uploads_sent.tasks, (self._answers, self._rejected, flags)
+        views = adversary_views(
+            tasks, self._requests, published, self._sent, self._moment, members, scenario.world, *others
+        )
         found = []
         for view in one_by_one(views, self.stage, f"ledger of seed {self.run.seed}"):
             found.append(self._of(view))
@@ -208,11 +209,15 @@ class SeedLedger:
         return self._uploads_sent.proven if any(self._stated) else None
 
     @cached_property
+    def _requests(self) -> list[ScoringRequest]:
+        return scoring_requests_of(self.run.events)
+
+    @cached_property
     def _answers(self) -> list[ScoreRelease]:
         """Scores that left clients."""
-        requests = scoring_requests_of(self.run.events)
+        requests = self._requests
         heard: list[dict[str, list[float]]] = [{} for _ in requests]
-        for row in overheard(self.run.events, SCORING_UP, tasks=False, in_part=True).to_pylist():
+        for row in overheard_answers(self.run.events).to_pylist():
             # A client answers one request after the other: this answers the last one that it was sent.
             own = (n for n, one in enumerate(requests) if one.client == row["client"] and one.asked_s <= row["time_s"])
             heard[max(own)].setdefault(row["kind"], []).append(row["time_s"])
@@ -239,14 +244,15 @@ class SeedLedger:
     @cached_property
     def _rejected(self) -> list[RejectedUpdate]:
         """Honest updates that the server rejected."""
-        rows, trained = select(self.run.events, kinds=[Kind.REJECTED]), self.run.uploads
-        if not len(rows):
+        rejected, trained = self._uploads_sent.tasks, self.run.uploads
+        rejected = rejected.only(rejected.with_fate(Fate.REJECTED))
+        if not len(rejected):
             return []
         honest = ~trained.column("attacked")
         tasks, clients = trained.column("task")[honest].tolist(), trained.column("contribution.client")[honest].tolist()
         client_of = dict(zip(tasks, clients, strict=True))
-        pairs = zip(rows["task"].to_pylist(), rows["version"].to_pylist(), strict=True)
-        return [RejectedUpdate(task, client_of[task], version + 1) for task, version in pairs if task in client_of]
+        pairs = zip(rejected.task.tolist(), rejected.making.tolist(), strict=True)
+        return [RejectedUpdate(task, client_of[task], version) for task, version in pairs if task in client_of]
 
     # --- times -----------------------------------------------------------------------------------------------------
 
@@ -260,6 +266,6 @@ class SeedLedger:
     @cached_property
     def _times(self) -> list[float]:
         """Times of the moments: the versions, and the end of the run if it came after them."""
-        last = float(self.run.events["time_s"].to_numpy().max(initial=0.0))
+        last = end_of(self.run.events)
         times: list[float] = self._published.tolist()
         return [*times, last] if last > times[-1] else times

@@ -13,7 +13,7 @@ from asyncfl.base.messages import Fate, Floats, Ints, Vector
 from asyncfl.client import Attackers
 from asyncfl.federation.action_executor import ActionExecutor, Traffic
 from asyncfl.federation.prepare import Federation, ResolvedSeed
-from asyncfl.federation.release_store import ModelRecords, UploadRecords
+from asyncfl.federation.release_store import ModelRecords, UploadRecords, with_uploads
 from asyncfl.federation.round_recorder import RoundRecorder, Row, diverged_at
 from asyncfl.privacy import PrivacyContext
 from asyncfl.privacy.ledger.rows import scheme_notes
@@ -21,7 +21,7 @@ from asyncfl.privacy.scheme import stop_notes
 from asyncfl.server import Server
 from asyncfl.server.recording import Recording
 from asyncfl.trace import Kind
-from asyncfl.trace.query import select
+from asyncfl.trace.query import end_of, select
 from asyncfl.world.world import Power
 
 
@@ -36,6 +36,8 @@ class SeedRun:
     """Rows of the table of rounds, one per version."""
     events: pa.Table
     """The trace, see `asyncfl.trace.Event`."""
+    tasks: pa.Table
+    """One row per task, see `base.columns.TasksTable`."""
     fates: dict[str, int]
     """Fate -> number of tasks."""
     traffic: Traffic
@@ -139,6 +141,7 @@ def seed_run(
         stopped=stopped,
         rounds=rounds.rows,
         events=events,
+        tasks=executor.event_log.tasks.table(end_of(events)),
         fates={fate.value: executor.tasks.fates[fate] for fate in Fate},
         traffic=executor.traffic,
         trained=trained,
@@ -159,6 +162,7 @@ def conclude(run: SeedRun, federation: Federation, server: Server, recording: Re
     """Add the results that federation and server know to `run`: uploads, models, notes for its reader."""
     resolved, data, learner, path = federation.resolved, federation.data, federation.learner, federation.path
     run.uploads, run.models = federation.releases.uploads, federation.releases.models
+    run.tasks = with_uploads(run.tasks, run.uploads)
     run.resolved, run.context, run.recording = resolved, path.context, recording
     run.learner, run.gemm = dict(learner.description), learner.gemm
     run.domains = tuple(data.domains[place] for place in data.client_domains) if len(data.domains) > 1 else ()

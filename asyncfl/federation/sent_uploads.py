@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asyncfl.federation.adversaries import sent_uploads
+from asyncfl.base.messages import Fate
+from asyncfl.federation.adversaries import packet_bytes_of, uploads_held
 from asyncfl.federation.release_store import UploadRecords
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.privacy import Contribution, PrivacyContext, Scheme
 from asyncfl.privacy.ledger.releases import Floats, Ints, typical_uploads, upload_release, usable_norm
 from asyncfl.privacy.ledger.views import UploadTable
 from asyncfl.privacy.release import Upload
-from asyncfl.trace import Kind
-from asyncfl.trace.query import epochs_done, select
+from asyncfl.trace.tasks import Tasks
 
 
 class SentUploads:
@@ -32,6 +32,11 @@ class SentUploads:
         self.run, self.resolved, self.context = run, run.resolved, run.context
         self.scheme: Scheme = run.resolved.scenario.privacy
         self._uncompressed = run.resolved.scenario.compression.off
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        """All tasks of the seed."""
+        return Tasks.of(self.run.tasks)
 
     @cached_property
     def clip_norm(self) -> float | None:
@@ -57,18 +62,17 @@ class SentUploads:
     def _made(self) -> Iterator[Upload]:
         """Yield typical records of updates that were not trained, and of those whose noise is unknown because the run
         diverged."""
-        events = sent_uploads(self.run.events, self.resolved.scenario.world.uplink.mtu_bytes)
-        tasks, first = np.unique(events["task"].to_numpy(), return_index=True)
-        trained = self.run.uploads
+        tasks, trained = self.tasks, self.run.uploads
         known = trained.column("task")[np.isfinite(trained.column("release.std"))]
-        first = first[~np.isin(tasks, known)]
-        if not len(first):
+        held = uploads_held(tasks, packet_bytes_of(self.resolved.scenario.world, "up"))
+        tasks = tasks.only(held & ~np.isin(tasks.task, known))
+        if not len(tasks):
             return
         typical = typical_uploads(self.scheme, self.context, self.run.sizes, self.clip_norm)
-        stopped, rows, state = epochs_done(self.run.events), trained.rows, self.scheme.start(self.context)
-        columns = (events[name].to_numpy()[first].tolist() for name in ("task", "client", "base_version"))
-        for task, client, base in zip(*columns, strict=True):
-            one = Contribution(client, int(self.run.sizes[client]), epochs=stopped.get(task))
+        rows, state = trained.rows, self.scheme.start(self.context)
+        columns = (one.tolist() for one in (tasks.task, tasks.client, tasks.base_version, tasks.epochs))
+        for task, client, base, epochs in zip(*columns, strict=True):
+            one = Contribution(client, int(self.run.sizes[client]), epochs=None if epochs < 0 else epochs)
             release = typical[client]
             if one.epochs is not None:
                 stated = replace(one, epsilon=state.epsilon(client, one.turn))
@@ -131,8 +135,8 @@ class SentUploads:
         own = uploads.table["contribution.weight"]
         known = own.is_valid().to_numpy()[rows]
         weight[rows] = np.where(known, np.abs(own.to_numpy()[rows]), self.context.rate / of)
-        judged = select(self.run.events, kinds=[Kind.FLAGGED])
-        tasks, makes = judged["task"].to_numpy(), judged["version"].to_numpy() + 1
+        flagged = self.tasks.only(self.tasks.with_fate(Fate.FLAGGED))
+        tasks, makes = flagged.task, flagged.making
         found = np.isin(tasks, uploads.column("task")) & (makes < n_versions)
         version[uploads.rows_of(tasks[found])] = makes[found]
         return version, weight

@@ -1,8 +1,8 @@
 """Write runs to disk completely or not at all, and read them back.
 
-A run's folder holds `scenario.yaml`, five tables (`rounds`, `events`, `clients`, `ledger`, `spending`, as Parquet),
-`summary.json` and `timing.json`; where the scenario asks for it, a recording (`messages.jsonl`), measurements by
-client (`per_client.parquet`) and kept models (`models/`); after an audit `audit.parquet`, `disproved-<seed>.npz` and
+A run's folder holds `scenario.yaml`, six tables (`rounds`, `events`, `tasks`, `clients`, `ledger`, `spending`, as
+Parquet), `summary.json` and `timing.json`; where the scenario asks for it, a recording (`messages.jsonl`), measurements
+by client (`per_client.parquet`) and kept models (`models/`); after an audit `audit.parquet`, `disproved-<seed>.npz` and
 `.txt`. On one machine, with the same threads and matrix library (see `timing.json`), equal scenarios give equal bytes
 in all files but `timing.json`. `summary.json` is written last: a folder without it holds no complete run.
 """
@@ -23,9 +23,10 @@ import pyarrow.parquet as pq
 from asyncfl.base.component import kind_of
 from asyncfl.base.description import fields_of
 from asyncfl.base.errors import OutputError, RunError, ScenarioError, shortened
-from asyncfl.base.files.own_folder import FORMAT, OwnFolder, write_json
+from asyncfl.base.files.own_folder import FORMAT, FolderMark, OwnFolder, write_json
 from asyncfl.base.files.reading import read_bytes
 from asyncfl.base.files.yaml_text import read_yaml
+from asyncfl.federation.earlier_tasks import tasks_of_events
 from asyncfl.federation.kept_models import kept_module, models_in, write_models
 from asyncfl.federation.run_card import run_card
 from asyncfl.federation.run_files import check_unchanged, read_mapping, read_scenario, read_summary, read_table
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     import torch
     from matplotlib.figure import Figure
 
-TABLES = ("rounds", "events", "clients", "ledger", "spending")
+TABLES = ("rounds", "events", "tasks", "clients", "ledger", "spending")
 """Names of a run's tables."""
 
 AUDIT = "audit"
@@ -126,6 +127,7 @@ class Run:
         "rounds", "One row per seed and published version: time, losses, accuracy, noise, staleness, traffic."
     )
     events = _frame("events", "One row per event, see `asyncfl.trace.Event`.")
+    tasks = _frame("tasks", "One row per seed and task: times of its phases, traffic, fate, and its trained update.")
     clients = _frame("clients", "One row per seed and client: samples, tasks, updates used, exposures.")
     ledger = _frame("ledger", "One row per seed and guarantee: releases, claimed epsilon, epsilons by accounting.")
     spending = _frame("spending", "Epsilon of clients and models so far at each version, see `privacy.spending`.")
@@ -199,13 +201,18 @@ class Run:
         folder = Path(folder)
         try:
             summary = read_summary(folder / COMPLETE)
-            if (written := summary.get("format", FORMAT)) != FORMAT:
+            if (found := summary.get("format", FORMAT)) != FORMAT:
                 raise RunError(
-                    f"{folder} holds a run of format {written}, this program reads format {FORMAT}; "
+                    f"{folder} holds a run of format {found}, this program reads format {FORMAT}; "
                     "run its scenario.yaml again"
                 )
-            names = (*TABLES, *(name for name in ASKED_FOR if (folder / f"{name}.parquet").exists()))
+            has = {name: (folder / f"{name}.parquet").exists() for name in (*TABLES, *ASKED_FOR)}
+            mark = FolderMark.read(folder)
+            has["tasks"] |= mark is not None and "tasks.parquet" in mark.files
+            names = [name for name in has if has[name] or (name in TABLES and name != "tasks")]
             tables = {name: read_table(folder, name) for name in names}
+            if not has["tasks"]:
+                tables["tasks"] = tasks_of_events(tables["events"])
             timing = read_mapping(folder / "timing.json")
         except FileNotFoundError as error:
             raise RunError(f"{folder} holds no run: {Path(error.filename).name} is missing") from None

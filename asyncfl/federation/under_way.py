@@ -1,6 +1,6 @@
 """Snapshots of a seed on disk while it runs, so that its progress can be viewed.
 
-    FOLDER/.partial/CONDITIONS/seed-3.at-12.unfinished/   scenario.yaml, rounds.parquet, events.parquet
+    FOLDER/.partial/CONDITIONS/seed-3.at-12.unfinished/   scenario.yaml, rounds.parquet, events.parquet, tasks.parquet
 
 This is seed 3 when version 12 was evaluated. Runs are not resumed from snapshots; they are removed when the run ends
 (`base.files.own_folder`). A snapshot gets its final name when it is complete, and only then replaces the previous.
@@ -47,7 +47,7 @@ class Snapshot:
     version: int
     """Latest version in the tables."""
     tables: dict[str, pa.Table]
-    """`rounds` and `events`."""
+    """`rounds`, `events` and `tasks`."""
 
 
 class Snapshots:
@@ -102,7 +102,7 @@ def snapshot_in(folder: Path) -> Snapshot | None:
     found = [(int(named[1]), int(named[2]), path) for named, path in places if named is not None]
     for seed, version, path in sorted(found, reverse=True):
         with suppress(OSError, AsyncflError):
-            tables = {name: read_table(path, name) for name in ("rounds", "events")}
+            tables = {name: read_table(path, name) for name in ("rounds", "events", "tasks")}
             scenario, _ = read_scenario(path / "scenario.yaml", own_code=False)
             return Snapshot(scenario, seed, version, tables)
     return None

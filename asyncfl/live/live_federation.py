@@ -12,7 +12,7 @@ from asyncfl.live.clock import StepClock, Terms
 from asyncfl.live.remote_client import RemoteClient
 from asyncfl.live.run_context import Alarm, ClientLink, Handling, RunContext
 from asyncfl.server import Server
-from asyncfl.server.tasks import TaskRecord
+from asyncfl.server.task_record import TaskRecord
 from asyncfl.trace import Kind
 
 

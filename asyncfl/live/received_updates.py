@@ -22,7 +22,7 @@ from asyncfl.privacy.ledger.releases import upload_release, usable_norm
 from asyncfl.privacy.release import Upload
 from asyncfl.server import Server
 from asyncfl.server.selection import LARGEST_LOSS
-from asyncfl.server.tasks import TaskRecord
+from asyncfl.server.task_record import TaskRecord
 from asyncfl.trace import Kind
 from asyncfl.trace.events import epochs_detail
 

@@ -45,7 +45,7 @@ from asyncfl.live.client_messages import (
     Update,
 )
 from asyncfl.live.run_context import Alarm, ClientLink, Handling, RunContext
-from asyncfl.server.tasks import TaskRecord
+from asyncfl.server.task_record import TaskRecord
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
 from asyncfl.trace.scoring_requests import NO_ANSWER, TOO_LATE

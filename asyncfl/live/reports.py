@@ -20,14 +20,13 @@ from asyncfl.federation.round_recorder import RoundRows, Row
 from asyncfl.live.client_messages import SENT, Noted, Report
 from asyncfl.live.clock import StepClock, Terms
 from asyncfl.scenario import Scenario
-from asyncfl.server.tasks import TaskRecord, TaskTable
+from asyncfl.server.task_record import FINAL, TaskRecord
+from asyncfl.server.tasks import TaskTable
 from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.events import CAUGHT, SCORING_DOWN
 
 COUNTED = (Kind.DOWNLOADED, Kind.UPLOADED, Kind.LOST, Kind.WENT_OFFLINE, Kind.DROPPED_OUT)
 """Kinds of events that say how many bytes were sent."""
-FINAL = (Kind.UPLOADED, Kind.LOST, Kind.DROPPED_OUT, Kind.WENT_OFFLINE)
-"""Kinds of events that end a task. The server handles them with the message that they come with."""
 
 
 class LiveEventLog(EventLog):
@@ -63,6 +62,8 @@ class LiveEventLog(EventLog):
         number, base = (-1, -1) if task is None else (task.number, task.base_version)
         client = client if task is None else task.client
         self.recorder.add(time_s, kind, number, client, version, base, -1, size, attempt, float("nan"), detail)
+        if task is not None:
+            self._note(task, kind, time_s, size, attempt, detail)
 
     def table(self) -> pa.Table:
         """Return all events by time; those of one time in the order in which they were recorded."""
@@ -179,6 +180,5 @@ class Reports:
                 tasks = [one for one in self._tasks.collected() if not one.overheard]
         for one in tasks:
             if event is Kind.OVERHEARD:
-                one.overheard |= way != "down"
                 self._traffic.overhear("down" if way == "down" else "up", one.client, one.base_version)
             self._event_log.place(time_s, event, one, one.client, detail=way)

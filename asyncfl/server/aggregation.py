@@ -22,7 +22,8 @@ from asyncfl.base.streams import Streams
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, ScoreRequest, Strikes, Verdict, accept_all
 from asyncfl.server.model_step import ModelStep, next_model
 from asyncfl.server.protocol import Protocol
-from asyncfl.server.tasks import TaskRecord, TaskTable
+from asyncfl.server.task_record import TaskRecord
+from asyncfl.server.tasks import TaskTable
 
 Scores: TypeAlias = Callable[[int, Vector], Floats]
 """(client, models (n, n_parameters)) -> (n,) accuracies that the client reports."""

@@ -59,7 +59,8 @@ from asyncfl.server.aggregation import (
 from asyncfl.server.message_validator import MessageValidator
 from asyncfl.server.population import Population
 from asyncfl.server.protocol import Protocol
-from asyncfl.server.tasks import Cohorts, TaskRecord, TaskTable
+from asyncfl.server.task_record import TaskRecord
+from asyncfl.server.tasks import Cohorts, TaskTable
 
 AGGREGATION = "aggregated"
 """Name of the timer for an aggregation that takes time: set when the buffer has been judged, fires when the model is

@@ -1,6 +1,6 @@
-"""The table of tasks, one record for each task from its dispatch to its fate, and the dispatch of tasks.
+"""The table of tasks (`task_record`), and their dispatch.
 
-Server, driver, clients and ledger share the records. Fates are counted here alone. Tasks begin in cohorts, when a
+Fates are counted here alone. Tasks begin in cohorts, when a
 version is published, or one at a time, to keep a number of tasks in flight.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,29 +16,7 @@ from asyncfl.base.streams import RandomOrder, Streams
 from asyncfl.server.dispatch import BufferStatus
 from asyncfl.server.population import Population
 from asyncfl.server.protocol import Protocol
-
-
-@dataclass(slots=True, eq=False)
-class TaskRecord:
-    """A model that was sent to a client for training, until the fate of its update is recorded."""
-
-    number: int
-    client: int
-    base_version: int
-    turn: int = 0
-    """Number of tasks that the client was given before."""
-    cohort: int = -1
-    """Version at whose publication the client was drawn; -1 without cohorts."""
-    sent_s: float = 0.0
-    """Time of the dispatch in seconds."""
-    epochs: int | None = None
-    """Epochs that the client has done when it stopped; None for all."""
-    base: Vector | None = field(default=None, repr=False)
-    """The model that the client was sent, kept if it must train even after the server has forgotten that version."""
-    trained: bool = False
-    """Whether the client has already trained this task, or may have done so."""
-    overheard: bool = False
-    """Whether the eavesdropper holds its update."""
+from asyncfl.server.task_record import TaskRecord
 
 
 class TaskTable:

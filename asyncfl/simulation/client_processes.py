@@ -28,7 +28,7 @@ from asyncfl.base.messages import (
 from asyncfl.federation.action_executor import Traffic
 from asyncfl.federation.event_order import EventOrder, Priority
 from asyncfl.federation.phases import LinkMessage, MessageEvent, Phase, ScoringPhase, ScoringPhases, TaskPhases
-from asyncfl.server.tasks import TaskRecord
+from asyncfl.server.task_record import TaskRecord
 from asyncfl.simulation.capacity import NOTHING_SENT, Sent, ServerLink, Transmission, Work, Workers
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.clock import NEVER, Clock, Moment, ResumableProcess
@@ -100,7 +100,6 @@ class ClientProcesses:
             if not self.whole:
                 return
         else:
-            task.overheard |= way != "down"
             self.traffic.overhear("down" if way == "down" else "up", task.client, task.base_version)
         self.clock.record_task(mark.kind, task, -1, mark.size, mark.attempt, NAN, way)
 

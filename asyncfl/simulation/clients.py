@@ -19,7 +19,7 @@ from asyncfl.federation.phases import TaskPhases, Workload
 from asyncfl.federation.prepare import Federation
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.server import Scoring, Server
-from asyncfl.server.tasks import TaskRecord
+from asyncfl.server.task_record import TaskRecord
 from asyncfl.simulation.pool import TrainingOrder, TrainingPool
 from asyncfl.trace import Kind
 from asyncfl.world import WorldState

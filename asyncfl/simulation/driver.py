@@ -28,7 +28,7 @@ from asyncfl.federation.event_order import SERVER, EventOrder
 from asyncfl.privacy import MixingNode
 from asyncfl.server import Server
 from asyncfl.server.machine import AGGREGATION
-from asyncfl.server.tasks import TaskRecord
+from asyncfl.server.task_record import TaskRecord
 from asyncfl.simulation.capacity import Processors, Work, Workers
 from asyncfl.simulation.client_processes import ClientProcesses
 from asyncfl.simulation.clients import SimulatedClients

@@ -13,8 +13,10 @@ from contextlib import ExitStack
 from functools import partial
 
 import numpy as np
+import pyarrow as pa
 
 from asyncfl.data import FederatedData
+from asyncfl.federation.action_executor import EventLog
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import (
     Federation,
@@ -47,6 +49,7 @@ from asyncfl.simulation.driver import Driver
 from asyncfl.simulation.pool import TrainingPool
 from asyncfl.simulation.workers import TrainingWorkers
 from asyncfl.trace import Recorder
+from asyncfl.trace.query import end_of
 
 KEPT_BYTES = 2**30
 """Samples kept for other runs of a process, in bytes."""
@@ -154,7 +157,7 @@ def _simulated(
     driver, rounds, clients = state.driver, state.rounds, state.clients
     rounds.progress = progress
     if watch is not None:
-        rounds.progress = partial(_watched, rounds, driver.clock.recorder, watch, progress)
+        rounds.progress = partial(_watched, rounds, driver.clock, watch, progress)
     is_prepared = time.perf_counter()
     with ExitStack() as stack:
         pool = None
@@ -266,7 +269,16 @@ def _seed_run(driver: Driver, rounds: RoundRecorder, stopped: str) -> SeedRun:
     return seed_run(driver, rounds, stopped, events, clients.trained, clients.load.samples, spent, clients.attackers)
 
 
-def _watched(rounds: RoundRecorder, recorder: Recorder, watch: Watch, progress: Progress | None, row: Row) -> None:
+def _watched(rounds: RoundRecorder, event_log: EventLog, watch: Watch, progress: Progress | None, row: Row) -> None:
     if progress is not None:
         progress(row)
-    watch(row["version"], lambda: {"rounds": table_of_rounds(rounds.rows), "events": recorder.table()})
+
+    def so_far() -> dict[str, pa.Table]:
+        events = event_log.recorder.table()
+        return {
+            "rounds": table_of_rounds(rounds.rows),
+            "events": events,
+            "tasks": event_log.tasks.table(end_of(events)),
+        }
+
+    watch(row["version"], so_far)

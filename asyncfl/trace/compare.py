@@ -6,7 +6,7 @@ first effect of a change; all later differences may follow from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from asyncfl.trace.events import SCHEMA, Kind
 from asyncfl.trace.query import counts, select, value_of
-from asyncfl.trace.tasks import FATES, Tasks, tasks_of
+from asyncfl.trace.tasks import FATES, Tasks
 
 CONTENT = tuple(name for name in SCHEMA.names if name not in ("seq", "seed"))
 """Columns that are compared: all but the position in the trace."""
@@ -118,26 +118,30 @@ class TraceComparison:
         return not self.only_one and not self.only_other and all(seed.same for seed in self.seeds)
 
 
-def compare(events: pa.Table, other: pa.Table, rounds: pa.Table, other_rounds: pa.Table) -> TraceComparison:
-    """Compare two runs by their tables of events and of rounds, and return the differences.
+def compare(one_run: Mapping[str, pa.Table], other_run: Mapping[str, pa.Table]) -> TraceComparison:
+    """Compare two runs by their tables `events`, `rounds` and `tasks`, and return the differences.
 
     Each seed is compared with the same seed of the other run. Where each run has a single seed, these are compared.
     """
-    mine, theirs = (sorted(table["seed"].unique().to_pylist()) for table in (events, other))
+    runs = one_run, other_run
+    mine, theirs = (sorted(tables["events"]["seed"].unique().to_pylist()) for tables in runs)
     pairs = [(seed, seed) for seed in mine if seed in theirs]
     if not pairs and len(mine) == len(theirs) == 1:
         pairs = [(mine[0], theirs[0])]
     seeds = []
     for one, two in pairs:
-        both_events = select(events, seed=one), select(other, seed=two)
-        both_rounds = select(rounds, seed=one), select(other_rounds, seed=two)
+        both_events, both_rounds, both_tasks = (
+            (select(one_run[name], seed=one), select(other_run[name], seed=two))
+            for name in ("events", "rounds", "tasks")
+        )
         # Runs of different versions of this program may have different columns: only common columns are compared.
-        numbers = [name for name in rounds.column_names if name in other_rounds.column_names and name != "seed"]
+        columns = [tables["rounds"].column_names for tables in runs]
+        numbers = [name for name in columns[0] if name in columns[1] and name != "seed"]
         apart = divergence(*both_events, CONTENT), divergence(*both_rounds, numbers)
         if apart == (None, None):
             seeds.append(SeedComparison(one, two, None, None))
             continue
-        tasks = tasks_of(both_events[0]), tasks_of(both_events[1])
+        tasks = Tasks.of(both_tasks[0]), Tasks.of(both_tasks[1])
         lines = tuple(_lines(both_events, both_rounds, tasks))
         seeds.append(SeedComparison(one, two, *apart, lines, _changed_fates(*tasks)))
     only = [

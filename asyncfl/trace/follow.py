@@ -13,7 +13,7 @@ from asyncfl.base.errors import Fault, InputError
 from asyncfl.base.messages import Fate
 from asyncfl.trace.events import NO_EPOCH, SCORING_DOWN, Kind
 from asyncfl.trace.query import select
-from asyncfl.trace.tasks import FATES, SETTLING, Tasks, tasks_of
+from asyncfl.trace.tasks import FATES, Tasks
 
 BEGINNING = {
     Kind.DOWNLOADED: Kind.DOWNLOAD_STARTED,
@@ -26,6 +26,9 @@ BEGINNING = {
     Kind.DISCARDED: Kind.UPLOADED,
 }
 """Kind of event that ends a phase -> kind of event that starts it."""
+
+SETTLING = (Kind.AGGREGATED, Kind.FLAGGED, Kind.REJECTED, Kind.DISCARDED, Kind.LOST, Kind.DROPPED_OUT)
+"""Kinds of events that may settle a task."""
 
 STARTS = (Kind.DOWNLOAD_STARTED, Kind.TRAINING_STARTED, Kind.UPLOAD_STARTED)
 """Kinds of events that start a phase on the client."""
@@ -77,8 +80,8 @@ class TaskHistory:
         return f"{begin}aggregated into version {self.version} with weight {self.weight:.6g}, {age}"
 
 
-def follow(events: pa.Table, task: int, seed: int | None = None) -> TaskHistory:
-    """Return the history of `task` from a whole trace. `seed` may be None where the trace has only one seed.
+def follow(events: pa.Table, tasks: pa.Table, task: int, seed: int | None = None) -> TaskHistory:
+    """Return the history of `task` from the events and tasks of a run. `seed` may be None where there is only one.
 
     Raises InputError for a task or seed that is not in the trace.
     """
@@ -89,7 +92,7 @@ def follow(events: pa.Table, task: int, seed: int | None = None) -> TaskHistory:
         got = "none" if seed is None else seed
         raise InputError([Fault("seed", f"must be one of the run's ({', '.join(map(str, seeds))}), got {got}")])
     events = select(events, seed=seed)
-    found = tasks_of(events).select(task=task)
+    found = Tasks.of(tasks).select(seed=seed, task=task)
     if not len(found):
         last = pc.max(events["task"]).as_py()
         why = f"must be 0..{last}, got {task}" if last >= 0 else f"the trace has no tasks, got {task}"

@@ -30,7 +30,7 @@ from asyncfl.base.messages import Fate
 from asyncfl.trace.events import CAUGHT, Kind
 from asyncfl.trace.query import select
 from asyncfl.trace.scoring_requests import ScoringRequest, scoring_requests_of
-from asyncfl.trace.tasks import FATES, JUDGED, Floats, Tasks, microseconds, tasks_of
+from asyncfl.trace.tasks import FATES, JUDGED, Floats, Tasks, microseconds
 
 CHUNK = 50_000
 """Tasks or events that are converted to Python objects at a time, to limit memory."""
@@ -82,6 +82,7 @@ def epsilon_curves(table: pa.Table) -> tuple[list[EpsilonCurve], list[str]]:
 
 def write_perfetto(
     events: pa.Table,
+    tasks: pa.Table,
     path: str | Path,
     *,
     title: str,
@@ -91,14 +92,14 @@ def write_perfetto(
 ) -> int:
     """Write a trace to `path` and return the number of JSON events written.
 
-    `events`: a whole trace of one or more seeds. `title`: name of the run. `spent`: epsilon curves, shown as counters.
+    `events`, `tasks`: of one or more seeds. `title`: name of the run. `spent`: epsilon curves, shown as counters.
     `notes`: texts stored in the file. `clients`: clients with tracks; None: all. A path that ends in `.gz` is
     compressed, which Perfetto also reads. The same trace gives the same bytes. Raises OutputError where the file cannot
     be written, and where `path` is a file other than a trace.
     """
     path = Path(path)
     with atomic_file(path, _is_trace) as part, part.open("wb") as raw:
-        return _write(raw, path.suffix == ".gz", chrome_trace(events, title, spent, clients), title, notes)
+        return _write(raw, path.suffix == ".gz", chrome_trace(events, tasks, title, spent, clients), title, notes)
 
 
 def _is_trace(head: bytes) -> bool:
@@ -125,29 +126,33 @@ def _write(raw: Any, compress: bool, lines: Iterable[str], title: str, notes: Se
 
 
 def chrome_trace(
-    events: pa.Table, title: str, spent: Sequence[EpsilonCurve] = (), clients: Sequence[int] | None = None
+    events: pa.Table,
+    tasks: pa.Table,
+    title: str,
+    spent: Sequence[EpsilonCurve] = (),
+    clients: Sequence[int] | None = None,
 ) -> Iterator[str]:
     """Yield the JSON events of a trace, one text each: one track after another, each in order of time.
 
     A slice precedes the arrow that starts in it and the slices inside it, because readers process events of the same
     time in the order of the file.
     """
-    first_arrow, seeds = 0, sorted(events["seed"].unique().to_pylist())
+    first_arrow, seeds, every = 0, sorted(events["seed"].unique().to_pylist()), Tasks.of(tasks)
     for place, seed in enumerate(seeds):
         own = select(events, seed=seed)
-        tasks = tasks_of(own)
-        spans = buffer_spans(own, tasks)
+        of_seed = every.select(seed=seed)
+        spans = buffer_spans(own, of_seed)
         tracks = Tracks(pid=place + 1, seeds=len(seeds), clients=int(pc.max(own["client"]).as_py()) + 1)
         scorers = {request.client for span in spans for request in span.requests}
         # Events of the server belong to client -1.
         of_clients = {client for client in own["client"].unique().to_pylist() if client >= 0}
         shown = of_clients if clients is None else of_clients & set(clients)
         yield from tracks.names(f"{title}, seed {seed}", sorted(shown), sorted(scorers & shown))
-        arrows = yield from _tasks(tasks.select(clients=sorted(shown)), tracks, first_arrow)
+        arrows = yield from _tasks(of_seed.select(clients=sorted(shown)), tracks, first_arrow)
         yield from _absences(own, tracks, shown)
         yield from _client_instants(own, tracks, shown)
         yield from _server(own, spans, tracks, shown, arrows)
-        yield from _counters(own, tasks, tracks)
+        yield from _counters(own, of_seed, tracks)
         for part in spent:
             if part.seed == seed:
                 name = f"spent epsilon ({part.adversary})"

@@ -8,8 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asyncfl.trace.events import Kind
-
 
 def select(
     events: pa.Table,
@@ -49,11 +47,9 @@ def value_of(cell: Any) -> Any:
     return None if cell in (-1, "") or cell != cell else cell
 
 
-def epochs_done(events: pa.Table) -> dict[int, int]:
-    """Return task -> epochs that its client finished before the deadline, for trainings that were stopped early."""
-    trained = select(events, kinds=[Kind.TRAINED])
-    rows = zip(trained["task"].to_pylist(), trained["detail"].to_pylist(), strict=True)
-    return {task: int(detail.split()[0]) for task, detail in rows if detail}
+def end_of(events: pa.Table) -> float:
+    """Return the time of the last event, in virtual seconds; 0 without events."""
+    return float(pc.max(events["time_s"]).as_py() or 0.0)
 
 
 def counts(events: pa.Table) -> dict[str, int]:

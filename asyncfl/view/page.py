@@ -24,7 +24,7 @@ from asyncfl.base.files.atomic import atomic_file
 from asyncfl.base.quantities import NONE
 from asyncfl.federation.storage import Run
 from asyncfl.trace.compare import SeedComparison, compare
-from asyncfl.trace.tasks import FATES, KINDS, Tasks, tasks_of
+from asyncfl.trace.tasks import FATES, KINDS, Tasks
 from asyncfl.view.packing import Packing, pack_density, pack_seed, pack_tables
 
 MOST_TASKS = 200_000
@@ -32,7 +32,7 @@ MOST_TASKS = 200_000
 WINDOW_TASKS = 50_000
 """Tasks of that window if the user gave none: the first. Few, so that the page opens at once."""
 
-TABLES = ("rounds", "events", "clients", "ledger", "audit")
+TABLES = ("rounds", "events", "tasks", "clients", "ledger", "audit")
 """Tables of a run that a page is made of."""
 
 MAGIC = "<!doctype html>\n<!-- a run of asyncfl -->\n"
@@ -130,7 +130,7 @@ def _found(run: Run, name: str, window: Window, most: int) -> _Found:
     if not len(tables["events"]):
         of = "" if window.seed is None else f" of seed {window.seed}"
         raise RunError(f"{name}: events.parquet has no rows{of}, so there is nothing to show")
-    every = tasks_of(tables["events"])
+    every = Tasks.of(tables["tasks"])
     tasks = every.select(since_s=window.since_s, until_s=window.until_s)
     if len(every) and not len(tasks):
         last = float(every.dispatched_s.max())
@@ -208,7 +208,7 @@ def _facts(run: Run, tables: dict[str, pa.Table]) -> list[tuple[str, str]]:
 
 def _comparison(one: Run, other: Run) -> dict[str, Any]:
     """Return the fields in which two runs differ, and for each seed the first difference and the sums."""
-    found = compare(one.tables["events"], other.tables["events"], one.tables["rounds"], other.tables["rounds"])
+    found = compare(one.tables, other.tables)
     fields = differing_fields(one.description, other.description)
     only = (("first", found.only_one), ("second", found.only_other))
     return {

@@ -10,10 +10,11 @@ import pytest
 from asyncfl.calibration import calibrate
 from asyncfl.calibration.fit import Calibration
 from asyncfl.calibration.observations import ObservedRun
+from asyncfl.federation.earlier_tasks import tasks_of_events
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
 from asyncfl.trace.events import SCHEMA, Event, Kind
-from asyncfl.trace.tasks import KINDS, codes, tasks_of
+from asyncfl.trace.tasks import KINDS, Tasks, codes
 
 KNOWN: dict[str, Any] = {
     "data": {"dataset": "mnist", "clients": 20, "samples_per_client": 50, "source": "embedded"},
@@ -54,7 +55,7 @@ KNOWN: dict[str, Any] = {
 def seen(scenario: Scenario, seed: int = 0) -> ObservedRun:
     """A seed on the clock, as it is seen."""
     run = simulate_clock(scenario, seed)
-    return ObservedRun.of("run", scenario, run.sizes, run.events)
+    return ObservedRun.of("run", scenario, run.sizes, run.events, run.tasks)
 
 
 def fitted_to(scenario: Scenario) -> Calibration:
@@ -82,4 +83,6 @@ def observe_run(
     rows = [{name: getattr(one, name) for name in SCHEMA.names} for one in made]
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
     scenario: Any = SimpleNamespace(training=SimpleNamespace(epochs=epochs))
-    return ObservedRun("run", scenario, np.array(samples), table, tasks_of(table), codes(table["kind"], KINDS))
+    return ObservedRun(
+        "run", scenario, np.array(samples), table, Tasks.of(tasks_of_events(table)), codes(table["kind"], KINDS)
+    )

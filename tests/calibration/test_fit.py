@@ -68,7 +68,9 @@ def test_availability_and_aggregation_time_are_recovered(found: Calibration) -> 
 def _clock(scenario: Scenario) -> dict[str, Any]:
     runs = [simulate_clock(scenario, seed) for seed in range(2)]
     summaries = [
-        summary(timeline_of(run.seed, run.stopped, rounds_table(run), run.events, clients_table(run), run.fates))
+        summary(
+            timeline_of(run.seed, run.stopped, rounds_table(run), run.events, run.tasks, clients_table(run), run.fates)
+        )
         for run in runs
     ]
     return {
@@ -167,7 +169,7 @@ def test_both_kinds_of_dropout_are_recovered_and_told_apart(known: Scenario, pro
 def test_too_few_trainings_are_refused(known: Scenario) -> None:
     run = simulate_clock(known.override({"protocol": {"kind": "sync", "rounds": 1, "participants": 3}}), 0)
     with pytest.raises(RunError, match=r"must have at least 10 finished trainings, got \d; give a longer run"):
-        ObservedRun.of("a run", known, run.sizes, run.events)
+        ObservedRun.of("a run", known, run.sizes, run.events, run.tasks)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])

@@ -4,6 +4,7 @@ import pytest
 from asyncfl.base.errors import OutputError
 from asyncfl.experiments.timeline import Timeline, summary, timeline_of, write_timeline
 from asyncfl.federation import clients_table, rounds_table
+from asyncfl.federation.earlier_tasks import tasks_of_events
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
 from asyncfl.trace import Kind, Recorder
@@ -18,12 +19,12 @@ def tables(attackers=(False, False, True)):
         recorder.add(1.0, Kind.DISPATCHED, task, client, 0, base)
     for client in (2, 2, 1):
         recorder.add(2.0, Kind.OVERHEARD, 0, client, 1, 0, detail="up")
-    for base in (1, 1):
-        recorder.add(2.0, Kind.OVERHEARD, 0, 0, 1, base, detail="down")
+    for task in (2, 3):
+        recorder.add(2.0, Kind.OVERHEARD, task, 2, 1, 1, detail="down")
     for attempt in (2, 3):
         recorder.add(2.0, Kind.RETRANSMITTED, 0, 0, 1, 0, attempt=attempt, detail="up")
-    for age in (0, 0, 2):
-        recorder.add(3.0, Kind.AGGREGATED, 0, 0, 2, 0, age)
+    for task, age in enumerate((0, 0, 2)):
+        recorder.add(3.0, Kind.AGGREGATED, task, 0, 2, 0, age)
     rounds = pa.table(
         {"seed": [7, 7, 7, 8], "time_s": [0.0, 2.0, 6.0, 9.0], "bytes_up": [0, 30, 90, 1], "bytes_down": [0, 50, 60, 1]}
     )
@@ -38,7 +39,7 @@ def tables(attackers=(False, False, True)):
             "exposures_down": [2, 0, 0],
         }
     )
-    return rounds, recorder.table(), clients
+    return rounds, recorder.table(), tasks_of_events(recorder.table()), clients
 
 
 @pytest.fixture
@@ -67,10 +68,11 @@ def test_summary_of_a_seed(timeline):
 
 
 def test_a_run_that_published_nothing_has_a_summary():
-    rounds, _, clients = tables()
+    rounds, _, _, clients = tables()
     nothing = Recorder(7)
     nothing.add(0.0, Kind.STOPPED, detail="nobody came")
-    said = summary(timeline_of(7, "nobody came", rounds.slice(0, 1), nothing.table(), clients, dict.fromkeys(FATES, 0)))
+    events, fates = nothing.table(), dict.fromkeys(FATES, 0)
+    said = summary(timeline_of(7, "nobody came", rounds.slice(0, 1), events, tasks_of_events(events), clients, fates))
     assert said["round_s"]["mean"] is None
     assert said["staleness"]["most"] is None
     assert said["traffic"]["up_bytes_per_version"] is None
@@ -86,7 +88,7 @@ def test_a_clock_that_ran(tiny):
     tiny["protocol"] = {"kind": "buffered", "rounds": 6, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}}
     tiny["world"]["tap"] = {"uplink": True, "downlink": True}
     run = simulate_clock(Scenario.read(tiny), 0)
-    timeline = timeline_of(0, run.stopped, rounds_table(run), run.events, clients_table(run), run.fates)
+    timeline = timeline_of(0, run.stopped, rounds_table(run), run.events, run.tasks, clients_table(run), run.fates)
     assert timeline.versions == 6
     assert timeline.staleness.sum() == run.fates["aggregated"] == 12
     # a tap that misses nothing holds every upload and every version that was sent
@@ -102,7 +104,7 @@ def test_flooders_flood_without_training(tiny):
 
     def share(scenario):
         run = simulate_clock(scenario, 0)
-        timeline = timeline_of(0, run.stopped, rounds_table(run), run.events, clients_table(run), run.fates)
+        timeline = timeline_of(0, run.stopped, rounds_table(run), run.events, run.tasks, clients_table(run), run.fates)
         return timeline.attackers_uploads
 
     flooded = Scenario.read(tiny)

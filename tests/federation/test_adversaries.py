@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from asyncfl.federation import SeedLedger, SeedRun
-from asyncfl.federation.adversaries import RejectedUpdate, ScoreRelease, adversary_views, overheard
+from asyncfl.federation.adversaries import RejectedUpdate, ScoreRelease, adversary_views, overheard_answers
+from asyncfl.federation.earlier_tasks import tasks_of_events
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, classical_constant, exact_epsilon
 from asyncfl.privacy.flags import COMPUTED, CRAFTED, LOSSES, NO_NOISE, REJECTION, SCORES, WEIGHTS
 from asyncfl.privacy.ledger.views import NEVER, UploadTable
@@ -15,8 +16,8 @@ from asyncfl.privacy.release import Release
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 from asyncfl.trace import Kind, Recorder
-from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
 from asyncfl.trace.query import select
+from asyncfl.trace.tasks import Tasks
 from asyncfl.world import TaskDraws, Transfer, World
 
 SERVER = {"kind": "dp_fedavg", "noise_multiplier": 1.1, "noise_at": "server"}
@@ -297,16 +298,17 @@ def test_overheard_scores_count_against_the_eavesdropper(scenario: Scenario) -> 
     private = {"kind": "local_gaussian", "epsilon": 6, "scores": {"epsilon": 0.5}}
     run, ledger = of(scenario, **{**SCORED, "world.tap": {"scoring": True, "packet_loss": 0.3}}, privacy=private)
     heard = np.zeros(5)
-    for row in overheard(run.events, SCORING_UP, tasks=False).to_pylist():
+    for row in overheard_answers(run.events).to_pylist():
         heard[row["client"]] += 1
     answers = select(run.events, kinds=[Kind.SCORED]).to_pylist()
     assert 0 < heard.sum() < len(answers)
     own = ledger[(ledger["adversary"] == "eavesdropper") & (ledger["holder"] == "client")]
     # The models to score go in many packets: a part of each was caught, and reveals the versions that it began with.
-    scored = overheard(run.events, SCORING_DOWN, in_part=True).to_pylist()
-    uploads = np.bincount([client for client, _ in {(row["client"], row["task"]) for row in scored}], minlength=5)
-    newest = max(row["base_version"] for row in scored)
-    known = {(row["client"], row["version"]) for row in overheard(run.events, SCORING_UP, tasks=False).to_pylist()}
+    tasks = Tasks.of(run.tasks)
+    scored = ~np.isnan(np.fmin(tasks.overheard_scoring_s, tasks.overheard_scoring_in_part_s))
+    uploads = np.bincount(tasks.client[scored], minlength=5)
+    newest = tasks.base_version[scored].max()
+    known = {(row["client"], row["version"]) for row in overheard_answers(run.events).to_pylist()}
     known |= {(row["client"], row["version"]) for row in answers if row["version"] < newest}
     scores = np.bincount([client for client, _ in known], minlength=5) / analytic_multiplier(0.5, 1e-5) ** 2
     upload = (6 / classical_constant(1e-5)) ** 2
@@ -361,6 +363,8 @@ def test_views_of_all_adversaries_on_a_small_trace_by_hand() -> None:
     version 3."""
     book = Recorder(seed=0)
     for time_s, kind, more in (
+        *((0.0, Kind.DISPATCHED, {"client": client, "task": task}) for task, client in ((0, 4), (1, 3))),
+        (20.0, Kind.DISPATCHED, {"client": 4, "task": 2, "base_version": 2}),
         (8.0, Kind.UPLOADED, {"client": 4, "task": 0, "detail": "up"}),
         (22.0, Kind.OVERHEARD, {"client": 3, "detail": "up", "task": 1}),
         (23.0, Kind.DOWNLOADED, {"client": 4, "base_version": 2, "task": 2, "detail": "down"}),
@@ -383,8 +387,9 @@ def test_views_of_all_adversaries_on_a_small_trace_by_hand() -> None:
     published = {version: 10.0 * version for version in (0, 1, 2)}
     moments = [0.0, 10.0, 20.0, 26.0]
     further = (frozenset({4}), World(), answers, [RejectedUpdate(1, 3, 2)])
+    tasks = Tasks.of(tasks_of_events(book.table()))
     found_views = adversary_views(
-        book.table(), published, sent, lambda time_s: int(np.searchsorted(moments, time_s)), *further
+        tasks, [], published, sent, lambda time_s: int(np.searchsorted(moments, time_s)), *further
     )
     views = {view.adversary: view for view in found_views}
     assert list(views) == ["eavesdropper", "server", "both", "curious", "public_last", "public"]

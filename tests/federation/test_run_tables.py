@@ -17,10 +17,12 @@ from asyncfl.base.columns import (
     columns_of,
 )
 from asyncfl.federation import clients_table
+from asyncfl.federation.earlier_tasks import tasks_of_events
 from asyncfl.federation.run_tables import energy
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
 from asyncfl.trace import Kind, Recorder
+from asyncfl.trace.tasks import Tasks
 from asyncfl.world.world import Power
 
 CLIENTS = columns_of(ClientsTable)
@@ -73,7 +75,7 @@ def test_phases_worked_out_by_hand() -> None:
             book.add(time_s, kind, client, client)
     book.add(4.0, Kind.WENT_OFFLINE, 1, 1)
     book.add(10.0, Kind.STOPPED)
-    found = energy(book.table(), 4, POWER)
+    found = energy(Tasks.of(tasks_of_events(book.table())), 4, POWER, 10.0)
     assert found["energy_compute_j"].tolist() == [40.0, 30.0, 80.0, 0.0]
     assert found["energy_send_j"].tolist() == [5.0, 0.0, 0.0, 0.0]
     assert found["energy_receive_j"].tolist() == [1.0, 1.0, 2.0, 0.0]

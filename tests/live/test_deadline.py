@@ -4,13 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 
 from asyncfl.base.messages import Fate
 from asyncfl.federation.seed_ledger import SeedLedger
+from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.local_training import LocalTraining
 from asyncfl.scenario import Scenario
-from asyncfl.trace.query import epochs_done, select
+from asyncfl.trace.query import select
 from tests.live.conftest import SMALL
 from tests.live.flower.test_run_on_grid import over_flower
 from tests.live.test_live import whole
@@ -55,6 +57,12 @@ def uneven() -> Callable[[], float]:
     return lambda: float(random.exponential(1.2))
 
 
+def epochs_done(run: SeedRun) -> dict[int, int]:
+    """Task -> epochs of the clients that a deadline stopped and that had something to send."""
+    rows = run.tasks.filter(pc.is_valid(run.tasks["epochs"])).filter(pc.field("outcome") == "uploaded")
+    return dict(zip(rows["task"].to_pylist(), rows["epochs"].to_pylist(), strict=True))
+
+
 def test_completed_epochs_are_sent_and_a_client_without_any_gives_up(live: Any, clock: Clock) -> None:
     clock(uneven())
     run = live(Scenario.read({**SMALL, **PRIVATE}), shape=False)
@@ -62,7 +70,7 @@ def test_completed_epochs_are_sent_and_a_client_without_any_gives_up(live: Any, 
     whole(run)
     done = {one.contribution.epochs for one in run.uploads}
     assert done == {None, 1, 2}
-    told = epochs_done(run.events)
+    told = epochs_done(run)
     assert {one.task: one.contribution.epochs for one in run.uploads if one.contribution.epochs} == told
     # Each epoch is a release of its own: the ledger counts those that were done.
     assert {one.release.count for one in run.uploads} == {1, 2, 3}
@@ -82,9 +90,7 @@ def test_deadlines_over_flower(clock: Clock) -> None:
     assert run.stopped == "all versions published"
     whole(run)
     assert {one.contribution.epochs for one in run.uploads} == {None, 1, 2}
-    assert {one.task: one.contribution.epochs for one in run.uploads if one.contribution.epochs} == epochs_done(
-        run.events
-    )
+    assert {one.task: one.contribution.epochs for one in run.uploads if one.contribution.epochs} == epochs_done(run)
     gone = select(run.events, kinds=["dropped_out"])["detail"].to_pylist()
     assert set(gone) == {"no epoch by its deadline"}
 

@@ -14,7 +14,7 @@ from asyncfl.defences import Detector, Mean, Rule, Strikes
 from asyncfl.federation.action_executor import Traffic
 from asyncfl.federation.phases import Workload
 from asyncfl.server import Buffered, DefencePlan, Protocol, Server, ServerPlan
-from asyncfl.server.tasks import TaskRecord
+from asyncfl.server.task_record import TaskRecord
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.driver import Driver
 from asyncfl.testing import context

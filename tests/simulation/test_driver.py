@@ -10,11 +10,12 @@ import pytest
 
 from asyncfl.base.messages import Publish
 from asyncfl.defences import Safl, Strikes
+from asyncfl.federation.earlier_tasks import tasks_of_events
 from asyncfl.scenario import Scenario
 from asyncfl.server import machine
 from asyncfl.simulation import simulate_clock, simulate_seed
 from asyncfl.simulation.driver import Driver
-from asyncfl.trace.tasks import tasks_of
+from asyncfl.trace.tasks import Tasks
 
 COHORTS = {"kind": "buffered", "rounds": 12, "buffer": 3, "dispatch": {"kind": "cohort", "participants": 10}}
 CONSTANT = {"kind": "buffered", "rounds": 12, "buffer": 3, "dispatch": {"kind": "constant", "in_flight": 5}}
@@ -177,7 +178,7 @@ def test_the_bytes_of_a_message_that_breaks_off_are_those_that_had_left(federati
         driver = federation(CONSTANT | {"rounds": 3}, AWAY | {"uplink": link, "downlink": link}, seed=seed)
         driver.run()
         events, told = events_of(driver), driver.traffic
-        table = tasks_of(driver.clock.recorder.table())
+        table = Tasks.of(tasks_of_events(driver.clock.recorder.table()))
         assert (table.bytes_up.sum(), table.bytes_down.sum()) == (told.bytes_up, told.bytes_down)
         began: dict[int, float] = {}
         for row in events:

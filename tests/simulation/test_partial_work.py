@@ -16,7 +16,7 @@ from asyncfl.simulation import simulate_clock, simulate_seed
 from asyncfl.testing import read_recording, recorded_buffers, replay_run
 from asyncfl.trace.follow import follow
 from asyncfl.trace.query import select
-from asyncfl.trace.tasks import tasks_of
+from asyncfl.trace.tasks import Tasks
 
 EPOCHS = 4
 DESCRIPTION: dict[str, Any] = {
@@ -41,7 +41,7 @@ def scenario(**changes: Any) -> Scenario:
 
 def test_slow_clients_stop_at_the_deadline_or_drop_out() -> None:
     run = simulate_clock(scenario(), 0)
-    tasks = tasks_of(run.events)
+    tasks = Tasks.of(run.tasks)
     assert dict(zip(tasks.client.tolist(), (tasks.left_s - tasks.training_started_s).tolist(), strict=True)) == {
         0: pytest.approx(4.0),
         1: 4.0,
@@ -57,7 +57,7 @@ def test_slow_clients_stop_at_the_deadline_or_drop_out() -> None:
     }
     assert (run.fates[Fate.AGGREGATED], run.fates[Fate.DROPPED_OUT]) == (3, 1)
     gone = int(tasks.task[tasks.client == 3][0])
-    [said] = [step.what for step in follow(run.events, gone, 0).steps if step.event == "dropped_out"]
+    [said] = [step.what for step in follow(run.events, run.tasks, gone, 0).steps if step.event == "dropped_out"]
     assert said == "no epoch by its deadline"
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from asyncfl.base.streams import Streams
 from asyncfl.federation import SeedRun
+from asyncfl.federation.earlier_tasks import tasks_of_events
 from asyncfl.federation.event_order import SERVER, EventOrder, Priority
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server, Sync
@@ -19,7 +20,7 @@ from asyncfl.simulation.driver import Driver
 from asyncfl.testing import server
 from asyncfl.trace import Recorder
 from asyncfl.trace.query import select
-from asyncfl.trace.tasks import FATES, tasks_of
+from asyncfl.trace.tasks import FATES, Tasks
 from asyncfl.world import World
 
 AWAY = {
@@ -76,7 +77,7 @@ def test_a_client_that_vanishes_is_missed_when_its_lease_ends_or_it_is_back(
     }
     driver = federation({"kind": "buffered", "rounds": 1, "buffer": 1, "time_limit_s": 9.0 + detected_s}, world)
     driver.run()
-    tasks = tasks_of(driver.clock.recorder.table())
+    tasks = Tasks.of(tasks_of_events(driver.clock.recorder.table()))
     lost = tasks.only(tasks.fate != FATES.index("unfinished"))
     assert len(lost)
     assert {FATES[one] for one in lost.fate} == {fate}

@@ -11,7 +11,7 @@ from asyncfl.federation.seed_run import SeedRun
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
 from asyncfl.trace.query import select
-from asyncfl.trace.tasks import tasks_of
+from asyncfl.trace.tasks import Tasks
 
 BUFFERED: dict[str, Any] = {
     "kind": "buffered", "rounds": 8, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 4},
@@ -62,7 +62,7 @@ def test_an_evaluation_beside_the_run_takes_its_share_by_hand() -> None:
     """Two places and two processors: while 0.5 s of evaluation are done at 2/3 of the speed, so are the trainings."""
     run = clock(workers=2, processors=2, evaluate_s=0.5, evaluate_beside=True)
     assert rounds_s(run) == pytest.approx([3 + 0.5 / 2] * 4)
-    tasks = tasks_of(run.events)
+    tasks = Tasks.of(run.tasks)
     first = tasks.only(tasks.base_version == 0)
     assert sorted(first.trained_s.tolist()) == pytest.approx([1.25, 1.25, 2.25, 2.25, 3.25, 3.25])
 
@@ -148,7 +148,7 @@ def test_a_place_stands_empty_between_two() -> None:
 def test_waiting_for_a_place_does_not_count_towards_dropout() -> None:
     """Waiting does not count as time at the task, whether or not links are shared."""
     alone, shared = (
-        tasks_of(clock(workers=1, dropout_per_s=0.3, uplink={"latency_s": 0.5, "server_bandwidth_bps": bps}).events)
+        Tasks.of(clock(workers=1, dropout_per_s=0.3, uplink={"latency_s": 0.5, "server_bandwidth_bps": bps}).tasks)
         for bps in (math.inf, 1e18)
     )
     assert len(set(alone.fate.tolist())) == 2  # some are aggregated, some given up
@@ -157,7 +157,7 @@ def test_waiting_for_a_place_does_not_count_towards_dropout() -> None:
 
 
 def test_waiting_clients_train_in_order_of_arrival() -> None:
-    tasks = tasks_of(clock(workers=2).events)
+    tasks = Tasks.of(clock(workers=2).tasks)
     first = tasks.only(tasks.base_version == 0)
     assert sorted(first.training_started_s.tolist()) == pytest.approx([0, 0, 1, 1, 2, 2])
     assert (first.downloaded_s == 0).all()

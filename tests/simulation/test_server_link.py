@@ -12,7 +12,7 @@ from asyncfl.federation.seed_run import SeedRun
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
 from asyncfl.trace.query import select
-from asyncfl.trace.tasks import tasks_of
+from asyncfl.trace.tasks import Tasks
 
 SYNC = {"kind": "sync", "rounds": 2}
 DESCRIPTION: dict[str, Any] = {
@@ -35,7 +35,7 @@ def clock(protocol: dict[str, Any] = SYNC, **world: Any) -> SeedRun:
 
 def test_uploads_that_start_one_after_another_by_hand() -> None:
     """Trained at 1, 2, ..., 5 s; each upload takes 2 s alone and shares the link with the others."""
-    tasks = tasks_of(clock(uplink={"server_bandwidth_bps": BITS / 2, "latency_s": 0.5}).events)
+    tasks = Tasks.of(clock(uplink={"server_bandwidth_bps": BITS / 2, "latency_s": 0.5}).tasks)
     first = tasks.only(tasks.base_version == 0)
     by_client = dict(zip(first.client.tolist(), first.uploaded_s.tolist(), strict=True))
     # 1-2: A 1; 2-3: A, B 1/2; 3-4: three a third (A is at 1/6, B at 7/6, C at 5/3); A's last sixth at a quarter each
@@ -50,10 +50,10 @@ def test_uploads_that_start_one_after_another_by_hand() -> None:
 
 def test_a_slow_client_link_leaves_bandwidth_to_the_others() -> None:
     bandwidth = {"kind": "listed", "values": [BITS / 10, *[BITS * 100] * 4]}
-    tasks = tasks_of(clock(downlink={"server_bandwidth_bps": BITS * 0.5, "bandwidth_bps": bandwidth}).events)
+    tasks = Tasks.of(clock(downlink={"server_bandwidth_bps": BITS * 0.5, "bandwidth_bps": bandwidth}).tasks)
     first = dict(zip(tasks.client[:5].tolist(), tasks.downloaded_s[:5].tolist(), strict=True))
     assert first == pytest.approx({0: 10.0, 1: 10.0, 2: 10.0, 3: 10.0, 4: 10.0})
-    tasks = tasks_of(clock(downlink={"server_bandwidth_bps": BITS * 0.9, "bandwidth_bps": bandwidth}).events)
+    tasks = Tasks.of(clock(downlink={"server_bandwidth_bps": BITS * 0.9, "bandwidth_bps": bandwidth}).tasks)
     first = dict(zip(tasks.client[:5].tolist(), tasks.downloaded_s[:5].tolist(), strict=True))
     assert first == pytest.approx({0: 10.0, 1: 5.0, 2: 5.0, 3: 5.0, 4: 5.0})
 
@@ -131,7 +131,7 @@ def test_every_task_has_a_fate_and_every_byte_was_sent_at_the_link_s_speed(
         availability={"kind": "alternating", "on_s": {"kind": "exponential", "mean": 20}, "off_s": off_s},
     )
     run = simulate_clock(drawn, 0)
-    tasks = tasks_of(run.events)
+    tasks = Tasks.of(run.tasks)
     assert sum(run.fates.values()) == len(tasks)
     end_s = run.events["time_s"].to_numpy().max()
     assert run.traffic.bytes_down * 8 <= end_s * BITS / down * (1 + 1e-9) + 8

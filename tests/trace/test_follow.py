@@ -4,15 +4,16 @@ import pyarrow as pa
 import pytest
 
 from asyncfl.base.errors import InputError
+from asyncfl.federation.earlier_tasks import tasks_of_events
 from asyncfl.federation.storage import Run
 from asyncfl.trace import Kind
 from asyncfl.trace.follow import follow
-from asyncfl.trace.tasks import FATES, tasks_of
+from asyncfl.trace.tasks import FATES, Tasks
 from tests.trace.conftest import trace_of
 
 
 def test_an_aggregated_update_is_followed_to_its_publication(story: pa.Table) -> None:
-    found = follow(story, 6)
+    found = follow(story, tasks_of_events(story), 6)
     assert found.headline == (
         "task 6 of client 2 (seed 3), sent version 0: aggregated into version 2 with weight 0.25, 1 version stale"
     )
@@ -33,7 +34,7 @@ def test_an_aggregated_update_is_followed_to_its_publication(story: pa.Table) ->
 
 
 def test_a_flagged_update_names_the_reason_and_the_ban(story: pa.Table) -> None:
-    found = follow(story, 1, seed=3)
+    found = follow(story, tasks_of_events(story), 1, seed=3)
     assert "flagged when version 1 was made" in found.headline
     description = {step.event: step.what for step in found.steps}
     assert description["flagged"] == "staleness 0, too far"
@@ -54,7 +55,7 @@ def test_a_flagged_update_names_the_reason_and_the_ban(story: pa.Table) -> None:
 def test_a_task_without_an_aggregated_update_ends_with_its_fate(
     story: pa.Table, task: int, fate: str, last: str, took_s: float | None, what: str
 ) -> None:
-    found = follow(story, task)
+    found = follow(story, tasks_of_events(story), task)
     assert found.headline.endswith(fate)
     assert (found.version, found.weight) == (None, None)
     step = found.steps[-1]
@@ -71,19 +72,19 @@ def test_a_task_without_an_aggregated_update_ends_with_its_fate(
 )
 def test_unknown_tasks_and_seeds_are_refused(story: pa.Table, task: int, seed: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        follow(story, task, seed)
+        follow(story, tasks_of_events(story), task, seed)
 
 
 def test_several_seeds_need_one_to_be_named(lossy: Run) -> None:
     with pytest.raises(InputError, match=r"\(0, 1\), got none"):
-        follow(lossy.tables["events"], 0)
+        follow(lossy.tables["events"], lossy.tables["tasks"], 0)
 
 
 def test_every_task_of_a_run_is_followed_to_its_fate(lossy: Run) -> None:
     events = lossy.tables["events"]
-    tasks = tasks_of(events).select(seed=1)
+    tasks = Tasks.of(tasks_of_events(events)).select(seed=1)
     for task, fate in zip(tasks.task.tolist(), tasks.fate.tolist(), strict=True):
-        found = follow(events, task, seed=1)
+        found = follow(events, tasks_of_events(events), task, seed=1)
         assert found.fate == FATES[fate]
         assert [step.time_s for step in found.steps] == sorted(step.time_s for step in found.steps)
         assert sum(s for name, s in found.durations_s.items() if name != "total") <= found.durations_s["total"] + 1e-9
@@ -98,7 +99,7 @@ def test_a_rejected_update_names_the_version_it_was_judged_for() -> None:
         (2.5, Kind.BANNED, {"client": 1, "version": 0}),
         (3.0, Kind.BANNED, {"client": 1, "version": 0}),
     )
-    found = follow(events, 0)
+    found = follow(events, tasks_of_events(events), 0)
     assert (found.fate, found.version, found.staleness, found.weight) == ("rejected", 1, None, 0.0)
     assert found.headline == "task 0 of client 1 (seed 0), sent version 0: rejected when version 1 was made"
     assert found.durations_s == {"waiting": 1.5, "total": 2.5}
@@ -109,5 +110,6 @@ def test_a_rejected_update_names_the_version_it_was_judged_for() -> None:
 def test_a_flagged_update_names_its_staleness(staleness: int, description: str) -> None:
     task = {"task": 0, "client": 1, "base_version": 0}
     flagged = (1.0, Kind.FLAGGED, task | {"version": staleness, "staleness": staleness, "weight": 0.0})
-    found = follow(trace_of((0.0, Kind.DISPATCHED, task | {"version": 0}), flagged), 0)
+    events = trace_of((0.0, Kind.DISPATCHED, task | {"version": 0}), flagged)
+    found = follow(events, tasks_of_events(events), 0)
     assert found.headline.endswith(f": flagged when version {staleness + 1} was made{description}")

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 
 from asyncfl.base.errors import OutputError
+from asyncfl.federation.earlier_tasks import tasks_of_events
 from asyncfl.federation.storage import Run
 from asyncfl.trace import Kind
 from asyncfl.trace.perfetto import EpsilonCurve, buffer_spans, epsilon_curves, write_perfetto
-from asyncfl.trace.tasks import tasks_of
+from asyncfl.trace.tasks import Tasks
 from tests.trace.conftest import trace_of
 
 
@@ -89,7 +90,7 @@ def _field_faults(event: dict[str, Any]) -> list[str]:
 def document(story: pa.Table, tmp_path: Path) -> dict[str, Any]:
     path = tmp_path / "trace.json"
     spent = [EpsilonCurve(3, "server", np.array([0.0, 5.0]), np.array([0.0, 1.5]))]
-    written = write_perfetto(story, path, title="a story", spent=spent, notes=["one", "two"])
+    written = write_perfetto(story, tasks_of_events(story), path, title="a story", spent=spent, notes=["one", "two"])
     document: dict[str, Any] = json.loads(path.read_text())
     head = '{"displayTimeUnit":"ms","otherData":{"notes": "one; two", "run": "a story"},"traceEvents":['
     assert path.read_text().startswith(head)
@@ -190,7 +191,7 @@ def test_a_run_of_several_seeds_follows_the_format_and_is_the_same_each_time(los
     events = lossy.tables["events"]
     spent, _ = epsilon_curves(lossy.tables["spending"])
     for name in ("a.json", "b.json", "a.json.gz", "b.json.gz"):
-        write_perfetto(events, tmp_path / name, title="lossy", spent=spent)
+        write_perfetto(events, tasks_of_events(events), tmp_path / name, title="lossy", spent=spent)
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
     assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
     assert (tmp_path / "a.json.gz").read_bytes()[4:8] == bytes(4), "the time at which it was written"
@@ -204,7 +205,7 @@ def test_a_run_of_several_seeds_follows_the_format_and_is_the_same_each_time(los
 
 
 def test_only_chosen_clients_and_the_server_have_tracks(story: pa.Table, tmp_path: Path) -> None:
-    write_perfetto(story, tmp_path / "t.json", title="some", clients=[2])
+    write_perfetto(story, tasks_of_events(story), tmp_path / "t.json", title="some", clients=[2])
     document = json.loads((tmp_path / "t.json").read_text())
     assert chrome_faults(document) == []
     names = [e["args"]["name"] for e in document["traceEvents"] if e["name"] == "thread_name"]
@@ -213,10 +214,10 @@ def test_only_chosen_clients_and_the_server_have_tracks(story: pa.Table, tmp_pat
 
 def test_a_failed_write_leaves_no_file(story: pa.Table, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="cannot write"):
-        write_perfetto(story, tmp_path / "nowhere" / "t.json", title="x")
+        write_perfetto(story, tasks_of_events(story), tmp_path / "nowhere" / "t.json", title="x")
     (tmp_path / "folder").mkdir()
     with pytest.raises(OutputError, match="cannot write"):
-        write_perfetto(story, tmp_path / "folder", title="x")
+        write_perfetto(story, tasks_of_events(story), tmp_path / "folder", title="x")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
@@ -227,11 +228,11 @@ def test_only_a_trace_is_overwritten(story: pa.Table, tmp_path: Path, name: str)
         precious = precious[:10] + b"\xff" * 20
     (tmp_path / name).write_bytes(precious)
     with pytest.raises(OutputError, match="a file of another kind"):
-        write_perfetto(story, tmp_path / name, title="x")
+        write_perfetto(story, tasks_of_events(story), tmp_path / name, title="x")
     assert (tmp_path / name).read_bytes() == precious
     (tmp_path / name).unlink()
-    write_perfetto(story, tmp_path / name, title="x")
-    write_perfetto(story, tmp_path / name, title="replaced")
+    write_perfetto(story, tasks_of_events(story), tmp_path / name, title="x")
+    write_perfetto(story, tasks_of_events(story), tmp_path / name, title="replaced")
 
 
 ENTERS = {"task": 0, "client": 1, "staleness": 0, "weight": 1.0}
@@ -261,7 +262,9 @@ def test_when_a_buffer_was_filled_decided_and_published(
 ) -> None:
     begun = [(0.0, Kind.PUBLISHED, {}), (0.0, Kind.DISPATCHED, {"task": 0, "client": 1, "base_version": 0})]
     events = trace_of(*begun, *after, version=0)
-    assert [astuple(one) for one in buffer_spans(events, tasks_of(events))] == [(*one, []) for one in made]
+    assert [astuple(one) for one in buffer_spans(events, Tasks.of(tasks_of_events(events)))] == [
+        (*one, []) for one in made
+    ]
 
 
 def spending(**columns: Any) -> pa.Table:

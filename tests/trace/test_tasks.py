@@ -6,18 +6,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from asyncfl.federation.earlier_tasks import tasks_of_events
 from asyncfl.federation.storage import Run
 from asyncfl.trace import Recorder
 from asyncfl.trace.scoring_requests import scoring_requests_of
 from asyncfl.trace.tabulate import tabulate
-from asyncfl.trace.tasks import FATES, Tasks, tasks_of
+from asyncfl.trace.tasks import FATES, Tasks
 
 TIMED = ("aggregated", "flagged", "lost_down", "dropped_out", "timed_out", "aggregated", "unfinished")
 
 
 @pytest.fixture
 def tasks(story: pa.Table) -> Tasks:
-    return tasks_of(story)
+    return Tasks.of(tasks_of_events(story))
 
 
 def test_each_task_that_began_has_one_row_and_one_fate(tasks: Tasks) -> None:
@@ -58,12 +59,12 @@ def test_tasks_are_chosen_by_every_condition(tasks: Tasks) -> None:
 
 
 def test_the_fates_of_a_run_equal_its_summary(lossy: Run) -> None:
-    found = np.bincount(tasks_of(lossy.tables["events"]).fate, minlength=len(FATES))
+    found = np.bincount(Tasks.of(lossy.tables["tasks"]).fate, minlength=len(FATES))
     assert dict(zip(FATES, found.tolist(), strict=True)) == lossy.summary["fates"]
 
 
 def test_an_empty_trace_has_no_tasks() -> None:
-    assert len(tasks_of(Recorder(seed=0).table())) == 0
+    assert len(Tasks.of(tasks_of_events(Recorder(seed=0).table()))) == 0
 
 
 def test_clients_have_their_fates_and_mean_durations(tasks: Tasks) -> None:
@@ -116,7 +117,7 @@ def test_means_over_no_tasks_are_nan(tasks: Tasks) -> None:
 
 
 def test_every_grouping_counts_each_task_once(lossy: Run) -> None:
-    tasks = tasks_of(lossy.tables["events"])
+    tasks = Tasks.of(lossy.tables["tasks"])
     unfinished = lossy.summary["fates"]["unfinished"]
     for by in ("client", "base_version", "seed"):
         table = tabulate(tasks, by)

@@ -15,7 +15,7 @@ import pytest
 from asyncfl.api import simulate
 from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
-from asyncfl.trace.tasks import FATES, tasks_of
+from asyncfl.trace.tasks import FATES, Tasks
 from asyncfl.view import Window, page
 
 Opened = Callable[..., Any]
@@ -51,7 +51,7 @@ def test_tasks_and_marks_are_those_of_the_run(opened: Opened, busy: Run) -> None
     for seed in (0, 1):
         tab.select_option("#seed", str(seed))
         events = busy.events[busy.events["seed"] == seed]
-        fates = Counter(spoken(FATES[fate]) for fate in tasks_of(busy.tables["events"]).select(seed=seed).fate)
+        fates = Counter(spoken(FATES[fate]) for fate in Tasks.of(busy.tables["tasks"]).select(seed=seed).fate)
         assert numbers_beside(tab, "fates") == dict(fates)
         marks = numbers_beside(tab, "marks")
         assert marks == {kind: (events["kind"] == kind.replace(" ", "_")).sum() for kind in marks}
@@ -66,7 +66,7 @@ def spoken(name: str) -> str:
 
 def test_filters_leave_out_what_they_name(opened: Opened, busy: Run) -> None:
     tab = opened(page(busy, "run"))
-    tasks = tasks_of(busy.tables["events"]).select(seed=0)
+    tasks = Tasks.of(busy.tables["tasks"]).select(seed=0)
     tab.uncheck('#fates [data-name="aggregated"]')
     left = int((tasks.fate != FATES.index("aggregated")).sum())
     assert tab.locator("#counts").inner_text().startswith(f"{left} tasks ")
@@ -158,7 +158,7 @@ def test_the_selection_survives_a_reload(opened: Opened, busy: Run) -> None:
 def test_two_runs_over_each_other(opened: Opened, busy: Run, other: Run) -> None:
     tab = opened(page(busy, "first", other=(other, "second")))
     assert "world.dropout" in tab.locator("#compared").inner_text()
-    tasks = sum(len(tasks_of(run.tables["events"]).select(seed=0)) for run in (busy, other))
+    tasks = sum(len(Tasks.of(run.tables["tasks"]).select(seed=0)) for run in (busy, other))
     assert tab.locator("#counts").inner_text().startswith(f"{tasks} tasks ")
     tab.locator("#scroll").focus()
     for key in ("ArrowDown", "ArrowDown", "Enter"):
@@ -168,7 +168,7 @@ def test_two_runs_over_each_other(opened: Opened, busy: Run, other: Run) -> None
 
 def test_two_runs_may_have_other_numbers_of_clients(opened: Opened, busy: Run, scenario: Scenario) -> None:
     few = simulate(scenario.override({"data.clients": 3, "protocol.rounds": 2}))
-    tasks = len(tasks_of(few.tables["events"])), len(tasks_of(busy.tables["events"]).select(seed=0))
+    tasks = len(Tasks.of(few.tables["tasks"])), len(Tasks.of(busy.tables["tasks"]).select(seed=0))
     for one, other in ((few, busy), (busy, few)):
         tab = opened(page(one, "first", other=(other, "second")))
         assert tab.locator("#counts").inner_text().startswith(f"{sum(tasks)} tasks ")
@@ -228,7 +228,7 @@ def window_of(tab: Any) -> tuple[float, float]:
 
 def test_a_large_window_draws_its_first_tasks(opened: Opened, busy: Run) -> None:
     tab = opened(page(busy, "run", window=Window(since_s=1.0), most_tasks=10))
-    shown = tasks_of(busy.tables["events"]).select(since_s=1.0)
+    shown = Tasks.of(busy.tables["tasks"]).select(since_s=1.0)
     until_s = float(np.sort(shown.dispatched_s)[9])
     assert " 10 of them, those that begin from " in tab.locator("#said p").first.inner_text()
     assert tab.locator("#counts").inner_text().startswith(f"{len(shown.select(seed=0, until_s=until_s))} tasks ")
@@ -238,7 +238,7 @@ def test_a_large_window_draws_its_first_tasks(opened: Opened, busy: Run) -> None
 
 def test_many_tasks_are_drawn_as_a_density_that_opens_on_a_click(opened: Opened, busy: Run) -> None:
     tab = opened(page(busy, "run", command="asyncfl view 'a run'", most_tasks=20), theme="dark")
-    tasks = tasks_of(busy.tables["events"]).select(seed=0)
+    tasks = Tasks.of(busy.tables["tasks"]).select(seed=0)
     end_s = float(tasks.end_s[0])
     said = tab.locator("#counts").inner_text()
     assert said.startswith(f"{len(tasks)} tasks as a density: 6 lanes of 1 client, 500 spans of ")

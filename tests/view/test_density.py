@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.federation.storage import Run
-from asyncfl.trace.tasks import tasks_of
+from asyncfl.trace.tasks import Tasks
 from asyncfl.view import page
 from asyncfl.view.packing import SPANS, density
 from tests.view.test_page import header_of
@@ -34,7 +34,7 @@ def test_all_that_is_under_way_is_in_some_cell(tasks: list[tuple[float, float, i
 def test_a_run_with_many_tasks_becomes_a_density_and_its_first_tasks(busy: Run) -> None:
     header, numbers = header_of(page(busy, "run", most_tasks=10))
     (run,) = header["runs"]
-    every = tasks_of(busy.tables["events"])
+    every = Tasks.of(busy.tables["tasks"])
     assert run["window"].startswith(f"These are {len(every)} tasks, shown as a density")
     for seed in run["seeds"]:
         told, tasks = seed["density"], every.select(seed=seed["seed"])
@@ -52,7 +52,7 @@ def test_the_fill_follows_the_updates_that_the_server_holds(busy: Run) -> None:
     header, numbers = header_of(page(busy, "run"))
     for seed in header["runs"][0]["seeds"]:
         fill, times = numbers(seed["rounds"]["fill"]), numbers(seed["rounds"]["fill_time"])
-        tasks = tasks_of(busy.tables["events"]).select(seed=seed["seed"])
+        tasks = Tasks.of(busy.tables["tasks"]).select(seed=seed["seed"])
         assert (fill[0], fill[-1]) == (0, (tasks.held & np.isnan(tasks.settled_s)).sum())
         assert (fill >= 0).all()
         assert (np.diff(times) >= 0).all()

@@ -9,7 +9,7 @@ import pytest
 from asyncfl.base.errors import OutputError, RunError
 from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
-from asyncfl.trace.tasks import tasks_of
+from asyncfl.trace.tasks import Tasks
 from asyncfl.view import Window, page, title_of, write
 from asyncfl.view.packing import Packing, pack_tables
 from tests.view.test_packing import read_back
@@ -45,7 +45,7 @@ def test_tables_say_what_their_columns_mean_and_leave_out_those_without_values(b
 def test_a_window_shows_the_tasks_that_begin_in_it(busy: Run) -> None:
     text = page(busy, "run", window=Window(since_s=1.0, until_s=3.0, seed=1))
     (seed,) = header_of(text)[0]["runs"][0]["seeds"]
-    wanted = tasks_of(busy.tables["events"]).select(seed=1, since_s=1.0, until_s=3.0)
+    wanted = Tasks.of(busy.tables["tasks"]).select(seed=1, since_s=1.0, until_s=3.0)
     assert (seed["seed"], seed["tasks"]["task"]["n"]) == (1, len(wanted))
     with pytest.raises(RunError, match="no task begins in the window; they begin from 0 s to"):
         page(busy, "run", window=Window(since_s=1e9))

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from asyncfl.federation.earlier_tasks import tasks_of_events
 from asyncfl.trace.events import Kind
-from asyncfl.trace.tasks import FATES, KINDS, tasks_of
+from asyncfl.trace.tasks import FATES, KINDS, Tasks
 from asyncfl.view.packing import Packing, events_with, measured, pack_events, pack_requests, pack_tasks
 from tests.trace.conftest import trace_of
 
@@ -50,7 +51,7 @@ STORY = trace_of(
 
 
 def test_phases_of_tasks_are_durations_one_after_another_by_client() -> None:
-    shown = pack_tasks(tasks_of(STORY), Plain())
+    shown = pack_tasks(Tasks.of(tasks_of_events(STORY)), Plain())
     assert shown["task"] == [1, 0, 2]
     assert shown["client"] == [0, 1, 1]
     assert shown["dispatched"] == [1_000_000, 1_000_000, 5_500_000]
@@ -99,7 +100,7 @@ def test_events_that_say_more_than_tasks_do() -> None:
 def test_a_window_has_what_happened_while_its_tasks_were_under_way(
     chosen: list[int], since_s: float | None, times: list[float]
 ) -> None:
-    tasks = tasks_of(STORY)
+    tasks = Tasks.of(tasks_of_events(STORY))
     found = events_with(STORY, tasks.only(np.isin(tasks.task, chosen)), since_s)
     assert found["time_s"].to_pylist() == times
 

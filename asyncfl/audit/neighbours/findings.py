@@ -32,6 +32,7 @@ from asyncfl.privacy.ledger.audit_columns import Row, with_measured
 from asyncfl.privacy.ledger.releases import model_releases
 from asyncfl.privacy.release import ModelRelease
 from asyncfl.privacy.scheme import Guarantee
+from asyncfl.trace.tasks import Tasks
 
 NOTE = "audit: "
 ROUNDING = 1e-5  # part of a sensitivity by which float32 may exceed it
@@ -244,7 +245,7 @@ class _Findings:
 
     def found(self) -> Audited:
         seed, path, scheme = self.run.seed, self.path, self.path.scheme
-        held_by = holdings(self.run.events, {row["version"]: row["time_s"] for row in self.run.rounds})
+        held_by = holdings(Tasks.of(self.run.tasks), {row["version"]: row["time_s"] for row in self.run.rounds})
         # Models are compared where the scheme guarantees something of them, and they are weighted sums of the uploads.
         of_models, defence = scheme.model_guarantee(path.context), self.observer.federation.resolved.scenario.defence
         in_training = scheme.noise_each_epoch or path.training.example_noise > 0

@@ -25,18 +25,15 @@ import numpy as np
 
 from asyncfl.audit.finished_run import FinishedRun, HeldUpload, UploadCollector
 from asyncfl.base.errors import Fault, RunError, ScenarioError
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Fate, Vector
 from asyncfl.client import TaskPath
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.learning import Training, make_learner
 from asyncfl.privacy import FixedNorm, Scheme
-from asyncfl.trace import Kind
-from asyncfl.trace.events import SCORING_DOWN
-from asyncfl.trace.query import select
 
 Holder = Literal["eavesdropper", "server"]
 
-COLLECTED = (Kind.AGGREGATED, Kind.FLAGGED)  # events of tasks whose update the server has received and used
+COLLECTED = (Fate.AGGREGATED, Fate.FLAGGED)  # fates of tasks whose update the server has received and used
 
 
 def choose_task(run: FinishedRun, seed: int, holder: Holder, client: int | None = None, task: int | None = None) -> int:
@@ -56,11 +53,10 @@ def choose_task(run: FinishedRun, seed: int, holder: Holder, client: int | None 
         )
     tap = scenario.world.tap
     attackers = run.run.clients.query("seed == @seed and attacker")["client"].tolist()
-    used = (
-        select(run.run.tables["events"], seed=seed, task=task, kinds=COLLECTED).select(["task", "client"]).to_pylist()
-    )
-    wanted = {row["task"] for row in used if row["client"] not in attackers and client in (None, row["client"])}
-    held = wanted if holder == "server" else wanted & run.overheard(seed, "up", SCORING_DOWN)
+    tasks = run.tasks(seed).select(task=task, clients=None if client is None else [client])
+    used = tasks.only(tasks.with_fate(*COLLECTED) & ~np.isin(tasks.client, attackers))
+    wanted = frozenset(used.task.tolist())
+    held = wanted if holder == "server" else wanted & run.overheard(seed, scoring=True)
     if held:
         return int(min(held))
     of = f"task {task}" if task is not None else "any client" if client is None else f"client {client}"
