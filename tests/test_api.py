@@ -27,7 +27,7 @@ def test_a_run_on_disk_is_whole_and_the_same_bytes_each_time(scenario: Scenario,
     first = execute(two, tmp_path / "a")
     second = execute(two, tmp_path / "b")
     assert files(first) == files(second)
-    tables = {f"{name}.parquet" for name in ("rounds", "events", "clients", "ledger", "spending")}
+    tables = {f"{name}.parquet" for name in ("rounds", "events", "tasks", "clients", "ledger", "spending")}
     assert set(files(first)) == {".asyncfl.json", "scenario.yaml", "summary.json", *tables}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
@@ -45,7 +45,7 @@ def test_numpy_computes_with_the_threads_that_torch_has(scenario: Scenario) -> N
 def test_a_run_reads_back_what_was_simulated(scenario: Scenario, tmp_path: Path) -> None:
     run = Run.load(execute(scenario, tmp_path / "run"))
     direct = simulate(scenario)
-    for name in ("rounds", "events", "clients", "ledger", "spending"):
+    for name in ("rounds", "events", "tasks", "clients", "ledger", "spending"):
         assert getattr(run, name).equals(getattr(direct, name)), name
     assert run.summary == json.loads(json.dumps(direct.summary))
     assert run.summary["hash"] == scenario.digest()

@@ -41,6 +41,7 @@ Versions = Annotated[float, Column(pa.float64(), "versions")]
 Updates = Annotated[int, Column(pa.int32(), "updates")]
 Clients = Annotated[int, Column(pa.int32(), "clients")]
 Word = Annotated[str, Column(pa.dictionary(pa.int8(), pa.string()), "")]
+Tasks = Annotated[list[int], Column(pa.list_(pa.field("element", pa.int64())), "")]  # named as Parquet names it
 Epsilon = Annotated[float, Column(pa.float64(), "")]
 Count = Annotated[int, Column(pa.int64(), "")]
 
@@ -193,7 +194,7 @@ class UploadColumns(Described):
     attacked: Truth = about("Whether an attacker made the upload.")
     added_std: Number = about("Standard deviation of the noise added after training; attackers may add none.")
     copy_of: Count = about("Task whose upload an attacker sent again; null: none.")
-    computed_from: Annotated[list[int], Column(pa.list_(pa.int64()), "")] = about(
+    computed_from: Tasks = about(
         "Tasks whose uploads an attacker computed this one from."
     )
 

@@ -166,9 +166,10 @@ def with_uploads(tasks: pa.Table, uploads: UploadRecords) -> pa.Table:
     taken = pa.array(rows[places] if len(known) else np.zeros(len(numbers), dtype=np.int64), pa.int64(), mask=~found)
     for name, column in TASK_COLUMNS.items():
         place = tasks.schema.get_field_index(column)
-        tasks = tasks.set_column(
-            place, tasks.schema.field(place), uploads.table[name].take(taken).cast(tasks.schema.field(place).type)
-        )
+        values, field = uploads.table[name].take(taken), tasks.schema.field(place)
+        if pa.types.is_dictionary(field.type):
+            values = values.cast(pa.string()).combine_chunks().dictionary_encode()
+        tasks = tasks.set_column(place, field, values.cast(field.type))
     return tasks
 
 

@@ -217,8 +217,10 @@ class TaskRows:
     def table(self, end_s: float) -> pa.Table:
         """Return the rows so far, by task. `end_s`: time of the last event of the seed."""
         batches = [*self._spool.batches(), _packed([*self._over, *self._open.values()])]
-        rows = pa.Table.from_batches(batches, _SPOOLED).unify_dictionaries().sort_by("task")
-        columns = {name: rows[name] for name in _OWN}
+        rows = pa.Table.from_batches(batches, _SPOOLED).unify_dictionaries().sort_by("task").combine_chunks()
+        # Texts are numbered in the order of the rows, as in a table that was read from disk.
+        texts = [one.name for one in _SPOOLED if pa.types.is_dictionary(one.type)]
+        columns = {name: rows[name].cast(pa.string()).to_pylist() if name in texts else rows[name] for name in _OWN}
         columns |= {"seed": np.full(len(rows), self.seed), "end_s": np.full(len(rows), end_s)}
         return table_of_tasks(columns, len(rows))
 

@@ -38,7 +38,7 @@ def test_a_live_run_is_written_and_replays(file: Path, tmp_path: Path, program: 
     assert run.summary["seeds"]["0"]["stopped"] == "all versions published"
     assert len(run.rounds) == run.scenario.protocol.rounds + 1
     assert run.rounds["test_accuracy"].notna().all()
-    assert set(run.tables) == {"rounds", "events", "clients", "ledger", "spending"}
+    assert set(run.tables) == {"rounds", "events", "tasks", "clients", "ledger", "spending"}
     status, out, _ = program("replay", folder)
     assert (status, "are the same as recorded" in out) == (0, True)
     assert program("trace", "events", folder)[0] == 0

@@ -21,7 +21,7 @@ class Desk:
 
     def __init__(self, *, shape: bool = False, training: Training | None = None, now_s: float = 100.0) -> None:
         self.written: list[tuple[Any, ...]] = []
-        recorder: Any = SimpleNamespace(add=lambda *event: self.written.append(event))
+        recorder: Any = SimpleNamespace(seed=0, add=lambda *event: self.written.append(event))
         self.clock: Any = SimpleNamespace(now=0.0)
         self.event_log = LiveEventLog(recorder, self.clock)
         for version, time_s in enumerate((0.0, 10.5, 20.0)):

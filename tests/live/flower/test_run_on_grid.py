@@ -100,7 +100,7 @@ def test_a_federation_over_a_grid_learns_is_saved_and_replays(tmp_path: Any) -> 
         assert versions[upload.task] == upload.base_version
     result = gather(scenario, [run_of(scenario, run)])
     result.save(tmp_path / "run")
-    assert set(Run.load(tmp_path / "run").tables) == {"rounds", "events", "clients", "ledger", "spending"}
+    assert set(Run.load(tmp_path / "run").tables) == {"rounds", "events", "tasks", "clients", "ledger", "spending"}
     assert replay_run(tmp_path / "run").calls > 12
     trained = select(run.events, kinds=[Kind.TRAINED])
     assert trained.num_rows >= 12
