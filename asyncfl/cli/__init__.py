@@ -10,72 +10,25 @@ import shlex
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from asyncfl.base.errors import AsyncflError, system_says
 from asyncfl.base.interrupt_signals import status_of
 from asyncfl.base.own_classes import describe_user_exception, look_for_modules_in
-from asyncfl.cli import (
-    audit,
-    calibrate,
-    compare,
-    data,
-    explain,
-    export,
-    live,
-    privacy,
-    replay,
-    run,
-    stress,
-    sweep,
-    timeline,
-    trace,
-    view,
-)
-from asyncfl.cli.options import CommandGroup, option
-from asyncfl.cli.progress import stderr
+from asyncfl.cli.lazy_commands import COMMANDS, LazyCommands
+from asyncfl.cli.options import option
 
-COMMANDS: dict[str, dict[str, Any]] = {
-    "Run": {"init": explain.init, "run": run.run, "sweep": sweep.sweep, "timeline": timeline.timeline},
-    "Look": {"view": view.view, "trace": trace.app, "compare": compare.compare},
-    "Measure": {
-        "audit": audit.app,
-        "privacy": privacy.app,
-        "bounds": privacy.bounds,
-        "stress": stress.stress,
-        "replay": replay.replay,
-        "calibrate": calibrate.calibrate,
-    },
-    "Live": {"live": live.app},
-    "Data": {"data": data.app, "export": export.export},
-    "Help": {"explain": explain.explain, "schema": explain.schema},
-}
-"""Heading of `asyncfl --help` -> name of a command -> its function, or its group of commands."""
-
-
-class _Program(CommandGroup):
-    """The commands of `asyncfl` itself."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands in the order of the help. Typer would list groups after other commands."""
-        return [name for commands in COMMANDS.values() for name in commands]
-
+__all__ = ["COMMANDS", "app", "main", "move_verbose_first"]
 
 app = typer.Typer(
-    cls=_Program,
+    cls=LazyCommands,
     help="Simulate federated learning that is private, attacked and late.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for _panel, _commands in COMMANDS.items():
-    for _name, _command in _commands.items():
-        if isinstance(_command, typer.Typer):
-            app.add_typer(_command, name=_name, rich_help_panel=_panel)
-        else:
-            app.command(_name, rich_help_panel=_panel)(_command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -106,6 +59,8 @@ class _LogHandler(logging.Handler):
     """Logging handler that prints above the progress bars."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        from asyncfl.cli.progress import stderr
+
         stderr.print(self.format(record), soft_wrap=True)
 
 

@@ -71,11 +71,14 @@ class CommandGroup(TyperGroup):
     """A group of commands whose help is broken at the width of the terminal."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+        super().__init__(**{**options, "suggest_commands": False})  # click names the nearest command itself
         for command in self.commands.values():
-            # Each paragraph on one line, so that the terminal breaks it at its own width.
-            paragraphs = (command.help or "").split("\n\n")
-            command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+            command.help = with_whole_paragraphs(command.help)
+
+
+def with_whole_paragraphs(text: str | None) -> str:
+    """Return a help with each paragraph on one line, so that the terminal breaks it at its own width."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in (text or "").split("\n\n"))
 
 
 def limit_threads(threads: int = 1) -> None:

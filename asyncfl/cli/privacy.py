@@ -31,6 +31,7 @@ from asyncfl.privacy.queries.epsilon_and_noise import (
     NoiseQuestion,
 )
 
+BOUNDS = "Compute NbAFL's convergence bounds, and where they are smallest."
 HELP = """Compute the noise for an epsilon, and the epsilon of noise.
 
 Example: asyncfl privacy epsilon --noise-multiplier 1.1 --releases 100
@@ -94,7 +95,7 @@ _COMMANDS: dict[str, tuple[type[Question], Callable[[Answer], None], str, str]] 
         "--epsilon 60 --exposures 3",
     ),
     "bounds": (
-        *(BoundsQuestion, _print_bounds, "Compute NbAFL's convergence bounds, and where they are smallest."),
+        *(BoundsQuestion, _print_bounds, BOUNDS),
         "--rounds 25 --participants 20 --epsilon 50 --curve",
     ),
 }

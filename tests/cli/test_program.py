@@ -199,3 +199,21 @@ def test_a_group_without_a_command_shows_its_commands(program: Any, group: str) 
     names = [name for name in COMMANDS if name.rpartition(" ")[0] == group]
     if group != "data":  # lists the data sets
         assert all(name.rpartition(" ")[2] in out for name in names)
+
+
+def test_the_help_of_the_program_imports_no_command() -> None:
+    looked_for = "{'numpy', 'pydantic', 'asyncfl.scenario'}"
+    code = (
+        "import sys; sys.argv = ['asyncfl', '--help']\n"
+        "from asyncfl.cli import main\n"
+        f"try:\n    main()\nfinally:\n    print(sorted({looked_for} & sys.modules.keys()), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+def test_the_summaries_of_the_help_are_those_of_the_commands(program: Any) -> None:
+    out = " ".join(program("--help")[1].replace("│", " ").split())
+    for name, command in COMMANDS.items():
+        if " " not in name:
+            assert command.help.split("\n\n")[0] in out
