@@ -13,15 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from asyncfl.base.arrays import Bools, Floats, Vector
 from asyncfl.base.disclosure import BATCHES, BUDGETS, CLIP_NORM, LOSSES, SCORES, Leak, Public, Released
-
-Vector: TypeAlias = NDArray[np.float32]
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
-Bools: TypeAlias = NDArray[np.bool_]
 
 
 class Fate(StrEnum):
@@ -120,15 +113,15 @@ class Collected:
     time_s: Time
     tasks: Annotated[tuple[int, ...], Public("the server asked for them")]
     models: Annotated[Vector, Released("the scheme's noise on uploads; without noise the ledger counts a bare upload")]
-    losses: Annotated[NDArray[np.float64] | None, Leak(LOSSES, Public("not sent"))] = None
-    sound: Annotated[NDArray[np.bool_] | None, Public("only attackers send another length")] = None
+    losses: Annotated[Floats | None, Leak(LOSSES, Public("not sent"))] = None
+    sound: Annotated[Bools | None, Public("only attackers send another length")] = None
     clip_norm: Annotated[
         float | None, Leak(CLIP_NORM, Released("noise on the bits of adaptive clipping; a fixed norm is public"))
     ] = None
     upload_std: Annotated[
-        NDArray[np.float64] | None, Leak(BUDGETS, Public("it follows from the scheme, the samples and the clip norm"))
+        Floats | None, Leak(BUDGETS, Public("it follows from the scheme, the samples and the clip norm"))
     ] = None
-    work: Annotated[NDArray[np.float64] | None, Public("the speed of the device decides it")] = None
+    work: Annotated[Floats | None, Public("the speed of the device decides it")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +133,7 @@ class ScoresArrived:
 
     time_s: Time
     request: ServerNumber
-    scores: Annotated[NDArray[np.float64] | None, Leak(SCORES, Released("privacy.scores"))]
+    scores: Annotated[Floats | None, Leak(SCORES, Released("privacy.scores"))]
 
 
 @dataclass(frozen=True, slots=True)

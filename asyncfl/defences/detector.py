@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from asyncfl.base.arrays import Bools, Floats, Vector
 from asyncfl.base.component import Component
-from asyncfl.base.messages import Bools, Floats, Vector
 from asyncfl.defences.buffer import Buffer, DefenceContext
 
 

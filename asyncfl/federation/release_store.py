@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.arrays import Vector
 from asyncfl.client import TaskPath
 from asyncfl.privacy import Contribution, Release
 from asyncfl.privacy.noise import add_noise

@@ -14,8 +14,9 @@ from typing import Any, Protocol, TypeAlias, overload
 import numpy as np
 import pyarrow as pa
 
+from asyncfl.base.arrays import Floats, Vector
 from asyncfl.base.columns import AggregateColumns, RoundsTable, UploadEpsilonColumns, schema_of
-from asyncfl.base.messages import Floats, Judged, Publish, Vector
+from asyncfl.base.messages import Judged, Publish
 from asyncfl.client import TaskPath
 from asyncfl.defences.quality import COUNTS, SHARES, Judgement, overall_quality
 from asyncfl.federation.action_executor import Traffic

@@ -62,7 +62,7 @@ DECLARED: dict[str, pa.Schema] = {
 }
 """Columns that a table has today. A run that an earlier version wrote may lack some, which are read as empty."""
 UNKNOWN = EMPTY | {"claim_holds": None}
-"""Column -> its value in a run that an earlier version wrote without it, where that is not simply NaN, false or null."""
+"""Column -> its value in a run that an earlier version wrote without it, where that is not NaN, false or null."""
 _OF_A_SUMMARY = {"versions": int, "virtual_s": int | float, "stopped": str, "notes": list, "fates": dict, "tasks": dict}
 _COUNTS = ("fates", "tasks")
 

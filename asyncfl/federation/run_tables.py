@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from asyncfl.base.arrays import Floats, Ints
 from asyncfl.base.columns import PerClientTable, schema_of
-from asyncfl.base.messages import Floats, Ints
 from asyncfl.defences.quality import COUNTS, detection_shares
 from asyncfl.federation.round_recorder import table_of_rounds
 from asyncfl.federation.seed_run import SeedRun

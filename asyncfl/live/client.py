@@ -13,7 +13,8 @@ from typing import Any
 
 from msgspec.structs import replace as replaced
 
-from asyncfl.base.messages import Download, Vector
+from asyncfl.base.arrays import Vector
+from asyncfl.base.messages import Download
 from asyncfl.federation.event_order import EventOrder, Priority
 from asyncfl.live.client_messages import (
     SENT,

@@ -14,8 +14,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import MessageError
-from asyncfl.base.messages import Action, Download, Vector
+from asyncfl.base.messages import Action, Download
 from asyncfl.federation.action_executor import Work
 from asyncfl.federation.event_order import EventOrder, Priority
 from asyncfl.live.client_messages import FromClient, FromServer, Hello, Noted

@@ -11,7 +11,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import Download, Vector
+from asyncfl.base.arrays import Vector
+from asyncfl.base.messages import Download
 from asyncfl.base.streams import Streams
 from asyncfl.client import Assignment, Attackers, TaskPath
 from asyncfl.data import FederatedData

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from asyncfl.base.arrays import Bools, Floats, Vector
 from asyncfl.base.errors import MessageError
-from asyncfl.base.messages import Bools, Collected, Floats, Vector
+from asyncfl.base.messages import Collected
 from asyncfl.client import work_of
 from asyncfl.client.norm_bound import DEVIATIONS, too_long
 from asyncfl.federation.phases import Workload, epochs_done

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base import messages
+from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import MessageError
 from asyncfl.federation.event_order import EventOrder, Priority
 from asyncfl.live.client_messages import (
@@ -91,7 +92,7 @@ class RemoteClient:
         self._lease_s: float | None = None
         """Time at which it counts as gone; None: it is not away."""
 
-    def send(self, message: FromServer, models: messages.Vector | messages.Download | None = None) -> None:
+    def send(self, message: FromServer, models: Vector | messages.Download | None = None) -> None:
         """Send a message after those before it. Without a connection it is dropped."""
         if self.link is not None:
             self.link.send(message, models)
@@ -221,7 +222,7 @@ class RemoteClient:
 
     # --- messages --------------------------------------------------------------------------------------------------
 
-    def receive(self, message: FromClient, models: messages.Vector, arrived_s: float) -> Handling:
+    def receive(self, message: FromClient, models: Vector, arrived_s: float) -> Handling:
         """Handle a message. Raises MessageError, before the first actions, for one that cannot be true.
 
         `models`: (rows, columns) that come with it; `arrived_s`: time of its arrival.
@@ -250,7 +251,7 @@ class RemoteClient:
             run.event_log.record(Kind.BUDGET_SPENT, client=self.number, detail=detail)
         return run.tell(messages.ClientRetired, self.number)
 
-    def _answered(self, message: Update | Gone, models: messages.Vector, arrived_s: float) -> Handling:
+    def _answered(self, message: Update | Gone, models: Vector, arrived_s: float) -> Handling:
         run, task, number = self._run, self.task, message.task
         sender = run.server.validator.sender_of(number)
         if sender is not None and sender != self.number:
@@ -317,7 +318,7 @@ class RemoteClient:
             self._record_dropped(task)
         self._traced = [one for one in dict.fromkeys((*self._traced, message.task)) if one in at]
 
-    def _check_report(self, report: Report, models: messages.Vector | None = None) -> None:
+    def _check_report(self, report: Report, models: Vector | None = None) -> None:
         """Raise MessageError for a report of its task that cannot be true, or comes again. `models`: of the update."""
         run = self._run
         if report and self._has_reported:

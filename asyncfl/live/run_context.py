@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from asyncfl.base import messages
+from asyncfl.base.arrays import Vector
 from asyncfl.federation.action_executor import ActionExecutor, Watcher
 from asyncfl.federation.event_order import EventOrder
 from asyncfl.federation.phases import Workload
@@ -30,7 +31,7 @@ Handling: TypeAlias = Iterator[list[messages.Action]]
 class ClientLink(Protocol):
     """A client's connection, as far as its state machine needs it."""
 
-    def send(self, message: FromServer, models: messages.Vector | messages.Download | None = None) -> None:
+    def send(self, message: FromServer, models: Vector | messages.Download | None = None) -> None:
         """Send a message after those before it. Without effect where the connection has ended."""
         ...
 

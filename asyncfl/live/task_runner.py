@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import AsyncflError, MessageError
-from asyncfl.base.messages import Fate, Vector
+from asyncfl.base.messages import Fate
 from asyncfl.client import Assignment
 from asyncfl.federation.event_order import LAST, EventOrder
 from asyncfl.federation.phases import (

@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from asyncfl.base.answers import flags, numbers, require, with_state
-from asyncfl.base.messages import Action, Bools, Collect, Collected, Fate, Floats, Ints, Judged, RequestScores, Vector
+from asyncfl.base.arrays import Bools, Floats, Ints, Vector
+from asyncfl.base.messages import Action, Collect, Collected, Fate, Judged, RequestScores
 from asyncfl.base.streams import Streams
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, ScoreRequest, Strikes, Verdict, accept_all
 from asyncfl.server.model_step import ModelStep, next_model

@@ -21,11 +21,11 @@ from typing import TypeAlias
 
 import numpy as np
 
+from asyncfl.base.arrays import Bools, Floats, Ints, Vector
 from asyncfl.base.component import kind_of
 from asyncfl.base.messages import (
     Action,
     Ban,
-    Bools,
     ClientGone,
     ClientIdle,
     ClientJoined,
@@ -34,9 +34,7 @@ from asyncfl.base.messages import (
     Collected,
     Download,
     Fate,
-    Floats,
     Input,
-    Ints,
     Publish,
     ScoresArrived,
     SetTimer,
@@ -45,7 +43,6 @@ from asyncfl.base.messages import (
     Stop,
     TimerFired,
     UpdateArrived,
-    Vector,
 )
 from asyncfl.base.streams import Streams
 from asyncfl.server.aggregation import (

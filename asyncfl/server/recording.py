@@ -22,10 +22,11 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import pyarrow as pa
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.component import kind_of
 from asyncfl.base.errors import AsyncflError, MessageError, RunError
 from asyncfl.base.files.reading import check_ordinary
-from asyncfl.base.messages import Action, ClientRetired, Collected, Fate, Input, Publish, Vector
+from asyncfl.base.messages import Action, ClientRetired, Collected, Fate, Input, Publish
 from asyncfl.server.aggregation import usable
 from asyncfl.server.machine import Server, ServerPhase, ServerPlan
 from asyncfl.trace.batch_spool import BatchSpool

@@ -12,7 +12,8 @@ import time
 
 import numpy as np
 
-from asyncfl.base.messages import Collect, Collected, Floats, RequestScores, Vector
+from asyncfl.base.arrays import Floats, Vector
+from asyncfl.base.messages import Collect, Collected, RequestScores
 from asyncfl.client import Assignment, Attackers, work_of
 from asyncfl.client.norm_bound import too_long
 from asyncfl.federation.phases import TaskPhases, Workload

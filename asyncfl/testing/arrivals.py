@@ -17,6 +17,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.messages import (
     Action,
     Ban,
@@ -36,7 +37,6 @@ from asyncfl.base.messages import (
     Stop,
     TimerFired,
     UpdateArrived,
-    Vector,
 )
 from asyncfl.server import Server, ServerPhase
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import ValidationError
 
+from asyncfl.base.arrays import Floats, Vector
 from asyncfl.base.component import Component
-from asyncfl.base.messages import Floats, Vector
 from asyncfl.defences import Buffer, DefenceContext, Detector, Rule, Verdict
 from asyncfl.server.staleness import Staleness
 from asyncfl.testing.builders import buffer, context, random, updates, view, weights

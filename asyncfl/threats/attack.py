@@ -12,9 +12,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.arrays import Bools, Floats, Ints, Vector
 from asyncfl.base.component import Component
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Bools, Floats, Ints, Vector
 
 Knowledge = Literal["own", "colluders", "buffer"]
 """Updates that an attacker sees: its own, those of all attackers in the buffer, or those that honest clients in it

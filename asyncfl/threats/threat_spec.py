@@ -7,9 +7,9 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from asyncfl.base.answers import numbers
+from asyncfl.base.arrays import Floats, Ints
 from asyncfl.base.component import Described, choice
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Floats, Ints
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
 from asyncfl.threats.attack import Attack

@@ -17,9 +17,9 @@ import numpy as np
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
+from asyncfl.base.arrays import Bools, Floats, Ints
 from asyncfl.base.component import Described
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Bools, Floats, Ints
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
 from asyncfl.world.availability import AlwaysOnline, AnyAvailability, ClientTraits, Presence

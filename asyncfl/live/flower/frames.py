@@ -22,9 +22,10 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import numpy as np
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.component import kind_of
 from asyncfl.base.errors import MessageError, shortened
-from asyncfl.base.messages import Download, Vector
+from asyncfl.base.messages import Download
 from asyncfl.client.compression import Compression
 from asyncfl.live.client_messages import MOST_MODELS, FromClient, Hello, Judge, Message, Task, Welcome
 

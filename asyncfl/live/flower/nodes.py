@@ -27,8 +27,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace as replaced
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import AsyncflError, MessageError, shortened
-from asyncfl.base.messages import Download, Fate, Vector
+from asyncfl.base.messages import Download, Fate
 from asyncfl.federation.prepare import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.client_messages import (

@@ -22,8 +22,9 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import Fault, ScenarioError, shortened
-from asyncfl.base.messages import Download, Publish, Vector
+from asyncfl.base.messages import Download, Publish
 from asyncfl.data.own import Dataset
 from asyncfl.data.own.samples import Samples
 from asyncfl.federation import SeedLedger, rounds_table

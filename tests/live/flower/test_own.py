@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from asyncfl.api import gather, run_of
+from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import ScenarioError
-from asyncfl.base.messages import Vector
 from asyncfl.federation.storage import Run
 from asyncfl.live.client_messages import Judge, Scores, Task, Update
 from asyncfl.live.flower import own
