@@ -28,7 +28,7 @@ from asyncfl.privacy.release import Release
 from asyncfl.trace import Kind
 from asyncfl.trace.events import CAUGHT, SCORING_DOWN
 from asyncfl.trace.query import select
-from asyncfl.trace.scoring_requests import scoring_requests_of
+from asyncfl.trace.score_requests import score_requests_of
 from asyncfl.world import World
 
 TRUSTS = {
@@ -157,7 +157,7 @@ def _coalition_holdings(events: pa.Table, curious: frozenset[int], world: World)
     judged = select(events, kinds=[Kind.AGGREGATED, Kind.FLAGGED])
     for task, version in zip(judged["task"].to_pylist(), judged["version"].to_pylist(), strict=True):
         buffers.setdefault(version + 1, []).append(task)
-    for request in scoring_requests_of(events):
+    for request in score_requests_of(events):
         if request.client in curious:
             # The events do not tell whether its download was complete: assume that it has the models.
             for task in buffers.get(request.making, ()):

@@ -32,7 +32,7 @@ from asyncfl.privacy.scheme import coalition
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_UP
 from asyncfl.trace.query import select
-from asyncfl.trace.scoring_requests import is_too_late, scoring_requests_of
+from asyncfl.trace.score_requests import is_too_late, score_requests_of
 
 ROUNDS = {
     "epsilon_naive_max": ("server", "naive"),
@@ -210,7 +210,7 @@ class SeedLedger:
     @cached_property
     def _answers(self) -> list[ScoreRelease]:
         """Scores that left clients."""
-        requests = scoring_requests_of(self.run.events)
+        requests = score_requests_of(self.run.events)
         heard: list[dict[str, list[float]]] = [{} for _ in requests]
         for row in overheard(self.run.events, SCORING_UP, tasks=False, in_part=True).to_pylist():
             # A client answers one request after the other: this answers the last one that it was sent.

@@ -20,7 +20,7 @@ from asyncfl.federation.prepare import learner_of
 from asyncfl.learning import Learner
 from asyncfl.learning.job import Deadline
 from asyncfl.learning.personal_layers import PersonalLayers
-from asyncfl.live.client_messages import Judge
+from asyncfl.live.client_messages import ClientScoreRequest
 from asyncfl.privacy import PrivacyContext
 from asyncfl.scenario import Scenario
 
@@ -131,7 +131,9 @@ class LocalTraining:
         """Return the layers (n_personal,) that a client has of its own now; None: all are shared."""
         return None if self.personal is None else self.personal.of(client)
 
-    def score(self, client: int, request: Judge, models: Vector, own: Vector | None = None) -> NDArray[np.float64]:
+    def score(
+        self, client: int, request: ClientScoreRequest, models: Vector, own: Vector | None = None
+    ) -> NDArray[np.float64]:
         """Return the accuracy (n_models,) of each model on the client's data, or what an attacker claims.
 
         `models`: (n_models, n_parameters); `own`: the client's own layers when scoring began; None: those of now.

@@ -150,7 +150,6 @@ class ReceivedUpdates:
             losses = np.minimum(losses, CLASSIFIER_LOSS)
         stds = [path.scheme.upload_noise(path.context, one.clip_norm, one.contribution).upload_std for one in uploads]
         return Collected(
-            now_s,
             tuple(task.number for task in tasks),
             models,
             losses if self._scenario.reports_losses else None,
@@ -158,6 +157,7 @@ class ReceivedUpdates:
             clip_norm=next((norm for norm in norms if norm is not None), None),
             upload_std=np.array(stds, dtype=np.float64),
             work=work_of([task.epochs for task in tasks], path.training.epochs),
+            time_s=now_s,
         )
 
     def _too_long(self, tasks: Sequence[TaskRecord], models: Vector, updates: Sequence[Update], sound: Bools) -> Bools:

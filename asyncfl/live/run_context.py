@@ -78,7 +78,7 @@ class RunContext(ActionExecutor):
 
     def tell(self, message: Callable[..., messages.Input], *fields: Any) -> list[messages.Action]:
         """Tell the server what happens now, if the run goes on. `fields`: of the message but its time."""
-        return [] if self.stopped is not None else self.server.handle(message(self.clock.now, *fields))
+        return [] if self.stopped is not None else self.server.handle(message(*fields, time_s=self.clock.now))
 
     def handle_next(self, handling: Handling) -> None:
         """Have something handled before all else that waits, after earlier calls of this kind."""

@@ -16,7 +16,7 @@ from asyncfl.threats.attack import Attack
 
 
 class LyingEvaluator(Attack):
-    """Answers scoring requests by false scores; uploads honest updates. Source: ours, against SAFL."""
+    """Answers score requests by false scores; uploads honest updates. Source: ours, against SAFL."""
 
     kind: Literal["lying_evaluator"] = "lying_evaluator"
     lies: ClassVar[bool] = True

@@ -38,7 +38,7 @@ from asyncfl.base.columns import (
 from asyncfl.base.messages import Fate
 from asyncfl.defences.quality import COUNTS, SHARES
 from asyncfl.trace.events import Kind
-from asyncfl.trace.scoring_requests import scoring_requests_of
+from asyncfl.trace.score_requests import score_requests_of
 from asyncfl.trace.tasks import FATES, KINDS, STEPS, Floats, Ints, Tasks, codes, microseconds
 
 ALIGNED = 8
@@ -139,7 +139,7 @@ def pack_events(events: pa.Table, packing: Packing) -> Packed:
 
 def pack_requests(events: pa.Table, packing: Packing) -> Packed:
     """Pack the requests to score models."""
-    found = scoring_requests_of(events)
+    found = score_requests_of(events)
     began, ended = (
         microseconds(np.array([getattr(one, name) for one in found], np.float64)) for name in ("asked_s", "ended_s")
     )

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from asyncfl.base.disclosure import Leak, Public, disclosures, leaks
-from asyncfl.base.messages import Collected, Input, ScoresArrived
+from asyncfl.base.messages import Collected, Dispatch, Input, ScoreRequest, ScoresArrived
 from asyncfl.client.poison import Poison
 from asyncfl.federation import SeedLedger
 from asyncfl.learning import Job
@@ -29,11 +29,13 @@ from tests.live.conftest import live
 
 MESSAGES = (
     *get_args(Input),
+    Dispatch,
+    ScoreRequest,
     *get_args(client_messages.FromClient),
     *get_args(client_messages.FromServer),
     client_messages.Hello,
     client_messages.Welcome,
-    client_messages.Noted,
+    client_messages.ClientEvent,
     Event,
 )
 SMALL: dict[str, Any] = {
@@ -73,6 +75,14 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda one: one.__name__)
 def test_every_field_of_every_message_is_declared(message: type) -> None:
     assert [name for name, one in disclosures(message).items() if one is None] == []
+
+
+@pytest.mark.parametrize(
+    "message", [client_messages.Hello, *get_args(client_messages.FromClient)], ids=lambda one: one.__name__
+)
+def test_no_client_can_send_a_time_or_a_message_to_the_servers_state_machine(message: type) -> None:
+    assert "time_s" not in disclosures(message)
+    assert not issubclass(message, get_args(Input))
 
 
 def test_every_kind_of_event_is_declared() -> None:
