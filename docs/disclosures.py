@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import get_args
 
+from asyncfl.base.columns import columns_of
 from asyncfl.base.disclosure import Disclosure, Leak, Public, Released, disclosures
 from asyncfl.base.messages import Input, ScoreRequest
 from asyncfl.live import client_messages
-from asyncfl.trace.events import DISCLOSED, Event
+from asyncfl.trace.events import DISCLOSED, EventsTable
 
 INTRO = """# What do messages tell?
 
@@ -42,7 +43,7 @@ def disclosure_page() -> str:
     for message in (*get_args(Input), ScoreRequest):
         parts.append(_table(message.__name__, disclosures(message)))
     parts += ["## Events", _table("kind", {kind.value: one for kind, one in DISCLOSED.items()})]
-    parts.append(_table("column", disclosures(Event)))
+    parts.append(_table("column", {name: one.disclosure for name, one in columns_of(EventsTable).items()}))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

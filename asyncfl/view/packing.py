@@ -30,6 +30,7 @@ from asyncfl.base.columns import (
     Column,
     EpsilonColumns,
     FairnessColumns,
+    FurtherClientsColumns,
     LedgerTable,
     RoundsTable,
     UploadEpsilonColumns,
@@ -306,7 +307,14 @@ DETECTION = (*COUNTS, *SHARES)
 """Columns of the table of rounds about a detector, besides those that begin with `detector_`."""
 
 KNOWN = columns_of(
-    LedgerTable, RoundsTable, FairnessColumns, AggregateColumns, UploadEpsilonColumns, EpsilonColumns, ClientsTable
+    LedgerTable,
+    RoundsTable,
+    FairnessColumns,
+    AggregateColumns,
+    UploadEpsilonColumns,
+    EpsilonColumns,
+    ClientsTable,
+    FurtherClientsColumns,
 )
 
 

@@ -12,6 +12,7 @@ from asyncfl.base.columns import (
     ClientsTable,
     EpsilonColumns,
     FairnessColumns,
+    FurtherClientsColumns,
     RoundsTable,
     UploadEpsilonColumns,
     columns_of,
@@ -23,7 +24,7 @@ from asyncfl.simulation import simulate_clock
 from asyncfl.trace import Kind, Recorder
 from asyncfl.world.world import Power
 
-CLIENTS = columns_of(ClientsTable)
+CLIENTS = columns_of(ClientsTable, FurtherClientsColumns)
 ROUNDS = columns_of(RoundsTable, FairnessColumns, AggregateColumns, UploadEpsilonColumns, EpsilonColumns)
 
 
