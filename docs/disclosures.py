@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import get_args
 
+from asyncfl.base.columns import columns_of
 from asyncfl.base.disclosure import Disclosure, Leak, Public, Released, disclosures
-from asyncfl.base.messages import Input
+from asyncfl.base.messages import Input, ScoreRequest
 from asyncfl.live import client_messages
-from asyncfl.trace.events import DISCLOSED, Event
+from asyncfl.trace.events import DISCLOSED, EventsTable
 
 INTRO = """# What do messages tell?
 
@@ -33,16 +34,16 @@ depends on how many samples they draw, so nothing is proven of such trainings in
 def disclosure_page() -> str:
     """Return the page as Markdown."""
     parts = [INTRO, "## Messages of live clients"]
-    for message in (client_messages.Hello, *get_args(client_messages.FromClient), client_messages.Noted):
+    for message in (client_messages.Hello, *get_args(client_messages.FromClient), client_messages.ClientEvent):
         parts.append(_table(message.__name__, disclosures(message)))
     parts.append("## Messages to live clients")
     for message in (client_messages.Welcome, *get_args(client_messages.FromServer)):
         parts.append(_table(message.__name__, disclosures(message)))
-    parts.append("## Messages to the server's state machine\n\nOf live and simulated clients.")
-    for message in get_args(Input):
+    parts.append("## Messages to and from the server's state machine\n\nOf live and simulated clients.")
+    for message in (*get_args(Input), ScoreRequest):
         parts.append(_table(message.__name__, disclosures(message)))
     parts += ["## Events", _table("kind", {kind.value: one for kind, one in DISCLOSED.items()})]
-    parts.append(_table("column", disclosures(Event)))
+    parts.append(_table("column", {name: one.disclosure for name, one in columns_of(EventsTable).items()}))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

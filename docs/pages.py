@@ -17,6 +17,7 @@ from asyncfl.base.columns import (
     FAMILIES,
     AuditTable,
     ClientsTable,
+    FurtherClientsColumns,
     LedgerTable,
     PerClientTable,
     RoundsTable,
@@ -41,6 +42,7 @@ from asyncfl.experiments.spec import AUTHORS, Experiment, Source
 from asyncfl.experiments.verdicts import NOUNS
 from asyncfl.manual.explanation import example_text
 from asyncfl.manual.parts import SCENARIO, FieldEntry, Part, all_parts, components, places_of
+from asyncfl.trace.events import EventsTable
 
 Pages = dict[str, str]
 """File -> Markdown text."""
@@ -257,9 +259,12 @@ def columns_page() -> str:
         TasksTable,
         UploadColumns,
         ClientsTable,
+        FurtherClientsColumns,
+        FurtherClientsColumns,
         LedgerTable,
         SpendingTable,
         AuditTable,
+        EventsTable,
     ):
         title = " ".join(str(table.__doc__).split())
         if title.startswith("`"):

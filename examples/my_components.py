@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.arrays import Vector
 from asyncfl.defences import Buffer, DefenceContext, Detector, Rule, Verdict
 from asyncfl.server.staleness import Staleness
 from asyncfl.threats import Attack, AttackView

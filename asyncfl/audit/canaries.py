@@ -40,9 +40,9 @@ from asyncfl.audit.finished_run import (
     with_sparse_evaluation,
     write_attacks,
 )
+from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.files.atomic import atomic_file, write_text
-from asyncfl.base.messages import Vector
 from asyncfl.base.progress import Stage, ignore_progress, one_by_one
 from asyncfl.client import Batch, TaskObserver
 from asyncfl.data import FederatedData

@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import Fault, OutputError, RunError, ScenarioError, system_says
 from asyncfl.base.files.atomic import atomic_file
 from asyncfl.base.files.reading import read_parquet
-from asyncfl.base.messages import Vector
 from asyncfl.client import Assignment, Batch, TaskObserver
 from asyncfl.federation import Federation, SeedRun, rounds_table
 from asyncfl.federation.round_recorder import Progress

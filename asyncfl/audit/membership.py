@@ -38,10 +38,10 @@ from asyncfl.audit.finished_run import (
     schema,
     write_attacks,
 )
+from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.figure_style import canvas, looks, styled
 from asyncfl.base.figure_style import save as save_figure
-from asyncfl.base.messages import Vector
 from asyncfl.base.progress import Stage, ignore_progress
 from asyncfl.base.streams import Streams
 from asyncfl.client import Assignment, TaskPath

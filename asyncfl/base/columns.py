@@ -1,31 +1,58 @@
 """Columns of a run's tables: type, unit and meaning.
 
-Each class is a table and each field a column; the annotation gives type and unit. Tables are written, experiment files
-checked, figures labelled and `docs/columns.md` generated from these declarations.
+Each class is a table and each field a column. The annotation gives type and unit, and may give what the column tells
+about training data (`asyncfl.base.disclosure`); the default of a field is the column's value where it does not apply,
+and in runs of an earlier version that lack the column. Tables are written and read, experiment files checked, figures
+labelled and `docs/columns.md` generated from these declarations.
+
+The tables of events and of released models are declared where they are recorded (`asyncfl.trace.events`,
+`asyncfl.federation.release_store`).
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
 import pyarrow as pa
 from pydantic import Field
 
 from asyncfl.base.component import Described
+from asyncfl.base.disclosure import Disclosure
 from asyncfl.base.field_texts import text_of
+
+REQUIRED: Any = object()
+"""Default of a column without a default."""
 
 
 class Column(NamedTuple):
-    """Type, unit and meaning of a column. The unit is `s`, `bytes`, or the counted thing; empty: dimensionless."""
+    """Declaration of a column. The unit is `s`, `bytes`, or the counted thing; empty: dimensionless."""
 
     type: pa.DataType
     unit: str
     meaning: str = ""
+    default: Any = REQUIRED
+    """Value where the column does not apply, or an earlier run lacks it; `REQUIRED`: none is declared."""
+    disclosure: Disclosure | None = None
+    """What the column tells an adversary about training data; None: the table is for the researcher alone."""
+
+    @property
+    def value_type(self) -> pa.DataType:
+        """Type of the values, of a dictionary that of its words."""
+        return self.type.value_type if pa.types.is_dictionary(self.type) else self.type
+
+    @property
+    def missing(self) -> Any:
+        """Value of the column in a run that an earlier version wrote without it."""
+        if self.default is not REQUIRED:
+            return self.default
+        return math.nan if pa.types.is_floating(self.type) else False if pa.types.is_boolean(self.type) else None
 
 
-def about(meaning: str) -> Any:
-    """Return a required field with the meaning of a column."""
-    return Field(description=meaning)
+def about(meaning: str, default: Any = REQUIRED) -> Any:
+    """Return a field with the meaning of a column. `default`: see `Column`."""
+    return Field(description=meaning) if default is REQUIRED else Field(default, description=meaning)
 
 
 Number = Annotated[float, Column(pa.float64(), "")]
@@ -194,9 +221,7 @@ class UploadColumns(Described):
     attacked: Truth = about("Whether an attacker made the upload.")
     added_std: Number = about("Standard deviation of the noise added after training; attackers may add none.")
     copy_of: Count = about("Task whose upload an attacker sent again; null: none.")
-    computed_from: Tasks = about(
-        "Tasks whose uploads an attacker computed this one from."
-    )
+    computed_from: Tasks = about("Tasks whose uploads an attacker computed this one from.")
 
 
 class PerClientTable(Described):
@@ -216,7 +241,6 @@ class ClientsTable(Described):
 
     seed: Seed = about("Seed of the run.")
     client: Count = about("Number of the client.")
-    domain: Name = about("Domain of the client's data, where there are several.")
     samples: Count = about("Training samples of the client.")
     attacker: Truth = about("Whether the client attacks; of attackers drawn per round, whether it ever did.")
     banned: Truth = about("Whether the client was banned.")
@@ -234,8 +258,15 @@ class ClientsTable(Described):
     )
     exposures_up: Count = about("Updates of the client that the eavesdropper holds whole.")
     exposures_down: Count = about("Models sent to the client that the eavesdropper holds whole.")
+
+
+class FurtherClientsColumns(Described):
+    """Further columns of `clients.parquet`: of data with several domains, with `privacy.stop_at`, and with
+    `world.power`."""
+
+    domain: Name = about("Domain of the client's data.")
     budget_spent_s: Seconds = about("Virtual time at which its budget of `stop_at` was spent; NaN: not spent.")
-    energy_compute_j: Energy = about("Energy of training, where there is `world.power`; scoring is not counted.")
+    energy_compute_j: Energy = about("Energy of training; scoring is not counted.")
     energy_send_j: Energy = about("Energy of sending updates.")
     energy_receive_j: Energy = about("Energy of receiving models.")
     energy_idle_j: Energy = about("Energy of the remaining time.")
@@ -310,7 +341,8 @@ class LedgerTable(Described):
     claim_holds: Truth = about(
         "True: provable <= claimed_epsilon; false: exact_epsilon (infinite only without noise; of a proven row a "
         "smaller provable) or measured exceeds it; null if nothing is claimed, if no bound is known, or if the "
-        "claim is neither proven nor broken."
+        "claim is neither proven nor broken.",
+        default=None,
     )
     flags: Name = about("Objections to the claim, see `privacy.flags`; several are separated by `; `.")
 
@@ -387,10 +419,21 @@ def columns_of(*tables: type[Described]) -> dict[str, Column]:
     for table in tables:
         for name, field in table.model_fields.items():
             [column] = (one for one in field.metadata if isinstance(one, Column))
-            found[name] = column._replace(meaning=text_of(table, name))
+            found[name] = column._replace(
+                meaning=text_of(table, name),
+                default=REQUIRED if field.is_required() else field.default,
+                disclosure=next((one for one in field.metadata if isinstance(one, Disclosure)), None),
+            )
     return found
 
 
 def schema_of(*tables: type[Described]) -> pa.Schema:
     """Return the Arrow schema of the columns of `tables`, in order."""
     return pa.schema([(name, column.type) for name, column in columns_of(*tables).items()])
+
+
+def table_of(values: Mapping[str, Any], *tables: type[Described]) -> pa.Table:
+    """Return a table of `values` (column -> array), with the types that `tables` declare. Raises KeyError for a column
+    that is not declared."""
+    declared = columns_of(*tables)
+    return pa.table(dict(values), schema=pa.schema([(name, declared[name].type) for name in values]))

@@ -4,24 +4,24 @@ The server (`asyncfl.server`) is a state machine without clock or sockets. A dri
 messages defined in the first half of this module, each with the time of the event, and executes the actions defined in
 the second half. These messages contain everything needed to reproduce a server's decisions.
 
-Each field of a message to the server declares what it tells about training data (`asyncfl.base.disclosure`).
+All messages are frozen msgspec structs with a tag. Recordings are written and read from them
+(`asyncfl.server.recording`), and messages of live clients (`asyncfl.live.client_messages`) derive from those that say
+the same to or from the server. Only messages to the server have a time, since only its driver knows the time: no struct
+of a client has `time_s`.
+
+Each field that reaches a client or the server declares what it tells about training data (`asyncfl.base.disclosure`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+from msgspec import Meta, Struct
 
+from asyncfl.base.arrays import Bools, Floats, Vector
 from asyncfl.base.disclosure import BATCHES, BUDGETS, CLIP_NORM, LOSSES, SCORES, Leak, Public, Released
-
-Vector: TypeAlias = NDArray[np.float32]
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
-Bools: TypeAlias = NDArray[np.bool_]
 
 
 class Fate(StrEnum):
@@ -56,55 +56,78 @@ class Fate(StrEnum):
     """The run ended first."""
 
 
-# --- to the server -------------------------------------------------------------------------------------------------
-
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
+Text: TypeAlias = Annotated[str, Meta(max_length=1000)]
 Time: TypeAlias = Annotated[
     float, Leak(BATCHES, Public("devices, links and availability decide it, not the values of samples"))
 ]
-ServerNumber: TypeAlias = Annotated[int, Public("the server gave this number")]
-ClientNumber: TypeAlias = Annotated[
-    int, Leak(LOSSES, Public("the server chose the client at random, by its tasks so far or by times"))
-]
+ServerNumber: TypeAlias = Annotated[Count, Public("the server gave this number")]
+CHOICE = Leak(LOSSES, Public("the server chose the client at random, by its tasks so far or by times"))
+ClientNumber: TypeAlias = Annotated[Count, CHOICE]
 
 
-@dataclass(frozen=True, slots=True)
-class ClientJoined:
+class Message(Struct, frozen=True, tag_field="type", forbid_unknown_fields=True):
+    """Base class of all messages. The tag of a message is the name of its class."""
+
+
+# --- answers of clients --------------------------------------------------------------------------------------------
+
+
+class TaskAnswer(Message, frozen=True):
+    """A client's answer to a task."""
+
+    task: ServerNumber
+
+
+class ScoreAnswer(Message, frozen=True):
+    """A client's answer to a `ScoreRequest`: one score per model, in the order of the request.
+
+    `scores`: (n_models,); None if no answer will come, since the request or the answer was lost, or the client is
+    offline.
+    """
+
+    request: ServerNumber
+    scores: Annotated[Floats | None, Leak(SCORES, Released("privacy.scores"))]
+
+
+# --- to the server -------------------------------------------------------------------------------------------------
+
+
+class TimedMessage(Message, frozen=True, kw_only=True):
+    """Base class of messages to the server, with the time of the event."""
+
+    time_s: Time
+
+
+class ClientJoined(TimedMessage, frozen=True):
     """A client joins the federation with `samples` >= 1 training samples, and is idle.
 
     Only if the population was not known from the start (`ServerPlan.all_present`), or for a client that had left.
     """
 
-    time_s: Time
     client: ClientNumber
     samples: Annotated[int, Public("neighbouring data sets replace samples or updates, and keep the number of samples")]
 
 
-@dataclass(frozen=True, slots=True)
-class ClientLeft:
+class ClientLeft(TimedMessage, frozen=True):
     """A client leaves the federation until it joins again. The updates of its tasks will not arrive."""
 
-    time_s: Time
     client: ClientNumber
 
 
-@dataclass(frozen=True, slots=True)
-class ClientIdle:
+class ClientIdle(TimedMessage, frozen=True):
     """A client is reachable and has no task."""
 
-    time_s: Time
     client: ClientNumber
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateArrived:
+class UpdateArrived(TaskAnswer, frozen=True, kw_only=True):
     """A complete update has reached the server. The server asks for its parameters by `Collect`."""
 
     time_s: Time
-    task: ServerNumber
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
+class Collected(TimedMessage, frozen=True):
     """The parameters of the updates that `Collect` asked for, in its order.
 
     `losses`: (n_updates,) mean training loss of the last local epoch, as the clients report it; None: not reported,
@@ -117,48 +140,37 @@ class Collected:
     None if all are whole.
     """
 
-    time_s: Time
     tasks: Annotated[tuple[int, ...], Public("the server asked for them")]
     models: Annotated[Vector, Released("the scheme's noise on uploads; without noise the ledger counts a bare upload")]
-    losses: Annotated[NDArray[np.float64] | None, Leak(LOSSES, Public("not sent"))] = None
-    sound: Annotated[NDArray[np.bool_] | None, Public("only attackers send another length")] = None
+    losses: Annotated[Floats | None, Leak(LOSSES, Public("not sent"))] = None
+    sound: Annotated[Bools | None, Public("only attackers send another length")] = None
     clip_norm: Annotated[
         float | None, Leak(CLIP_NORM, Released("noise on the bits of adaptive clipping; a fixed norm is public"))
     ] = None
     upload_std: Annotated[
-        NDArray[np.float64] | None, Leak(BUDGETS, Public("it follows from the scheme, the samples and the clip norm"))
+        Floats | None, Leak(BUDGETS, Public("it follows from the scheme, the samples and the clip norm"))
     ] = None
-    work: Annotated[NDArray[np.float64] | None, Public("the speed of the device decides it")] = None
+    work: Annotated[Floats | None, Public("the speed of the device decides it")] = None
 
 
-@dataclass(frozen=True, slots=True)
-class ScoresArrived:
-    """A client's answer to `RequestScores`: one score per model, in the order of the request.
-
-    `scores` is None if no answer will come: the request or the answer was lost, or the client is offline.
-    """
+class ScoresArrived(ScoreAnswer, frozen=True, kw_only=True):
+    """A client's scores have reached the server, or the server has learnt that none will come."""
 
     time_s: Time
-    request: ServerNumber
-    scores: Annotated[NDArray[np.float64] | None, Leak(SCORES, Released("privacy.scores"))]
 
 
-@dataclass(frozen=True, slots=True)
-class TimerFired:
+class TimerFired(TimedMessage, frozen=True):
     """A timer set by `SetTimer` has fired."""
 
-    time_s: Time
     timer: Annotated[str, Public("a timer of the server")]
 
 
-@dataclass(frozen=True, slots=True)
-class ClientGone:
+class ClientGone(TimedMessage, frozen=True):
     """The server has learnt that a client will not finish `task`.
 
     `fate`: how the task ended; None if the client could not be reached, so that the task never began.
     """
 
-    time_s: Time
     client: ClientNumber
     task: ServerNumber
     fate: Annotated[
@@ -166,14 +178,12 @@ class ClientGone:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class ClientRetired:
+class ClientRetired(TimedMessage, frozen=True):
     """A client's privacy budget is spent: it takes no further task after the one in flight, if any.
 
     It reports this with its last upload, or before the server has started if it cannot afford a single upload.
     """
 
-    time_s: Time
     client: Annotated[int, Leak(BUDGETS, Public("the noise and number of its uploads decide when a client stops"))]
 
 
@@ -184,8 +194,7 @@ Input: TypeAlias = _Presence | UpdateArrived | Collected | ScoresArrived | Timer
 # --- from the server -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Publish:
+class Publish(Message, frozen=True):
     """Publish `model` as version `version` of the global model. `model`: (n_parameters,) float32, read-only.
 
     `participants`: number of updates in it. `staleness`: of each of these, in versions. `noise_std`: standard deviation
@@ -195,12 +204,12 @@ class Publish:
     """
 
     version: int
-    model: Vector = field(repr=False)
+    model: Vector
     participants: int = 0
     staleness: tuple[int, ...] = ()
     noise_std: float = 0.0
     clip_norm: float | None = None
-    sent: Vector | None = field(default=None, repr=False)
+    sent: Vector | None = None
     waiting_max: int = 0
 
 
@@ -216,49 +225,46 @@ class Download:
     payload: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Dispatch:
+class Dispatch(Message, frozen=True):
     """Send version `version` to `client` for training. This is task `task`."""
 
-    task: int
-    client: int
-    version: int
+    task: Annotated[Count, CHOICE]
+    client: ClientNumber
+    version: ServerNumber
 
 
-@dataclass(frozen=True, slots=True)
-class Collect:
+class Collect(Message, frozen=True):
     """Request the parameters of these tasks' updates; `Collected` answers it."""
 
     tasks: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RequestScores:
-    """Send `models` ((n_models, n_parameters) float32) to `client`, which scores each on its own data. `request`:
-    number of the request, which its answer repeats."""
+class ScoreRequest(Message, frozen=True):
+    """Ask `client` to score `models` by their accuracy on its data; `ScoresArrived` answers it.
 
-    request: int
-    client: int
-    models: Vector = field(repr=False)
+    `models`: (n_models, n_parameters) float32, buffered models and decoys in the order in which they are sent.
+    `request`: number of the request, which its answer repeats; the server gives it.
+    """
+
+    client: ClientNumber
+    models: Annotated[Vector, Released("the updates with the noise of their clients")]
+    request: ServerNumber = -1
 
 
-@dataclass(frozen=True, slots=True)
-class SetTimer:
+class SetTimer(Message, frozen=True):
     """Request `TimerFired` for `timer` in `delay_s` seconds. `timer`: name of the timer, such as `deadline:0`."""
 
     timer: str
     delay_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Ban:
+class Ban(Message, frozen=True):
     """Give `client` no further tasks."""
 
     client: int
 
 
-@dataclass(frozen=True, slots=True)
-class Settle:
+class Settle(Message, frozen=True):
     """Record the fate of `task`. `weight`: factor of its update in the aggregate. `staleness`: in versions, or -1 if
     the update was neither aggregated nor flagged. `detail`: text for the event log."""
 
@@ -269,8 +275,7 @@ class Settle:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class BufferVerdict(Message, frozen=True):
     """Record a detector's verdict on a buffer that was applied to `version`.
 
     In the order of the buffer: `clients`, the senders of the updates; `tasks` of the updates; `accused`: whether each
@@ -287,27 +292,24 @@ class Judged:
     unjudged: tuple[bool, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ShortBuffer:
+class ShortBuffer(Message, frozen=True):
     """Record that a buffer is aggregated with `held` updates because the `wanted` number can no longer arrive."""
 
     held: int
     wanted: int
 
 
-@dataclass(frozen=True, slots=True)
-class CohortRepeated:
+class CohortRepeated(Message, frozen=True):
     """Record that no update of a cohort of `size` clients arrived, and that another is drawn for the same version."""
 
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Message, frozen=True):
     """End the run for `reason`."""
 
-    reason: str
+    reason: Annotated[Text, Leak(BUDGETS, Released("published models and verdicts; else times and budgets decide it"))]
 
 
-_Recorded: TypeAlias = Settle | Judged | ShortBuffer | CohortRepeated
-Action: TypeAlias = Publish | Dispatch | Collect | RequestScores | SetTimer | Ban | _Recorded | Stop
+_Recorded: TypeAlias = Settle | BufferVerdict | ShortBuffer | CohortRepeated
+Action: TypeAlias = Publish | Dispatch | Collect | ScoreRequest | SetTimer | Ban | _Recorded | Stop

@@ -125,14 +125,14 @@ def table(
 
     Example: asyncfl trace table results/runs/HASH --by client
     """
-    from asyncfl.trace.scoring_requests import scoring_requests_of
+    from asyncfl.trace.score_requests import score_requests_of
     from asyncfl.trace.tabulate import tabulate
     from asyncfl.trace.tasks import Tasks
 
     tables = load_run(run, seed).tables
     tasks = Tasks.of(tables["tasks"]).select(clients=client or None, task=task, seed=seed, since_s=since, until_s=until)
     # Requests for scores belong to no task, and have no time of dispatch.
-    requests = scoring_requests_of(tables["events"]) if (task, since, until) == (None, None, None) else []
+    requests = score_requests_of(tables["events"]) if (task, since, until) == (None, None, None) else []
     _print_rows(tabulate(tasks, by, requests), limit=limit, json=json, keys=1 if by == "seed" else 2)
 
 

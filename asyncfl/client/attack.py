@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.answers import numbers
-from asyncfl.base.messages import Ints, Vector
+from asyncfl.base.arrays import Ints, Vector
 from asyncfl.client.attackers import Attackers, Rehearse, Scores
 from asyncfl.client.batch import Batch, RunFacts, Stage, work_of
 from asyncfl.threats import AttackView, Rehearsal

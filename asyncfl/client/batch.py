@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asyncfl.base.answers import require
-from asyncfl.base.messages import Bools, Floats, Vector
+from asyncfl.base.arrays import Bools, Floats, Vector
 from asyncfl.learning import Job, Learner, Training
 from asyncfl.learning.job import Deadline
 from asyncfl.privacy import Contribution, Noise, PrivacyContext, Scheme, State

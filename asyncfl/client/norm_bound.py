@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from asyncfl.base.messages import Bools, Vector
+from asyncfl.base.arrays import Bools, Vector
 from asyncfl.client.batch import RunFacts
 from asyncfl.privacy import Contribution
 from asyncfl.privacy.release import Distribution

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from asyncfl.base.messages import Floats, Vector
+from asyncfl.base.arrays import Floats, Vector
 from asyncfl.client.attack import CraftUploads
 from asyncfl.client.batch import Assignment, Batch, RunFacts, Stage, TaskObserver
 from asyncfl.client.clip import ClipPayloads, Measure

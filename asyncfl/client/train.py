@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import Bools, Vector
+from asyncfl.base.arrays import Bools, Vector
 from asyncfl.client.batch import Assignment, Batch, RunFacts, Stage
 from asyncfl.client.poison import Poison
 from asyncfl.learning import Job

@@ -4,6 +4,7 @@ A detector (`Detector`) judges the updates of a buffer and flags those to leave 
 remaining updates into one. The module `rule` explains the weights that rules are given.
 """
 
+from asyncfl.base.messages import ScoreRequest
 from asyncfl.defences.aflguard import AflGuard
 from asyncfl.defences.async_filter import AsyncFilter
 from asyncfl.defences.basgd import Basgd
@@ -11,7 +12,7 @@ from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.bulyan import Bulyan
 from asyncfl.defences.centred_clipping import CentredClipping
 from asyncfl.defences.defence_spec import AnyDetector, AnyRule, Defence
-from asyncfl.defences.detector import Detector, ScoreRequest, Verdict, accept_all
+from asyncfl.defences.detector import Detector, Verdict, accept_all
 from asyncfl.defences.evidence.evidence_detector import Evidence
 from asyncfl.defences.flame import Flame
 from asyncfl.defences.fldetector import FLDetector

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from asyncfl.base.messages import Floats
+from asyncfl.base.arrays import Floats
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.clusters import k_means

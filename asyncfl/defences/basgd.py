@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from asyncfl.base.arrays import Floats, Vector
 from asyncfl.base.component import choice
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.geometric_median import GeometricMedian

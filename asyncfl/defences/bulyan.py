@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from asyncfl.base.messages import Floats, Vector
+from asyncfl.base.arrays import Floats, Vector
 from asyncfl.defences.distances import squared_distances
 from asyncfl.defences.krum import krum_scores
 from asyncfl.defences.robust_rule import CountingRule

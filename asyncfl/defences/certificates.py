@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asyncfl.base.messages import Bools, Floats
+from asyncfl.base.arrays import Bools, Floats
 from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.client_means import ClientMeans
 from asyncfl.defences.distances import inner_products, squared_norm

@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from asyncfl.base.messages import Floats, Ints, Vector
+from asyncfl.base.arrays import Floats, Ints, Vector
 from asyncfl.defences.distances import inner_products
 
 

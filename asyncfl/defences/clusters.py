@@ -6,7 +6,7 @@ starting points or local minima.
 
 import numpy as np
 
-from asyncfl.base.messages import Bools, Floats, Ints
+from asyncfl.base.arrays import Bools, Floats, Ints
 
 MIN_GAP = 0.2  # smallest difference of means between two groups that counts: without noise any would be many deviations
 

@@ -9,18 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from asyncfl.base.arrays import Bools, Floats, Vector
 from asyncfl.base.component import Component
-from asyncfl.base.messages import Bools, Floats, Vector
+from asyncfl.base.messages import ScoreRequest
 from asyncfl.defences.buffer import Buffer, DefenceContext
-
-
-@dataclass(frozen=True)
-class ScoreRequest:
-    """Models that a client is asked to score by their accuracy on its data."""
-
-    client: int
-    models: Vector
-    """(n_models, n_parameters), buffered models and decoys in the order in which they are sent."""
 
 
 @dataclass(frozen=True)

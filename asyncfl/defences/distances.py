@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import Floats, Ints, Vector
+from asyncfl.base.arrays import Floats, Ints, Vector
 
 PRODUCT_CHUNK = 4096  # columns that `inner_products` multiplies in float32 before the sum continues in float64
 

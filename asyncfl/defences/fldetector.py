@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from asyncfl.base.messages import Bools, Floats, Vector
+from asyncfl.base.arrays import Bools, Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.clusters import has_clusters, lower_cluster

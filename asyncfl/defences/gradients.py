@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import Floats, Vector
+from asyncfl.base.arrays import Floats, Vector
 from asyncfl.defences.buffer import Buffer, DefenceContext
 
 T = TypeVar("T")

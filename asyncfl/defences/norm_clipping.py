@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from asyncfl.base.messages import Floats, Vector
+from asyncfl.base.arrays import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.distances import norms
 from asyncfl.defences.robust_rule import RobustRule, weighted_sum

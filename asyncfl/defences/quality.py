@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asyncfl.base.messages import Bools
+from asyncfl.base.arrays import Bools
 
 COUNTS = (
     *("judged", "unjudged", "true_positives", "false_positives", "false_negatives", "malicious_unjudged"),

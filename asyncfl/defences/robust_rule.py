@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from asyncfl.base.arrays import Floats, Vector
 from asyncfl.base.component import choice
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Floats, Vector
 from asyncfl.defences.attacker_count import AttackerCount
 from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.preaggregation import Bucketing, NearestNeighbourMixing, PreAggregation

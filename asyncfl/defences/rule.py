@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from asyncfl.base.arrays import Floats, Ints, Vector
 from asyncfl.base.component import Component
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Floats, Ints, Vector
 from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.distances import is_finite
 

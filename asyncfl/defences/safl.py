@@ -16,11 +16,12 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from asyncfl.base.messages import Floats, Ints, Vector
+from asyncfl.base.arrays import Floats, Ints, Vector
+from asyncfl.base.messages import ScoreRequest
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.clusters import lower_cluster
-from asyncfl.defences.detector import Detector, ScoreRequest, Verdict
+from asyncfl.defences.detector import Detector, Verdict
 
 
 @dataclass(frozen=True)

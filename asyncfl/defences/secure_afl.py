@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from asyncfl.base.messages import Bools, Floats, Ints, Vector
+from asyncfl.base.arrays import Bools, Floats, Ints, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.gradients import Gradient, Pair, gradient_of, hessian, upper_quantile, without

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.arrays import Vector
 
 CHUNK = 16384  # parameters per pass, so that a chunk of all rows fits the cache
 NETWORK_LIMIT = 128  # number of rows up to which the network is faster than NumPy's sort

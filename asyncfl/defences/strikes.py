@@ -12,8 +12,8 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from asyncfl.base.arrays import Bools, Ints
 from asyncfl.base.component import Component
-from asyncfl.base.messages import Bools, Ints
 from asyncfl.base.quantities import MeasuredIn
 
 

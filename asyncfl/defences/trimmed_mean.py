@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Literal
 
-from asyncfl.base.messages import Floats, Vector
+from asyncfl.base.arrays import Floats, Vector
 from asyncfl.defences.robust_rule import CountingRule
 from asyncfl.defences.sorting import middle_mean
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from asyncfl.base.messages import Bools, Floats, Vector
+from asyncfl.base.arrays import Bools, Floats, Vector
 from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.detector import Detector, Verdict
 

@@ -17,15 +17,15 @@ from typing import Protocol, TypeAlias
 from asyncfl.base.messages import (
     Action,
     Ban,
+    BufferVerdict,
     ClientGone,
     CohortRepeated,
     Collect,
     Collected,
     Dispatch,
     Fate,
-    Judged,
     Publish,
-    RequestScores,
+    ScoreRequest,
     SetTimer,
     Settle,
     ShortBuffer,
@@ -146,7 +146,7 @@ class Traffic:
 class Watcher(Protocol):
     """Observer of every verdict and every published model."""
 
-    def judged(self, judged: Judged) -> None:
+    def judged(self, judged: BufferVerdict) -> None:
         """Called for each verdict of a detector."""
         ...
 
@@ -183,7 +183,7 @@ class ActionExecutor(ABC):
         """Called when all tasks that begin together have begun."""
 
     @abstractmethod
-    def _request_scores(self, action: RequestScores) -> None:
+    def _request_scores(self, action: ScoreRequest) -> None:
         """Ask a client to score models."""
 
     @abstractmethod
@@ -240,9 +240,9 @@ class ActionExecutor(ABC):
                     if action.timer == AGGREGATION:
                         self._aggregation_begins()
                     self._set_timer(action)
-                case RequestScores():
+                case ScoreRequest():
                     self._request_scores(action)
-                case Judged():
+                case BufferVerdict():
                     if self.watcher is not None:
                         self.watcher.judged(action)
                 case Ban():

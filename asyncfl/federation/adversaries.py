@@ -22,14 +22,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from asyncfl.base.arrays import Bools, Floats, Ints
 from asyncfl.base.disclosure import SCORES
-from asyncfl.base.messages import Bools, Fate, Floats, Ints
+from asyncfl.base.messages import Fate
 from asyncfl.federation.phases import Way
 from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable
 from asyncfl.privacy.release import Release
 from asyncfl.trace.events import CAUGHT, SCORING_UP
 from asyncfl.trace.query import select
-from asyncfl.trace.scoring_requests import ScoringRequest
+from asyncfl.trace.score_requests import TracedScoreRequest
 from asyncfl.trace.tasks import Tasks
 from asyncfl.world import World
 
@@ -80,7 +81,7 @@ class RejectedUpdate(NamedTuple):
 
 def adversary_views(
     tasks: Tasks,
-    requests: Sequence[ScoringRequest],
+    requests: Sequence[TracedScoreRequest],
     published: Times,
     sent: UploadTable,
     moment: Moment,
@@ -152,7 +153,7 @@ def adversary_views(
 
 
 def _coalition_holdings(
-    tasks: Tasks, requests: Sequence[ScoringRequest], curious: frozenset[int], world: World
+    tasks: Tasks, requests: Sequence[TracedScoreRequest], curious: frozenset[int], world: World
 ) -> AdversaryHoldings:
     mine = np.isin(tasks.client, sorted(curious))
     down, up = (received_s(tasks, way, packet_bytes_of(world, way)) for way in WAYS)

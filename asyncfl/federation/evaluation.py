@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.arrays import Floats, Vector
 from asyncfl.base.columns import FairnessColumns, RegressionColumns
-from asyncfl.base.messages import Floats, Vector
 from asyncfl.data import FederatedData
 from asyncfl.evaluation import Evaluation
 from asyncfl.learning import Learner

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import DataError, RunError
-from asyncfl.base.messages import Vector
 from asyncfl.evaluation import Evaluation, KeepEvery
 from asyncfl.federation.run_files import RecordedPart
 from asyncfl.learning.weights import decode_weights, flat_weights, module_with_parameters, read_weights

@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.arrays import Vector
 from asyncfl.base.streams import Streams
 from asyncfl.client import Attackers, TaskPath
 from asyncfl.client.compression import Downloads

@@ -6,13 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, overload
+from typing import Annotated, Any, overload
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.arrays import Vector
+from asyncfl.base.columns import Column, Count, Number, about, schema_of
+from asyncfl.base.component import Described
 from asyncfl.client import TaskPath
 from asyncfl.privacy import Contribution, Release
 from asyncfl.privacy.noise import add_noise
@@ -53,10 +55,17 @@ UPLOADS = pa.schema(
 )
 """The fields of `Upload`, of its contribution and of its release, in their order."""
 
-MODELS = pa.schema(
-    {"version": pa.int64(), "tasks": pa.list_(pa.int64()), "clip_norm": pa.float64(), "server_std": pa.float64()}
-)
-"""The fields of `ModelRelease`, with the tasks of its uploads in place of the uploads."""
+
+class ModelsTable(Described):
+    """One row per published model: the fields of `ModelRelease`, with the tasks of its uploads in place of these."""
+
+    version: Count = about("Number of the version.")
+    tasks: Annotated[tuple[int, ...], Column(pa.list_(pa.int64()), "")] = about("Tasks whose uploads it aggregates.")
+    clip_norm: Number = about("Norm that the uploads were clipped to; null without clipping.")
+    server_std: Number = about("Standard deviation of the server's noise on each parameter.")
+
+
+MODELS = schema_of(ModelsTable)
 
 
 def _packed(schema: pa.Schema, records: Sequence[Any], **given: list[Any]) -> pa.RecordBatch:

@@ -14,8 +14,9 @@ from typing import Any, Protocol, TypeAlias, overload
 import numpy as np
 import pyarrow as pa
 
+from asyncfl.base.arrays import Floats, Vector
 from asyncfl.base.columns import AggregateColumns, RoundsTable, UploadEpsilonColumns, schema_of
-from asyncfl.base.messages import Floats, Judged, Publish, Vector
+from asyncfl.base.messages import BufferVerdict, Publish
 from asyncfl.client import TaskPath
 from asyncfl.defences.quality import COUNTS, SHARES, Judgement, overall_quality
 from asyncfl.federation.action_executor import Traffic
@@ -161,7 +162,7 @@ class RoundRecorder:
         self.by_client: dict[int, tuple[float, Floats]] = {}
         """Version -> time of publication, and (clients, 2) loss and accuracy on each client's own data."""
 
-    def judged(self, judged: Judged) -> None:
+    def judged(self, judged: BufferVerdict) -> None:
         """Store a verdict, which the row of the next version counts."""
         malicious = [False] * len(judged.tasks)
         if self._attackers is not None:

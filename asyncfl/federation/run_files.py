@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,15 +13,19 @@ import pyarrow.types as types
 
 from asyncfl.base.columns import (
     FORMER,
+    REQUIRED,
     AuditTable,
+    ClientsTable,
+    Column,
     LedgerTable,
     PerClientTable,
     RoundsTable,
     SpendingTable,
     TasksTable,
     UploadColumns,
-    schema_of,
+    columns_of,
 )
+from asyncfl.base.component import Described
 from asyncfl.base.description import sound_parts
 from asyncfl.base.errors import RunError, ScenarioError, system_says
 from asyncfl.base.files.own_folder import MARK, FolderMark
@@ -31,7 +34,7 @@ from asyncfl.base.files.yaml_text import read_yaml
 from asyncfl.base.own_classes import imports_refused
 from asyncfl.learning.gemm import Arithmetic
 from asyncfl.scenario import Scenario
-from asyncfl.trace.events import EMPTY, SCHEMA
+from asyncfl.trace.events import EventsTable
 
 _INTEGER, _NUMBER, _TEXT = "whole numbers", "numbers", "text"
 
@@ -49,34 +52,29 @@ def _kind_of_values(kind: pa.DataType) -> str:
     return _TEXT if types.is_string(kind) or types.is_large_string(kind) else str(kind)
 
 
-def _columns(integers: str, texts: str = "", numbers: str = "") -> dict[str, str]:
-    kinds = ((f"seed {integers}", _INTEGER), (texts, _TEXT), (numbers, _NUMBER))
-    return {name: kind for names, kind in kinds for name in names.split()}
-
-
-NEEDED: dict[str, dict[str, str]] = {
-    "rounds": _columns("version", numbers="time_s train_loss test_loss test_accuracy"),
-    "events": {column.name: _kind_of_values(column.type) for column in SCHEMA if column.name not in EMPTY},
-    "tasks": _columns("task client base_version making", "fate outcome", "dispatched_s settled_s weight"),
-    "clients": _columns("client"),
-    "ledger": _columns("client", "adversary"),
-    "spending": _columns("client version", "holder adversary", "time_s exact_epsilon"),
-    "per_client": _columns("version client", numbers="time_s loss accuracy"),
-    "audit": _columns("client version task", "holder adversary kind", "distance sensitivity epsilon"),
+DECLARED: dict[str, tuple[type[Described], ...]] = {
+    "rounds": (RoundsTable,),
+    "events": (EventsTable,),
+    "tasks": (TasksTable, UploadColumns),
+    "clients": (ClientsTable,),
+    "ledger": (LedgerTable,),
+    "spending": (SpendingTable,),
+    "per_client": (PerClientTable,),
+    "audit": (AuditTable,),
 }
-"""Required columns: table -> column -> kind of values. Tables may have others."""
-DECLARED: dict[str, pa.Schema] = {
-    "rounds": schema_of(RoundsTable),
-    "events": SCHEMA,
-    "tasks": schema_of(TasksTable, UploadColumns),
-    "per_client": schema_of(PerClientTable),
-    "ledger": schema_of(LedgerTable),
-    "spending": schema_of(SpendingTable),
-    "audit": schema_of(AuditTable),
+"""Table -> its columns of today. A run that an earlier version wrote may lack some; other columns are kept as they
+are."""
+NEEDED: dict[str, tuple[str, ...]] = {
+    "rounds": ("seed", "version", "time_s", "train_loss", "test_loss", "test_accuracy"),
+    "events": tuple(name for name, column in columns_of(EventsTable).items() if column.default is REQUIRED),
+    "tasks": ("seed", "task", "client", "base_version", "dispatched_s", "outcome", "settled_s", "fate", "making"),
+    "clients": ("seed", "client"),
+    "ledger": ("seed", "client", "adversary"),
+    "spending": ("seed", "client", "version", "holder", "adversary", "time_s", "exact_epsilon"),
+    "per_client": ("seed", "version", "client", "time_s", "loss", "accuracy"),
+    "audit": ("seed", "client", "version", "task", "holder", "adversary", "kind", "distance", "sensitivity", "epsilon"),
 }
-"""Columns that a table has today. A run that an earlier version wrote may lack some, which are read as empty."""
-UNKNOWN = EMPTY | {"claim_holds": None}
-"""Column -> its value in a run that lacks it, where that is not simply NaN, false or null."""
+"""Table -> columns without which it cannot be read, in any version."""
 _OF_A_SUMMARY = {"versions": int, "virtual_s": int | float, "stopped": str, "notes": list, "fates": dict, "tasks": dict}
 _COUNTS = ("fates", "tasks")
 
@@ -116,35 +114,29 @@ def read_table(folder: Path, name: str) -> pa.Table:
         raise RunError(f"{path} cannot be read as a table: {_first_line(error)}; the file is damaged") from None
     table = table.rename_columns({old: new for old, new in FORMER.get(name, {}).items() if old in table.column_names})
     found = {column.name: _kind_of_values(column.type) for column in table.schema}
-    missing = [one for one in NEEDED[name] if one not in found]
+    declared, needed = columns_of(*DECLARED[name]), NEEDED[name]
+    missing = [one for one in needed if one not in found]
     faults = [f"column {', '.join(missing)} is missing"] if missing else []
-    faults += [
-        f"column {one} must hold {wanted}, got {found[one]}"
-        for one, wanted in NEEDED[name].items()
-        if found.get(one, wanted) != wanted
-    ]
-    known = {one.name: _kind_of_values(one.type) for one in DECLARED.get(name, ())}
+    known = {one: _kind_of_values(column.type) for one, column in declared.items()}
     faults += [
         f"column {one} must hold {known[one]}, got {kind}"
         for one, kind in found.items()
-        if one not in NEEDED[name] and kind != known.get(one, kind)
+        if kind != known.get(one, kind)
     ]
-    faults += [f"column {one} has gaps" for one in NEEDED[name] if not faults and table[one].null_count]
+    faults += [f"column {one} has gaps" for one in needed if not faults and table[one].null_count]
     if faults:
         raise RunError(
             f"{path} is no table of {name}: {'; '.join(faults)}; its columns are {', '.join(found) or 'none'}"
         )
-    return _completed(table, DECLARED.get(name, pa.schema([])))
+    return _completed(table, declared)
 
 
-def _completed(table: pa.Table, declared: pa.Schema) -> pa.Table:
-    """Return a table with an empty column for each declared one that it lacks."""
-    for column in (column for column in declared if column.name not in table.column_names):
-        nothing = math.nan if types.is_floating(column.type) else False if types.is_boolean(column.type) else None
-        value = UNKNOWN.get(column.name, nothing)
-        plain = column.type.value_type if types.is_dictionary(column.type) else column.type
-        values = pa.array([value], plain).take(pa.array(np.zeros(len(table), dtype=np.int64)))
-        table = table.append_column(column.name, values.cast(column.type))
+def _completed(table: pa.Table, declared: Mapping[str, Column]) -> pa.Table:
+    """Return a table with a column of defaults for each declared one that it lacks."""
+    for name, column in declared.items():
+        if name not in table.column_names:
+            values = pa.array([column.missing], column.value_type).take(pa.array(np.zeros(len(table), dtype=np.int64)))
+            table = table.append_column(name, values.cast(column.type))
     return table
 
 

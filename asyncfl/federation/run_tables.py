@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from asyncfl.base.columns import PerClientTable, schema_of
-from asyncfl.base.messages import Bools, Fate, Floats, Ints
+from asyncfl.base.arrays import Bools, Floats, Ints
+from asyncfl.base.columns import ClientsTable, FurtherClientsColumns, PerClientTable, table_of
+from asyncfl.base.messages import Fate
 from asyncfl.defences.quality import COUNTS, detection_shares
 from asyncfl.federation.round_recorder import table_of_rounds
 from asyncfl.federation.seed_run import SeedRun
@@ -35,7 +36,7 @@ def per_client_table(run: SeedRun) -> pa.Table | None:
         return None
     clients = len(run.sizes)
     measured = np.concatenate([found for _, found in run.by_client.values()])
-    return pa.table(
+    return table_of(
         {
             "seed": np.full(len(measured), run.seed),
             "version": np.repeat(list(run.by_client), clients),
@@ -44,12 +45,12 @@ def per_client_table(run: SeedRun) -> pa.Table | None:
             "loss": measured[:, 0],
             "accuracy": measured[:, 1],
         },
-        schema=schema_of(PerClientTable),
+        PerClientTable,
     )
 
 
 def clients_table(run: SeedRun) -> pa.Table:
-    """Return one row per client: its samples, its tasks and their fates, and how often it was overheard.
+    """Return the rows of `ClientsTable`, with those of `FurtherClientsColumns` that the run has.
 
     `aggregated` counts fates, `used` those with a weight above 0 (Krum uses one update of a buffer). `malicious_`
     counts uploads of the client as an attacker: all, or with attackers drawn per round those of drawn tasks; `attacker`
@@ -78,7 +79,7 @@ def clients_table(run: SeedRun) -> pa.Table:
     trained = run.uploads.at(run.uploads.rows[1])  # ordered by task, so that the last task of a client counts
     trained = trained.at(np.flatnonzero(trained.table["loss"].is_valid().to_numpy()))
     train_loss[trained.column("contribution.client")] = trained.column("loss")
-    return pa.table(
+    return table_of(
         {
             "seed": np.full(clients, run.seed, dtype=np.int64),
             "client": np.arange(clients, dtype=np.int64),
@@ -99,7 +100,9 @@ def clients_table(run: SeedRun) -> pa.Table:
             "exposures_down": column(run.traffic.overheard_down, 0),
             **({} if run.spent is None else {"budget_spent_s": column(run.spent, np.nan)}),
             **({} if run.power is None else energy(tasks, clients, run.power, ended_s)),
-        }
+        },
+        ClientsTable,
+        FurtherClientsColumns,
     )
 
 

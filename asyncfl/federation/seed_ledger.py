@@ -31,7 +31,7 @@ from asyncfl.privacy.release import Release
 from asyncfl.privacy.scheme import coalition
 from asyncfl.trace import Kind
 from asyncfl.trace.query import end_of, select
-from asyncfl.trace.scoring_requests import ScoringRequest, is_too_late, scoring_requests_of
+from asyncfl.trace.score_requests import TracedScoreRequest, is_too_late, score_requests_of
 
 ROUNDS = {
     "epsilon_naive_max": ("server", "naive"),
@@ -209,8 +209,8 @@ class SeedLedger:
         return self._uploads_sent.proven if any(self._stated) else None
 
     @cached_property
-    def _requests(self) -> list[ScoringRequest]:
-        return scoring_requests_of(self.run.events)
+    def _requests(self) -> list[TracedScoreRequest]:
+        return score_requests_of(self.run.events)
 
     @cached_property
     def _answers(self) -> list[ScoreRelease]:

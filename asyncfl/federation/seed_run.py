@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from asyncfl.base.messages import Fate, Floats, Ints, Vector
+from asyncfl.base.arrays import Floats, Ints, Vector
+from asyncfl.base.messages import Fate
 from asyncfl.client import Attackers
 from asyncfl.federation.action_executor import ActionExecutor, Traffic
 from asyncfl.federation.prepare import Federation, ResolvedSeed

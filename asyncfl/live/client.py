@@ -13,17 +13,17 @@ from typing import Any
 
 from msgspec.structs import replace as replaced
 
-from asyncfl.base.messages import Download, Vector
+from asyncfl.base.arrays import Vector
+from asyncfl.base.messages import Download, Stop
 from asyncfl.federation.event_order import EventOrder, Priority
 from asyncfl.live.client_messages import (
     SENT,
     Begin,
+    ClientScoreRequest,
     FromClient,
     FromServer,
     Gone,
     Hello,
-    Judge,
-    Over,
     Task,
     Trace,
     Update,
@@ -86,10 +86,10 @@ class LiveClient:
             case Begin():
                 if self._setup.world is not None:
                     self._presence = asyncio.ensure_future(self._come_and_go(self._setup.world))
-            case Task() | Judge():
+            case Task() | ClientScoreRequest():
                 assert models is not None
                 self._start(message, models.model[None] if isinstance(models, Download) else models)
-            case Over():
+            case Stop():
                 for one in self._activities.values():
                     self._say(Trace(one.number, one.report(self._host.clock.now)))
 
@@ -149,7 +149,7 @@ class LiveClient:
 
     # --- tasks and requests for scores -----------------------------------------------------------------------------
 
-    def _start(self, given: Task | Judge, models: Vector) -> None:
+    def _start(self, given: Task | ClientScoreRequest, models: Vector) -> None:
         """Begin a task or a request, which replaces another request."""
         if isinstance(given, Task):
             number, order = given.task, EventOrder(Priority.TASK, given.task)

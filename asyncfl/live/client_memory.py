@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 import numpy as np
 from msgspec import Meta, Struct, field
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.arrays import Vector
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
 Charged: TypeAlias = Literal["upload", "scores"]

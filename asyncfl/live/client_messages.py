@@ -1,8 +1,9 @@
 """Messages between a live server and one client.
 
 The server gives a client tasks and requests for scores, and the client answers each once. Clients report durations, in
-seconds since they had the message that they answer, never times of day: no two clocks have to agree. Each field of a
-message declares what it discloses about training data (`asyncfl.base.disclosure`).
+seconds since they had the message that they answer, never times of day: no two clocks have to agree. A message that
+says what one of the server's says (`asyncfl.base.messages`) is that one, or derives from it. Each field of a message
+declares what it discloses about training data (`asyncfl.base.disclosure`).
 """
 
 from __future__ import annotations
@@ -11,22 +12,30 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
-from asyncfl.base.disclosure import BATCHES, BUDGETS, LOSSES, SCORES, Leak, Public, Released
+from asyncfl.base.disclosure import BATCHES, BUDGETS, LOSSES, Leak, Public, Released
+from asyncfl.base.messages import (
+    CHOICE,
+    Count,
+    Dispatch,
+    Fate,
+    Message,
+    ScoreAnswer,
+    ServerNumber,
+    Stop,
+    TaskAnswer,
+    Text,
+)
 
-Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
 Number: TypeAlias = Annotated[int, Meta(ge=-1, le=2**53)]
 Turn: TypeAlias = Annotated[int, Meta(ge=0, le=2**31)]
 """A larger turn would draw the noise of another one: half of a stream's number is the client's."""
 Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=1e12)]
-ServerNumber: TypeAlias = Annotated[Count, Public("the server gave this number")]
 _TIME = Leak(BATCHES, Public("devices, links and availability decide it, not the values of samples"))
-_CHOICE = Leak(LOSSES, Public("the server chose the client at random, by its tasks so far or by times"))
 Word: TypeAlias = Annotated[str, Meta(max_length=100)]
-Text: TypeAlias = Annotated[str, Meta(max_length=1000)]
 Tasks: TypeAlias = Annotated[tuple[Count, ...], Meta(max_length=100)]
 
 
-class Noted(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class ClientEvent(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Something that happened at a client, for the trace."""
 
     after_s: Annotated[Seconds, _TIME]
@@ -45,12 +54,10 @@ MOST_MODELS = 4096
 SENT = "sent"
 """Kind of a note of a message of a request for scores, for its bytes: it is no event."""
 
-Report: TypeAlias = Annotated[tuple[Noted, ...], Meta(max_length=4096), Leak(BUDGETS, Public("see `Noted`"))]
+Report: TypeAlias = Annotated[
+    tuple[ClientEvent, ...], Meta(max_length=4096), Leak(BUDGETS, Public("see `ClientEvent`"))
+]
 """Events at a client, in their order."""
-
-
-class Message(Struct, frozen=True, tag_field="type", forbid_unknown_fields=True):
-    """Base of all messages."""
 
 
 # --- by clients ---------------------------------------------------------------------------------------------------
@@ -74,10 +81,9 @@ class Hello(Message, frozen=True):
     """Name of the node, by which a client that is back is told from another node with its number."""
 
 
-class Update(Message, frozen=True):
+class Update(TaskAnswer, frozen=True):
     """A task is done. The model comes with it: (1, n_parameters), with the noise of the privacy scheme."""
 
-    task: ServerNumber
     loss: Annotated[float | None, Leak(LOSSES, Public("not sent"))]
     """Mean training loss of the last local epoch; None: not needed (`Scenario.reports_losses`)."""
     added_std: Annotated[float, Leak(BUDGETS, Public("it follows from the scheme and the number of samples"))]
@@ -89,25 +95,18 @@ class Update(Message, frozen=True):
     """Passes over its samples that it comes of; None: all of a task."""
 
 
-class Gone(Message, frozen=True):
+class Gone(TaskAnswer, frozen=True):
     """A task has ended without an update."""
 
-    task: ServerNumber
     fate: Annotated[
-        Word, Leak(BUDGETS, Public("availability, links, deadlines, and noise and number of uploads decide it"))
+        Fate, Leak(BUDGETS, Public("availability, links, deadlines, and noise and number of uploads decide it"))
     ]
-    """`Fate` of the task."""
     report: Report
 
 
-class Scores(Message, frozen=True):
-    """The answer to a request for scores."""
+class Scores(ScoreAnswer, frozen=True):
+    """The answer to a request for scores, of at most `MOST_MODELS` models."""
 
-    request: ServerNumber
-    scores: Annotated[
-        Annotated[tuple[float, ...], Meta(max_length=MOST_MODELS)] | None, Leak(SCORES, Released("privacy.scores"))
-    ]
-    """One for each model; None: there will be none."""
     report: Report
 
 
@@ -142,35 +141,28 @@ class Begin(Message, frozen=True):
     """The run begins now."""
 
 
-class Task(Message, frozen=True):
+class Task(Dispatch, frozen=True):
     """Train this model: (1, n_parameters), with the noise of its updates or the server's."""
 
-    task: Annotated[Count, _CHOICE]
-    turn: Annotated[Turn, _CHOICE]
+    turn: Annotated[Turn, CHOICE]
     """Tasks that the client was given before."""
-    version: ServerNumber
     attacks: Annotated[bool, Public("the experiment draws the attackers")] = False
     """Whether the client is to attack: the experiment's affair, not the federation's."""
 
 
-class Judge(Message, frozen=True):
-    """Score these models on your own data: (n_models, n_parameters), updates with the noise of their clients."""
+class ClientScoreRequest(Message, frozen=True):
+    """A `ScoreRequest` as its client gets it: the models come with it, (n_models, n_parameters), updates with the noise
+    of their clients."""
 
     request: ServerNumber
     turn: Annotated[Turn, Released("the updates that the detector compares")]
     """Requests that the client was sent before."""
-    last_version: Annotated[Count, _CHOICE] = 0
+    last_version: Annotated[Count, CHOICE] = 0
     """Base version of its task that was collected last."""
-    last_turn: Annotated[Turn, _CHOICE] = 0
+    last_turn: Annotated[Turn, CHOICE] = 0
     attacks: Annotated[bool, Public("the experiment draws the attackers")] = False
     """Whether that task was an attacker's."""
 
 
-class Over(Message, frozen=True):
-    """The run is over, for this reason."""
-
-    reason: Annotated[Text, Leak(BUDGETS, Released("published models and verdicts; else times and budgets decide it"))]
-
-
 FromClient: TypeAlias = Update | Gone | Scores | Spent | Trace
-FromServer: TypeAlias = Begin | Task | Judge | Over
+FromServer: TypeAlias = Begin | Task | ClientScoreRequest | Stop

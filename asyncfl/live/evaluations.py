@@ -8,7 +8,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from asyncfl.base.messages import Judged, Publish
+from asyncfl.base.messages import BufferVerdict, Publish
 from asyncfl.federation.action_executor import Traffic
 from asyncfl.federation.round_recorder import RoundRecorder, Row
 from asyncfl.learning.personal_layers import PersonalLayers
@@ -34,7 +34,7 @@ class Evaluations:
     """Versions that are not evaluated yet: row, version, tasks in flight when it was published, personal layers."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def judged(self, judged: Judged) -> None:
+    def judged(self, judged: BufferVerdict) -> None:
         """See `Watcher`."""
         self.rounds.judged(judged)
 

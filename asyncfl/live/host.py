@@ -14,11 +14,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import MessageError
-from asyncfl.base.messages import Action, Download, Vector
+from asyncfl.base.messages import Action, Download
 from asyncfl.federation.action_executor import Work
 from asyncfl.federation.event_order import EventOrder, Priority
-from asyncfl.live.client_messages import FromClient, FromServer, Hello, Noted
+from asyncfl.live.client_messages import ClientEvent, FromClient, FromServer, Hello
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.evaluations import Evaluations
 from asyncfl.live.live_federation import LiveFederation
@@ -116,7 +117,7 @@ class Host:
         self._arrivals.append(arrival)
         self._something.set()
 
-    def observe(self, client: int, number: int, event: Noted) -> None:
+    def observe(self, client: int, number: int, event: ClientEvent) -> None:
         """See `RemoteClient.observe`, on virtual time."""
         self.live.clock.now = self.clock.now
         self.live.observe(client, number, event)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from asyncfl.base import messages
 from asyncfl.base.errors import MessageError
+from asyncfl.base.messages import Stop
 from asyncfl.federation.action_executor import Steps, Watcher
 from asyncfl.federation.event_order import EventOrder
 from asyncfl.federation.prepare import Federation
-from asyncfl.live.client_messages import Begin, Hello, Noted, Over
+from asyncfl.live.client_messages import Begin, ClientEvent, Hello
 from asyncfl.live.clock import StepClock, Terms
 from asyncfl.live.remote_client import RemoteClient
 from asyncfl.live.run_context import Alarm, ClientLink, Handling, RunContext
@@ -30,7 +31,7 @@ class LiveFederation(RunContext):
         super().__init__(federation, server, clock, terms, watcher)
         self.clients: dict[int, RemoteClient] = {}
         """Clients that have been connected, by number."""
-        self._starts: list[TaskRecord | messages.RequestScores] = []
+        self._starts: list[TaskRecord | messages.ScoreRequest] = []
 
     @property
     def in_flight(self) -> int:
@@ -47,7 +48,7 @@ class LiveFederation(RunContext):
         """Numbers of clients whose place a node took that lacks what the one before had kept."""
         return sorted(client.number for client in self.clients.values() if client.has_forgotten)
 
-    def observe(self, client: int, number: int, event: Noted) -> None:
+    def observe(self, client: int, number: int, event: ClientEvent) -> None:
         """See `RemoteClient.observe`."""
         if client in self.clients:
             self.clients[client].observe(number, event)
@@ -82,7 +83,7 @@ class LiveFederation(RunContext):
         for client in clients:
             client.send(Begin())
             if not self.server.plan.all_present:
-                yield self.server.handle(messages.ClientJoined(0.0, client.number, client.samples))
+                yield self.server.handle(messages.ClientJoined(client.number, client.samples, time_s=0.0))
         for client in clients:
             if client.spent is not None:
                 yield client.spend(client.spent)
@@ -94,7 +95,7 @@ class LiveFederation(RunContext):
     def say_goodbye(self) -> None:
         """Tell all clients that the run is over."""
         for client in self.clients.values():
-            client.send(Over(str(self.stopped)[:1000]))
+            client.send(Stop(str(self.stopped)[:1000]))
 
     def carry_out(self, handling: Handling) -> Steps:
         """Carry out the actions of a handling, then send what they started."""
@@ -117,7 +118,7 @@ class LiveFederation(RunContext):
         if client is None:
             self.event_log.record(Kind.WENT_OFFLINE, client=action.client)
         if client is None or not client.begin(task):
-            return messages.ClientGone(self.clock.now, action.client, action.task, None)
+            return messages.ClientGone(action.client, action.task, None, time_s=self.clock.now)
         if self.attackers is not None:
             self.attackers.begin(task.number, task.client, task.turn)
         self._starts.append(task)
@@ -127,7 +128,7 @@ class LiveFederation(RunContext):
         if self.attackers is not None:
             self.attackers.draw()
 
-    def _request_scores(self, action: messages.RequestScores) -> None:
+    def _request_scores(self, action: messages.ScoreRequest) -> None:
         self._starts.append(action)
 
     def _set_timer(self, action: messages.SetTimer) -> None:

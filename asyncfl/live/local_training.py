@@ -11,7 +11,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import Download, Vector
+from asyncfl.base.arrays import Vector
+from asyncfl.base.messages import Download
 from asyncfl.base.streams import Streams
 from asyncfl.client import Assignment, Attackers, TaskPath
 from asyncfl.data import FederatedData
@@ -19,7 +20,7 @@ from asyncfl.federation.prepare import learner_of
 from asyncfl.learning import Learner
 from asyncfl.learning.job import Deadline
 from asyncfl.learning.personal_layers import PersonalLayers
-from asyncfl.live.client_messages import Judge
+from asyncfl.live.client_messages import ClientScoreRequest
 from asyncfl.privacy import PrivacyContext
 from asyncfl.scenario import Scenario
 
@@ -130,7 +131,9 @@ class LocalTraining:
         """Return the layers (n_personal,) that a client has of its own now; None: all are shared."""
         return None if self.personal is None else self.personal.of(client)
 
-    def score(self, client: int, request: Judge, models: Vector, own: Vector | None = None) -> NDArray[np.float64]:
+    def score(
+        self, client: int, request: ClientScoreRequest, models: Vector, own: Vector | None = None
+    ) -> NDArray[np.float64]:
         """Return the accuracy (n_models,) of each model on the client's data, or what an attacker claims.
 
         `models`: (n_models, n_parameters); `own`: the client's own layers when scoring began; None: those of now.

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from asyncfl.base.arrays import Bools, Floats, Vector
 from asyncfl.base.errors import MessageError
-from asyncfl.base.messages import Bools, Collected, Floats, Vector
+from asyncfl.base.messages import Collected
 from asyncfl.client import work_of
 from asyncfl.client.norm_bound import DEVIATIONS, too_long
 from asyncfl.federation.phases import Workload, epochs_done
@@ -149,7 +150,6 @@ class ReceivedUpdates:
             losses = np.minimum(losses, CLASSIFIER_LOSS)
         stds = [path.scheme.upload_noise(path.context, one.clip_norm, one.contribution).upload_std for one in uploads]
         return Collected(
-            now_s,
             tuple(task.number for task in tasks),
             models,
             losses if self._scenario.reports_losses else None,
@@ -157,6 +157,7 @@ class ReceivedUpdates:
             clip_norm=next((norm for norm in norms if norm is not None), None),
             upload_std=np.array(stds, dtype=np.float64),
             work=work_of([task.epochs for task in tasks], path.training.epochs),
+            time_s=now_s,
         )
 
     def _too_long(self, tasks: Sequence[TaskRecord], models: Vector, updates: Sequence[Update], sound: Bools) -> Bools:

@@ -28,15 +28,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base import messages
+from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import MessageError
 from asyncfl.federation.event_order import EventOrder, Priority
 from asyncfl.live.client_messages import (
+    ClientEvent,
+    ClientScoreRequest,
     FromClient,
     FromServer,
     Gone,
     Hello,
-    Judge,
-    Noted,
     Report,
     Scores,
     Spent,
@@ -48,7 +49,7 @@ from asyncfl.live.run_context import Alarm, ClientLink, Handling, RunContext
 from asyncfl.server.task_record import TaskRecord
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
-from asyncfl.trace.scoring_requests import NO_ANSWER, TOO_LATE
+from asyncfl.trace.score_requests import NO_ANSWER, TOO_LATE
 
 log = logging.getLogger("asyncfl.live")
 
@@ -72,12 +73,12 @@ class RemoteClient:
         """Why it answers no more; None: it does."""
         self.task: TaskRecord | None = None
         """The task that it is at, as far as is known."""
-        self.request: messages.RequestScores | None = None
+        self.request: messages.ScoreRequest | None = None
         """The request for scores that it is at; None: none."""
         self._last: tuple[int, int, int] = (-1, 0, 0)
         """Number, base version and turn of its task that was collected last."""
         self._sent_s = self._asked_s = 0.0
-        self._held: messages.RequestScores | None = None
+        self._held: messages.ScoreRequest | None = None
         """The request for scores that waits for the end of its task; None: none."""
         self._requests = 0
         self._unreported: dict[int, int] = {}
@@ -91,7 +92,7 @@ class RemoteClient:
         self._lease_s: float | None = None
         """Time at which it counts as gone; None: it is not away."""
 
-    def send(self, message: FromServer, models: messages.Vector | messages.Download | None = None) -> None:
+    def send(self, message: FromServer, models: Vector | messages.Download | None = None) -> None:
         """Send a message after those before it. Without a connection it is dropped."""
         if self.link is not None:
             self.link.send(message, models)
@@ -221,7 +222,7 @@ class RemoteClient:
 
     # --- messages --------------------------------------------------------------------------------------------------
 
-    def receive(self, message: FromClient, models: messages.Vector, arrived_s: float) -> Handling:
+    def receive(self, message: FromClient, models: Vector, arrived_s: float) -> Handling:
         """Handle a message. Raises MessageError, before the first actions, for one that cannot be true.
 
         `models`: (rows, columns) that come with it; `arrived_s`: time of its arrival.
@@ -250,7 +251,7 @@ class RemoteClient:
             run.event_log.record(Kind.BUDGET_SPENT, client=self.number, detail=detail)
         return run.tell(messages.ClientRetired, self.number)
 
-    def _answered(self, message: Update | Gone, models: messages.Vector, arrived_s: float) -> Handling:
+    def _answered(self, message: Update | Gone, models: Vector, arrived_s: float) -> Handling:
         run, task, number = self._run, self.task, message.task
         sender = run.server.validator.sender_of(number)
         if sender is not None and sender != self.number:
@@ -262,7 +263,7 @@ class RemoteClient:
             messages.Fate.LOST_UP,
             messages.Fate.DROPPED_OUT,
         ):
-            raise MessageError(f"a task of a client does not end {message.fate!r}")
+            raise MessageError(f"a task of a client does not end {message.fate.value!r}")
         if run.stopped is not None:
             if task is not None and task.number == number and not self._has_reported:
                 self._check_report(message.report, models)
@@ -282,10 +283,10 @@ class RemoteClient:
         self._place_report(message.report, arrived_s)
         if isinstance(message, Gone):
             # A shaped client knows beforehand that the update will be lost, and trains for its own layers alone.
-            task.trained = (run.every_task or not run.shape) and (task.trained or message.fate == messages.Fate.LOST_UP)
+            task.trained = (run.every_task or not run.shape) and (task.trained or message.fate is messages.Fate.LOST_UP)
         self._record_dropped(task)
         if isinstance(message, Gone):
-            actions = self._gone(messages.Fate(message.fate))
+            actions = self._gone(message.fate)
             self._ask_held()
             yield actions
             yield self._idle()
@@ -317,7 +318,7 @@ class RemoteClient:
             self._record_dropped(task)
         self._traced = [one for one in dict.fromkeys((*self._traced, message.task)) if one in at]
 
-    def _check_report(self, report: Report, models: messages.Vector | None = None) -> None:
+    def _check_report(self, report: Report, models: Vector | None = None) -> None:
         """Raise MessageError for a report of its task that cannot be true, or comes again. `models`: of the update."""
         run = self._run
         if report and self._has_reported:
@@ -346,7 +347,7 @@ class RemoteClient:
         ended_s = None if run.stopped is None else run.server.validator.time_s
         run.reports.place(self.number, None, self._asked_s, report, None, ended_s)
 
-    def observe(self, number: int, event: Noted) -> None:
+    def observe(self, number: int, event: ClientEvent) -> None:
         """Put an event that happens now at this client into the trace, unless it ends a task.
 
         `number`: of the task; -1: a request for scores.
@@ -381,9 +382,9 @@ class RemoteClient:
         # The model of a task that is settled already may be gone.
         version = task.base_version if task.number in run.tasks else run.server.version
         attacks = run.attacks(task.number, self.number)
-        self.send(Task(task.number, task.turn, task.base_version, attacks), run.tasks.download(version))
+        self.send(Task(task.number, self.number, task.base_version, task.turn, attacks), run.tasks.download(version))
 
-    def ask(self, request: messages.RequestScores) -> None:
+    def ask(self, request: messages.ScoreRequest) -> None:
         """Have the client score models: at once, or where scoring is serial when its task is over."""
         run, number = self._run, len(request.models)
         size = number * run.load.payload_bytes
@@ -405,15 +406,15 @@ class RemoteClient:
         self._asked_s = run.clock.now
         number, version, turn = self._last
         attacks = run.attacks(number, self.number)
-        judge = Judge(request.request, self._requests, version, turn, attacks=attacks)
-        self.send(judge, np.asarray(request.models))
+        sent = ClientScoreRequest(request.request, self._requests, version, turn, attacks=attacks)
+        self.send(sent, np.asarray(request.models))
         self._requests += 1
         self._unreported[request.request] = len(request.models)
         if not run.shape:
             run.traffic.count(request.models.nbytes, "down")
             run.reports.count_tapped(self.number, None, SCORING_DOWN)
 
-    def _cannot_answer(self, request: messages.RequestScores) -> Handling:
+    def _cannot_answer(self, request: messages.ScoreRequest) -> Handling:
         if self.request is request:
             yield self._unanswered()
 
@@ -426,7 +427,7 @@ class RemoteClient:
         if message.request not in self._unreported:
             raise MessageError(f"request {message.request} is not one that client {self.number} has to answer")
         number = self._unreported[message.request]
-        scores = None if message.scores is None else np.array(message.scores, dtype=np.float64)
+        scores = message.scores
         if scores is not None and len(scores) != number:
             raise MessageError(f"request {message.request} is for scores of {number} models, got {len(scores)}")
         if scores is not None and not run.terms.virtual:
@@ -441,7 +442,7 @@ class RemoteClient:
             run.event_log.record(Kind.SCORED, client=self.number, detail=f"{number} models, {TOO_LATE}")
         return []
 
-    def _score(self, request: messages.RequestScores, scores: NDArray[np.float64] | None) -> list[messages.Action]:
+    def _score(self, request: messages.ScoreRequest, scores: NDArray[np.float64] | None) -> list[messages.Action]:
         run = self._run
         detail = f"{len(request.models)} models" if scores is not None else NO_ANSWER
         run.event_log.record(Kind.SCORED, client=self.number, detail=detail)

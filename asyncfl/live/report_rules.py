@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeAlias
 
 from asyncfl.base.errors import MessageError
 from asyncfl.federation.phases import BYTES_PER_SCORE, Workload
-from asyncfl.live.client_messages import SENT, Noted, Report
+from asyncfl.live.client_messages import SENT, ClientEvent, Report
 from asyncfl.scenario import Scenario
 from asyncfl.trace import Kind
 from asyncfl.trace.events import CAUGHT, NO_EPOCH, SCORING_DOWN, SCORING_UP, epochs_detail
@@ -150,7 +150,7 @@ def _check(report: Report, rules: Rules, state: str) -> None:
         _check_numbers(one, rule)
 
 
-def _check_numbers(one: Noted, rule: EventRule) -> None:
+def _check_numbers(one: ClientEvent, rule: EventRule) -> None:
     """Raise MessageError for more transmissions or bytes than the message can have had."""
     if not -1 <= one.attempt <= rule.transmissions:
         raise MessageError(f"the attempt of {one.kind!r} must be -1..{rule.transmissions}, got {one.attempt}")

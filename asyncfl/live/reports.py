@@ -17,7 +17,7 @@ import pyarrow as pa
 from asyncfl.federation.action_executor import EventLog, Traffic
 from asyncfl.federation.phases import Way
 from asyncfl.federation.round_recorder import RoundRows, Row
-from asyncfl.live.client_messages import SENT, Noted, Report
+from asyncfl.live.client_messages import SENT, ClientEvent, Report
 from asyncfl.live.clock import StepClock, Terms
 from asyncfl.scenario import Scenario
 from asyncfl.server.task_record import FINAL, TaskRecord
@@ -128,12 +128,12 @@ class Reports:
             if time_s <= end_s and (not self._observed or one.kind in FINAL):
                 self._place_one(client, task, one, time_s, way)
 
-    def observe(self, client: int, task: TaskRecord | None, one: Noted) -> None:
+    def observe(self, client: int, task: TaskRecord | None, one: ClientEvent) -> None:
         """Put an event of a client that happens now into the trace, unless it ends a task."""
         if one.kind not in FINAL:
             self._place_one(client, task, one, self._event_log.now)
 
-    def _place_one(self, client: int, task: TaskRecord | None, one: Noted, time_s: float, way: str = "") -> None:
+    def _place_one(self, client: int, task: TaskRecord | None, one: ClientEvent, time_s: float, way: str = "") -> None:
         if one.kind == SENT:
             self._count(one.size, "up" if one.detail == "up" else "down", time_s)
             return

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from asyncfl.base import messages
+from asyncfl.base.arrays import Vector
 from asyncfl.federation.action_executor import ActionExecutor, Watcher
 from asyncfl.federation.event_order import EventOrder
 from asyncfl.federation.phases import Workload
@@ -30,7 +31,7 @@ Handling: TypeAlias = Iterator[list[messages.Action]]
 class ClientLink(Protocol):
     """A client's connection, as far as its state machine needs it."""
 
-    def send(self, message: FromServer, models: messages.Vector | messages.Download | None = None) -> None:
+    def send(self, message: FromServer, models: Vector | messages.Download | None = None) -> None:
         """Send a message after those before it. Without effect where the connection has ended."""
         ...
 
@@ -77,7 +78,7 @@ class RunContext(ActionExecutor):
 
     def tell(self, message: Callable[..., messages.Input], *fields: Any) -> list[messages.Action]:
         """Tell the server what happens now, if the run goes on. `fields`: of the message but its time."""
-        return [] if self.stopped is not None else self.server.handle(message(self.clock.now, *fields))
+        return [] if self.stopped is not None else self.server.handle(message(*fields, time_s=self.clock.now))
 
     def handle_next(self, handling: Handling) -> None:
         """Have something handled before all else that waits, after earlier calls of this kind."""

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import AsyncflError, MessageError
-from asyncfl.base.messages import Fate, Vector
+from asyncfl.base.messages import Fate
 from asyncfl.client import Assignment
 from asyncfl.federation.event_order import LAST, EventOrder
 from asyncfl.federation.phases import (
@@ -28,9 +29,9 @@ from asyncfl.learning.job import NoEpochError
 from asyncfl.live.client_memory import Charged, ClientMemory
 from asyncfl.live.client_messages import (
     SENT,
+    ClientEvent,
+    ClientScoreRequest,
     Gone,
-    Judge,
-    Noted,
     Report,
     Scores,
     Spent,
@@ -45,7 +46,7 @@ from asyncfl.trace import Kind
 from asyncfl.trace.events import NO_EPOCH, epochs_detail
 from asyncfl.world import Transfer, WorldState
 
-Observer: TypeAlias = Callable[[int, Noted], None]
+Observer: TypeAlias = Callable[[int, ClientEvent], None]
 """Called with an event of a client, and its task (-1: a request for scores)."""
 
 
@@ -94,7 +95,7 @@ class ClientSetup:
         done = None if training.exception() else training.result().epochs
         return phase if done is None else phase._replace(epochs=done, detail=epochs_detail(done, self.load.epochs))
 
-    def scoring_phases(self, request: Judge, models: int) -> list[ScoringPhase]:
+    def scoring_phases(self, request: ClientScoreRequest, models: int) -> list[ScoringPhase]:
         """Return the phases of a request to score so many models."""
         if self.world is None:
             return [ScoringPhase(0.0)]
@@ -116,7 +117,7 @@ class Activity:
     """See `ClientSetup.observer`."""
     order: EventOrder = LAST
     """Place of its events among those of the same time, on virtual time."""
-    notes: list[Noted] = field(default_factory=list)
+    notes: list[ClientEvent] = field(default_factory=list)
     sending: LinkMessage | None = None
     """Message in transfer."""
     sent_s: float = 0.0
@@ -129,13 +130,13 @@ class Activity:
 
     def note(self, now_s: float, kind: str, size: int = -1, attempt: int = -1, detail: str = "") -> None:
         """Record an event that happens now, and tell the observer."""
-        self.notes.append(Noted(max(0.0, now_s - self.began_s), kind, size, attempt, detail))
+        self.notes.append(ClientEvent(max(0.0, now_s - self.began_s), kind, size, attempt, detail))
         if self.observer is not None:
             self.observer(self.number, self.notes[-1])
 
     def foresee(self, clock: LiveClock, time_s: float, mark: MessageEvent, detail: str) -> None:
         """Record an event that will happen at `time_s`. A report before then leaves it out."""
-        self.notes.append(Noted(max(0.0, time_s - self.began_s), mark.kind, mark.size, mark.attempt, detail))
+        self.notes.append(ClientEvent(max(0.0, time_s - self.began_s), mark.kind, mark.size, mark.attempt, detail))
         if self.observer is not None:
             self.timers.append(clock.at(time_s, self.order, partial(self.observer, self.number, self.notes[-1])))
 
@@ -181,11 +182,13 @@ class TaskRunner:
         budgets = self._setup.budgets
         return budgets.describe_spending(self._setup.number) if self._spent and budgets is not None else None
 
-    def begin(self, given: Task | Judge, models: Vector, activity: Activity) -> Coroutine[Any, Any, None]:
+    def begin(self, given: Task | ClientScoreRequest, models: Vector, activity: Activity) -> Coroutine[Any, Any, None]:
         """Return the work of a task or request, which has not begun. `models`: (rows, columns) that came with it.
 
         Raises MessageError where these are not what such a message comes with, and RepeatedError.
         """
+        if isinstance(given, Task) and given.client != self._setup.number:
+            raise MessageError(f"task {given.task} is client {given.client}'s, got by client {self._setup.number}")
         what, (rows, columns) = "task" if isinstance(given, Task) else "request", models.shape
         wanted = self._setup.scenario.n_parameters
         if columns != wanted or (what == "task" and rows != 1):
@@ -198,7 +201,7 @@ class TaskRunner:
                 f"the server gave {what} {given.turn} again after {what} {last}, by its count of this client's: both "
                 "would have the same noise, which could be subtracted"
             )
-        return self.task(given, models[0], activity) if isinstance(given, Task) else self.judge(given, models, activity)
+        return self.task(given, models[0], activity) if isinstance(given, Task) else self.score(given, models, activity)
 
     async def task(self, task: Task, model: Vector, activity: Activity) -> None:
         """Train the model (n_parameters,) and send the update, or report why there is none."""
@@ -206,7 +209,7 @@ class TaskRunner:
         if self._spent:
             # The server may not know that it is spent: the client went offline at that moment.
             self._say(Spent(self.why_spent or ""))
-            self._say(Gone(task.task, Fate.DROPPED_OUT.value, activity.report(self._clock.now)))
+            self._say(Gone(task.task, Fate.DROPPED_OUT, activity.report(self._clock.now)))
             return
         assignment = Assignment(task.task, setup.number, task.version, model, task.turn)
         training: asyncio.Future[TrainedUpdate] | None = None
@@ -218,7 +221,7 @@ class TaskRunner:
             if phase.ends is Kind.TRAINED:
                 assignment = replace(assignment, epochs=phase.epochs)
             if phase.fails is not None:
-                self._say(Gone(task.task, phase.fails.value, activity.report(self._clock.now)))
+                self._say(Gone(task.task, phase.fails, activity.report(self._clock.now)))
                 return
         assert training is not None
         done = await training
@@ -301,7 +304,7 @@ class TaskRunner:
             return False
         return True
 
-    async def judge(self, request: Judge, models: Vector, activity: Activity) -> None:
+    async def score(self, request: ClientScoreRequest, models: Vector, activity: Activity) -> None:
         """Score the models (n_models, n_parameters), and send the scores."""
         setup = self._setup
         if self._spent or not self._charge("scores", len(models)):
@@ -322,5 +325,5 @@ class TaskRunner:
                 answered = transfer.delivered
         scores = None
         if answered and scoring is not None and not self._spent:
-            scores = tuple((await scoring).tolist())
+            scores = await scoring
         self._say(Scores(request.request, scores, activity.report(self._clock.now)))

@@ -11,8 +11,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.component import Described
-from asyncfl.base.messages import Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
 from asyncfl.learning.noise import StandardLaplace, StandardNormal

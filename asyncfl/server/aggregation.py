@@ -15,11 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+from msgspec.structs import replace as replaced
 
 from asyncfl.base.answers import flags, numbers, require, with_state
-from asyncfl.base.messages import Action, Bools, Collect, Collected, Fate, Floats, Ints, Judged, RequestScores, Vector
+from asyncfl.base.arrays import Bools, Floats, Ints, Vector
+from asyncfl.base.messages import Action, BufferVerdict, Collect, Collected, Fate, ScoreRequest
 from asyncfl.base.streams import Streams
-from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, ScoreRequest, Strikes, Verdict, accept_all
+from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, Strikes, Verdict, accept_all
 from asyncfl.server.model_step import ModelStep, next_model
 from asyncfl.server.protocol import Protocol
 from asyncfl.server.task_record import TaskRecord
@@ -337,14 +339,14 @@ class Aggregation:
 
     # --- judging and aggregating -----------------------------------------------------------------------------------
 
-    def request(self) -> RequestScores | None:
+    def request(self) -> ScoreRequest | None:
         """Return the next request for scores that the detector needs to judge the buffer; None if it needs no more."""
         request = self.defences.request(self._buffer, self._asked)
         if request is None:
             return None
         self._asked = (*self._asked, request.client)
         self._requests += 1
-        return RequestScores(self._requests - 1, request.client, request.models)
+        return replaced(request, request=self._requests - 1)
 
     def decide(self, scores: Floats | None, actions: list[Action]) -> AggregationResult:
         """Judge and aggregate the buffer, and return the result. Appends the fates of flagged updates and the verdict
@@ -365,7 +367,7 @@ class Aggregation:
             clients, accused = tuple(buffer.clients.tolist()), tuple(verdict.accused.tolist())
             unjudged = () if verdict.unjudged is None else tuple(verdict.unjudged.tolist())
             notes = tuple(sorted(verdict.notes.items()))
-            actions.append(Judged(buffer.version, clients, accused, banned, notes, tasks, unjudged))
+            actions.append(BufferVerdict(buffer.version, clients, accused, banned, notes, tasks, unjudged))
         return AggregationResult(made.model, entered, self._clip_norm, banned, made.notes)
 
     def publish(self, made: AggregationResult, actions: list[Action]) -> None:

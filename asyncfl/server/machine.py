@@ -15,17 +15,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TypeAlias
 
 import numpy as np
+from msgspec.structs import replace as replaced
 
+from asyncfl.base.arrays import Bools, Floats, Ints, Vector
 from asyncfl.base.component import kind_of
 from asyncfl.base.messages import (
     Action,
     Ban,
-    Bools,
     ClientGone,
     ClientIdle,
     ClientJoined,
@@ -34,9 +35,7 @@ from asyncfl.base.messages import (
     Collected,
     Download,
     Fate,
-    Floats,
     Input,
-    Ints,
     Publish,
     ScoresArrived,
     SetTimer,
@@ -45,7 +44,6 @@ from asyncfl.base.messages import (
     Stop,
     TimerFired,
     UpdateArrived,
-    Vector,
 )
 from asyncfl.base.streams import Streams
 from asyncfl.server.aggregation import (
@@ -218,7 +216,7 @@ class Server:
             case ClientLeft():
                 self._remove(message.client)
                 for task in self.tasks.unanswered_of(message.client):
-                    self._gone(ClientGone(message.time_s, message.client, task, Fate.DROPPED_OUT), actions)
+                    self._gone(ClientGone(message.client, task, Fate.DROPPED_OUT, time_s=message.time_s), actions)
             case ClientGone():
                 self._gone(message, actions)
             case TimerFired():
@@ -440,7 +438,7 @@ class Server:
         """Store the published model, and return `publish` with the compressed model that clients are sent, if any."""
         download = None if self.plan.downloads is None else self.plan.downloads(publish.model, publish.version)
         self.tasks.publish(publish.version, publish.model, download)
-        return publish if download is None else replace(publish, sent=download.model)
+        return publish if download is None else replaced(publish, sent=download.model)
 
     # --- ends ------------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from asyncfl.base.messages import (
     Collect,
     Collected,
     Input,
-    RequestScores,
+    ScoreRequest,
     ScoresArrived,
     SetTimer,
     TimerFired,
@@ -164,7 +164,7 @@ class MessageValidator:
             match action:
                 case Collect():
                     self._collecting = action.tasks
-                case RequestScores():
+                case ScoreRequest():
                     self._requests[action.request] = len(action.models)
                 case SetTimer():
                     self._timers[action.timer] += 1

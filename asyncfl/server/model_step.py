@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.answers import numbers, with_state
+from asyncfl.base.arrays import Vector
 from asyncfl.base.component import kind_of
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Vector
 from asyncfl.defences import Aggregate, Buffer, Rule
 
 AggregationMode: TypeAlias = Literal["delta", "mix", "normalised", "alg4_literal", "eq6_literal"]

@@ -15,17 +15,21 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pyarrow as pa
+from msgspec import ValidationError, convert, to_builtins
+from numpy.typing import NDArray
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.component import kind_of
 from asyncfl.base.errors import AsyncflError, MessageError, RunError
 from asyncfl.base.files.reading import check_ordinary
-from asyncfl.base.messages import Action, ClientRetired, Collected, Fate, Input, Publish, Vector
+from asyncfl.base.messages import Action, Collected, Input, Publish
 from asyncfl.server.aggregation import usable
 from asyncfl.server.machine import Server, ServerPhase, ServerPlan
 from asyncfl.trace.batch_spool import BatchSpool
@@ -33,8 +37,15 @@ from asyncfl.trace.batch_spool import BatchSpool
 Detail: TypeAlias = Literal["digests", "parameters"]
 """Content of a recorded model: its digest, or all its parameters."""
 
-FORMAT = 4
+FORMAT = 5
 """Version of the format."""
+
+FORMER = {
+    "BudgetSpent": "ClientRetired",
+    "Judged": "BufferVerdict",
+    "RequestScores": "ScoreRequest",
+}
+"""Name of a message in recordings of format 4 -> its name today. Nothing else has changed since."""
 
 PUT_AWAY_AT = 1 << 20
 """Characters of a recording kept in memory before they are moved to disk."""
@@ -137,7 +148,7 @@ class Recording:
                     elif not found:
                         raise RunError(f"{path} is no recording: its first line describes no federation")
                     elif seed is None or found[-1].seed == seed:
-                        found[-1]._keep(line.rstrip("\n"))
+                        found[-1]._keep(_of_today(line.rstrip("\n")))
         except OSError as error:
             raise RunError(f"{path} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
@@ -181,55 +192,37 @@ def plain(message: Input | Action, detail: Detail) -> Plain:
     """Convert a message or action to a JSON object: its type and its fields. `detail`: how models are written.
     `Collected` tells which rows are `finite` (`usable`) beside which are `sound`, since the server distinguishes the
     two."""
-    out: Plain = {"type": _written(type(message))}
     # The models to score follow from the collected ones: their digests are enough.
     values = detail == "parameters" and isinstance(message, Collected | Publish)
-    for one in fields(message):
-        value = getattr(message, one.name)
-        if one.name in ("model", "models", "sent") and value is not None:
-            out[one.name] = _models(value, values)
-        elif one.name not in ("sent", "waiting_max"):  # older recordings lack the second, which decides nothing
-            out[one.name] = _plain(value)
+    out: Plain = to_builtins(message, enc_hook=partial(_plain_array, values=values))
+    for name, value in out.items():
+        out[name] = _plain_number(value)
     if isinstance(message, Collected):
         out["sound"] = [True] * len(message.tasks) if message.sound is None else message.sound.tolist()
         out["finite"] = usable(message.models).tolist()
+    elif isinstance(message, Publish):
+        del out["waiting_max"]  # older recordings lack it; it decides nothing
+        if message.sent is None:
+            del out["sent"]
     return out
-
-
-def _written(kind: type[Input | Action]) -> str:
-    """Return the name of a message or action in recordings."""
-    return "BudgetSpent" if kind is ClientRetired else kind.__name__
-
-
-_MESSAGES = {_written(message): message for message in get_args(Input)}
-_ARRAYS = {"losses": np.float64, "scores": np.float64, "upload_std": np.float64, "work": np.float64, "sound": np.bool_}
 
 
 def message_of(hears: Plain, models: Vector | None) -> Input:
     """Convert the JSON object `hears` to a message, with `models` in place of the collected models. Raises: RunError if
     it is no message."""
     name = str(hears.get("type"))
-    kind = _MESSAGES.get(name)
-    if kind is None or (kind is Collected and models is None):
+    if name not in _INPUTS or (name == Collected.__name__ and models is None):
         raise RunError(f"{name} is no message to a server")
+    values = {field: value for field, value in hears.items() if field != "finite"}
+    if "models" in values:
+        values["models"] = models
     try:
-        values = {name: _field(name, value) for name, value in hears.items() if name not in ("type", "finite")}
-        if kind is Collected:
-            values["models"] = models
-        message: Input = kind(**values)
-    except (TypeError, KeyError, ValueError) as error:
+        return convert(values, _INPUTS[name], dec_hook=_array, strict=False)  # infinities and NaN are texts in JSON
+    except (ValidationError, TypeError, ValueError) as error:
         raise RunError(f"a recorded message is damaged: {error}") from None
-    return message
 
 
-def _field(name: str, value: Any) -> Any:
-    if value is None or name == "models":
-        return value
-    if name in _ARRAYS:
-        return np.array(value, dtype=_ARRAYS[name])
-    if name == "tasks":
-        return tuple(value)
-    return Fate(value) if name == "fate" else float(value) if name in ("time_s", "clip_norm") else value
+_INPUTS: dict[str, type[Input]] = {one.__name__: one for one in get_args(Input)}
 
 
 def digest_of(model: Vector) -> str:
@@ -247,33 +240,48 @@ def parameters_of(models: Plain) -> Vector | None:
     return array
 
 
-def _models(models: Vector, values: bool) -> Plain:
-    rows = models if models.ndim == 2 else models[None]
-    out: Plain = {"digests": [digest_of(row) for row in rows], "shape": list(models.shape)}
+def _plain_array(array: NDArray[Any] | np.generic, values: bool) -> Any:
+    """Return an array or number of a message as JSON holds it.
+
+    Arrays of float32 are models: of these digests are kept, with `values` also the parameters.
+    """
+    if not isinstance(array, np.ndarray) or array.dtype != np.float32:
+        return _plain_number(array.tolist())
+    rows = array if array.ndim == 2 else array[None]
+    out: Plain = {"digests": [digest_of(row) for row in rows], "shape": list(array.shape)}
     if values:
-        out["float32"] = base64.b64encode(np.ascontiguousarray(models, dtype="<f4").tobytes()).decode("ascii")
+        out["float32"] = base64.b64encode(np.ascontiguousarray(array, dtype="<f4").tobytes()).decode("ascii")
     return out
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray | tuple | list):
-        return [_plain(one) for one in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, Fate):
-        return value.value
+def _plain_number(value: Any) -> Any:
     # JSON has no infinity and no NaN; `float` reads these texts.
+    if isinstance(value, list | tuple):
+        return [_plain_number(one) for one in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _array(kind: Any, value: Any) -> Any:
+    """Return an array of a message of type `kind`; `value`: the models that were provided, or a list of JSON."""
+    [dtype] = get_args(get_args(kind)[1])
+    return value if isinstance(value, np.ndarray) else np.array(value, dtype=dtype)
 
 
 def _json(value: Plain) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+def _of_today(line: str) -> str:
+    """Return the line of a call with the names that messages have today."""
+    for former, name in FORMER.items():
+        line = line.replace(f'"type":"{former}"', f'"type":"{name}"')
+    return line
+
+
 def _headed(line: str, where: str) -> Recording:
     try:
         head = json.loads(line)
-        if head["format"] != FORMAT:
+        if head["format"] not in (4, FORMAT):
             raise RunError(f"{where}: recordings of format {FORMAT} can be read, this is format {head['format']}")
         if head["record"] not in ("digests", "parameters"):
             raise ValueError

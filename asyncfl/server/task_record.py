@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.columns import TasksTable, UploadColumns, schema_of
-from asyncfl.base.messages import Fate, Vector
+from asyncfl.base.messages import Fate
 from asyncfl.trace.batch_spool import BatchSpool
 from asyncfl.trace.events import NO_EPOCH, SCORING_DOWN, Kind
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from asyncfl.base.messages import Action, CohortRepeated, Dispatch, Download, Fate, SetTimer, Settle, Vector
+from asyncfl.base.arrays import Vector
+from asyncfl.base.messages import Action, CohortRepeated, Dispatch, Download, Fate, SetTimer, Settle
 from asyncfl.base.streams import RandomOrder, Streams
 from asyncfl.server.dispatch import BufferStatus
 from asyncfl.server.population import Population

@@ -21,7 +21,7 @@ from asyncfl.base.messages import (
     ClientRetired,
     Dispatch,
     Fate,
-    RequestScores,
+    ScoreRequest,
     ScoresArrived,
     UpdateArrived,
 )
@@ -35,7 +35,7 @@ from asyncfl.simulation.clock import NEVER, Clock, Moment, ResumableProcess
 from asyncfl.trace import Kind
 from asyncfl.trace.events import CAUGHT, PHASES, SCORING_DOWN
 from asyncfl.trace.recorder import NAN
-from asyncfl.trace.scoring_requests import NO_ANSWER
+from asyncfl.trace.score_requests import NO_ANSWER
 
 
 class ClientProcesses:
@@ -71,7 +71,7 @@ class ClientProcesses:
         if budgets is not None and not budgets.affords(client, turn):
             self.spent[client] = self.clock.now
             self.clock.record(Kind.BUDGET_SPENT, client=client, detail=budgets.describe_spending(client))
-            self.clock.tell(ClientRetired(self.clock.now, client))
+            self.clock.tell(ClientRetired(client, time_s=self.clock.now))
 
     def dispatch(self, action: Dispatch) -> ClientGone | None:
         """Begin a task. Returns a message to the server if the client cannot be reached."""
@@ -80,7 +80,7 @@ class ClientProcesses:
             # The server drew a client that it believed idle, but that is offline.
             clock.record(Kind.WENT_OFFLINE, client=action.client)
             self._wait_for_return(action.client)
-            return ClientGone(clock.now, action.client, action.task, None)
+            return ClientGone(action.client, action.task, None, time_s=clock.now)
         task = clock.server.tasks.open[action.task]
         self.clients.begin(task)
         clock.record_task(Kind.DISPATCHED, task)
@@ -90,7 +90,7 @@ class ClientProcesses:
         clock.begin(process)
         return None
 
-    def score(self, action: RequestScores) -> None:
+    def score(self, action: ScoreRequest) -> None:
         """Begin a request for scores."""
         self.clock.begin(ScoringProcess(self, action))
 
@@ -121,7 +121,7 @@ class ClientProcesses:
 
     def gone(self, task: TaskRecord, fate: Fate) -> None:
         """Report to the server that a task has failed."""
-        self.clock.tell(ClientGone(self.clock.now, task.client, task.number, fate))
+        self.clock.tell(ClientGone(task.client, task.number, fate, time_s=self.clock.now))
 
     def _detected(self, task: TaskRecord) -> None:
         if not self.clock.stopped:
@@ -151,7 +151,7 @@ class ClientProcesses:
             clock.record(Kind.CAME_ONLINE, client=client)
             if task is not None:
                 self._dropped_out(task)
-            clock.soon(clock.tell, ClientIdle(clock.now, client))
+            clock.soon(clock.tell, ClientIdle(client, time_s=clock.now))
 
 
 class ClientProcess(ResumableProcess):
@@ -353,9 +353,9 @@ class TaskProcess(ClientProcess):
         if phase.fails is not None:
             processes.gone(task, phase.fails)
             # Tasks that follow from its end begin first.
-            clock.soon(clock.tell, ClientIdle(clock.now, self.client))
+            clock.soon(clock.tell, ClientIdle(self.client, time_s=clock.now))
         elif phase.ends is Kind.UPLOADED:
-            clock.tell(UpdateArrived(clock.now, task.number))
+            clock.tell(UpdateArrived(task.number, time_s=clock.now))
         else:
             return True
         return False
@@ -371,7 +371,7 @@ class ScoringProcess(ClientProcess):
     __slots__ = ("_after", "_missed", "_phase", "_phases", "_turn", "action")
     part = 1
 
-    def __init__(self, processes: ClientProcesses, action: RequestScores) -> None:
+    def __init__(self, processes: ClientProcesses, action: ScoreRequest) -> None:
         super().__init__(processes, action.client, EventOrder(Priority.SCORING, action.request))
         self.action = action
         self._turn = -1
@@ -482,7 +482,7 @@ class ScoringProcess(ClientProcess):
             scores = processes.clients.score(self.action, self._turn)
         detail = f"{len(self.action.models)} models" if scores is not None else NO_ANSWER
         clock.record(Kind.SCORED, client=client, detail=detail)
-        clock.tell(ScoresArrived(clock.now, self.action.request, scores))
+        clock.tell(ScoresArrived(self.action.request, scores, time_s=clock.now))
 
     def _logger(self, message: LinkMessage) -> Callable[[MessageEvent], None]:
         assert self._phase is not None

@@ -12,7 +12,8 @@ import time
 
 import numpy as np
 
-from asyncfl.base.messages import Collect, Collected, Floats, RequestScores, Vector
+from asyncfl.base.arrays import Floats, Vector
+from asyncfl.base.messages import Collect, Collected, ScoreRequest
 from asyncfl.client import Assignment, Attackers, work_of
 from asyncfl.client.norm_bound import too_long
 from asyncfl.federation.phases import TaskPhases, Workload
@@ -91,13 +92,13 @@ class SimulatedClients:
         tasks = self.server.tasks.collect(action.tasks)
         work = work_of([task.epochs for task in tasks], self.load.epochs)
         return Collected(
-            time_s, action.tasks, np.empty((len(tasks), 0), dtype=np.float32), np.zeros(len(tasks)), work=work
+            action.tasks, np.empty((len(tasks), 0), dtype=np.float32), np.zeros(len(tasks)), work=work, time_s=time_s
         )
 
     def scoring_begins(self, client: int) -> None:
         """Called when the client begins to evaluate models."""
 
-    def score(self, request: RequestScores, turn: int) -> Floats | None:
+    def score(self, request: ScoreRequest, turn: int) -> Floats | None:
         """Return the client's (n_models,) scores; None without training. `turn`: number of its requests before."""
         return None
 
@@ -208,7 +209,6 @@ class TrainingClients(SimulatedClients):
             self._last[task.client] = task.number, task.base_version, task.turn
         self.seconds += time.perf_counter() - began
         return Collected(
-            time_s,
             action.tasks,
             made.models,
             made.losses if self._reports_losses else None,
@@ -216,12 +216,13 @@ class TrainingClients(SimulatedClients):
             clip_norm=made.clip_norm,
             upload_std=made.asked_std,
             work=work_of([task.epochs for task in tasks], self.load.epochs),
+            time_s=time_s,
         )
 
     def scoring_begins(self, client: int) -> None:
         self._scores_with[client] = self.path.layers_of(client)
 
-    def score(self, request: RequestScores, turn: int) -> Floats:
+    def score(self, request: ScoreRequest, turn: int) -> Floats:
         began, client = time.perf_counter(), request.client
         scores = self.path.scores(client, turn, request.models, self._scores_with.pop(client, None))
         number, base_version, turn = self._last.get(client, (-1, self.server.version, 0))

@@ -19,7 +19,7 @@ from asyncfl.base.messages import (
     Dispatch,
     Input,
     Publish,
-    RequestScores,
+    ScoreRequest,
     SetTimer,
     TimerFired,
 )
@@ -176,7 +176,7 @@ class Driver(ActionExecutor):
     def _forget(self, task: TaskRecord) -> None:
         self.clients.forget(task)
 
-    def _request_scores(self, action: RequestScores) -> None:
+    def _request_scores(self, action: ScoreRequest) -> None:
         self.processes.score(action)
 
     def _held_back(self, action: Collect) -> bool:
@@ -225,7 +225,7 @@ class Driver(ActionExecutor):
         """Inform the server that a timer has run out."""
         if not self.clock.stopped:
             self.clock.record(Kind.TIMER_FIRED, detail=action.timer)
-            self.tell(TimerFired(self.clock.now, action.timer))
+            self.tell(TimerFired(action.timer, time_s=self.clock.now))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Begin the processes of a driver that was pickled, each where it was."""

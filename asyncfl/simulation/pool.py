@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from asyncfl.base.arrays import Bools, Vector
 from asyncfl.base.component import components_in
 from asyncfl.base.errors import AsyncflError, RunError, shortened
 from asyncfl.base.files.checkpoint_file import package_digest
-from asyncfl.base.messages import Bools, Vector
 from asyncfl.base.own_classes import (
     describe_exception,
     describe_user_exception,

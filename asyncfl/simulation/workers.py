@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import Fault, RunError, ScenarioError, shortened, system_says
-from asyncfl.base.messages import Vector
 
 MEMORY = Path("/dev/shm")
 """Folder in memory, on Linux; elsewhere the folder for temporary files is used."""

@@ -17,9 +17,11 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.messages import (
     Action,
     Ban,
+    BufferVerdict,
     ClientGone,
     ClientIdle,
     Collect,
@@ -27,16 +29,14 @@ from asyncfl.base.messages import (
     Dispatch,
     Fate,
     Input,
-    Judged,
     Publish,
-    RequestScores,
+    ScoreRequest,
     ScoresArrived,
     SetTimer,
     Settle,
     Stop,
     TimerFired,
     UpdateArrived,
-    Vector,
 )
 from asyncfl.server import Server, ServerPhase
 
@@ -89,7 +89,7 @@ class Play:
     server: Server
     changes: Change | Mapping[int, Change] = 1.0
     """Updates of the clients: one for all, or by client; 1.0 for clients that are not named."""
-    scores: Scores | None = None  # answers of clients to scoring requests; None: no client answers
+    scores: Scores | None = None  # answers of clients to score requests; None: no client answers
     step_s: float = 1.0
     time_s: float = 0.0
     actions: list[Action] = field(default_factory=list)  # all actions of the server, in order
@@ -114,16 +114,16 @@ class Play:
         self.time_s += step.seconds if isinstance(step, Waits) else self.step_s
         match step:
             case Lost():
-                self.tell(ClientGone(self.time_s, step.client, self._task_of(step.client), step.fate))
-                self.tell(ClientIdle(self.time_s, step.client))
+                self.tell(ClientGone(step.client, self._task_of(step.client), step.fate, time_s=self.time_s))
+                self.tell(ClientIdle(step.client, time_s=self.time_s))
             case Idle():
-                self.tell(ClientIdle(self.time_s, step.client))
+                self.tell(ClientIdle(step.client, time_s=self.time_s))
             case Fires():
-                self.tell(TimerFired(self.time_s, step.timer))
+                self.tell(TimerFired(step.timer, time_s=self.time_s))
             case int():
-                self.tell(UpdateArrived(self.time_s, self._task_of(step)))
+                self.tell(UpdateArrived(self._task_of(step), time_s=self.time_s))
         while self._immediate_timers:
-            self.tell(TimerFired(self.time_s, self._immediate_timers.popleft()))
+            self.tell(TimerFired(self._immediate_timers.popleft(), time_s=self.time_s))
         return self
 
     def tell(self, message: Input) -> None:
@@ -153,8 +153,8 @@ class Play:
         return {settled.task: settled for settled in self._all(Settle)}
 
     @property
-    def judged(self) -> list[Judged]:
-        return self._all(Judged)
+    def judged(self) -> list[BufferVerdict]:
+        return self._all(BufferVerdict)
 
     @property
     def banned(self) -> list[int]:
@@ -198,14 +198,14 @@ class Play:
                 case Collect():
                     models = np.array([self._upload(self._tasks[task]) for task in action.tasks], dtype=np.float32)
                     models.flags.writeable = False
-                    collected = Collected(self.time_s, action.tasks, models, np.zeros(len(models)))
+                    collected = Collected(action.tasks, models, np.zeros(len(models)), time_s=self.time_s)
                     waiting.extendleft(reversed(self._answers(collected)))
                 case SetTimer() if action.delay_s == 0:
                     self._immediate_timers.append(action.timer)
-                case RequestScores():
+                case ScoreRequest():
                     answer = None if self.scores is None else self.scores(action.client, action.models)
                     values = None if answer is None else np.asarray(answer, dtype=np.float64)
-                    waiting.extend(self._answers(ScoresArrived(self.time_s, action.request, values)))
+                    waiting.extend(self._answers(ScoresArrived(action.request, values, time_s=self.time_s)))
 
     def _upload(self, task: Dispatch) -> Vector:
         """Return the model that a client uploads for a task, (n_parameters,): its base model plus its update."""
@@ -226,7 +226,7 @@ def arrivals(
     """Drive a fresh `server` through a sequence of steps, and return the play; a number is the client that uploads.
 
     The sequence ends early when the server stops. `changes`: updates of the clients, one for all or by client.
-    `scores`: answers of clients to scoring requests. `step_s`: seconds per step. `skip_absent`: skip steps of clients
+    `scores`: answers of clients to score requests. `step_s`: seconds per step. `skip_absent`: skip steps of clients
     without a task; otherwise these raise ValueError.
     """
     play = Play(server, changes, scores, step_s).start()

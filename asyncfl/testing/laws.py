@@ -9,11 +9,13 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict
 from numpy.typing import ArrayLike, NDArray
 from pydantic import ValidationError
 
+from asyncfl.base.arrays import Floats, Vector
 from asyncfl.base.component import Component
-from asyncfl.base.messages import Floats, Vector
 from asyncfl.defences import Buffer, DefenceContext, Detector, Rule, Verdict
 from asyncfl.server.staleness import Staleness
 from asyncfl.testing.builders import buffer, context, random, updates, view, weights
@@ -50,7 +52,7 @@ def close(one: NDArray[np.floating], other: NDArray[np.floating]) -> bool:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Return whether two values are equal: arrays and dataclasses by content, generators by their state."""
+    """Return whether two values are equal: arrays, dataclasses and structs by content, generators by their state."""
     if isinstance(left, np.random.Generator) and isinstance(right, np.random.Generator):
         return same(left.bit_generator.state, right.bit_generator.state)
     if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
@@ -60,6 +62,8 @@ def same(left: Any, right: Any) -> bool:
         return False
     if is_dataclass(left):
         return all(same(getattr(left, one.name), getattr(right, one.name)) for one in fields(left))
+    if isinstance(left, Struct):
+        return same(asdict(left), asdict(right))
     if isinstance(left, Mapping):
         return list(left) == list(right) and all(same(left[key], right[key]) for key in left)
     if isinstance(left, list | tuple):
@@ -218,10 +222,10 @@ def check_detector(
     The detector judges six buffers one after another: with one and with many updates, fresh and stale, honest and
     poisoned, several from one client; one client is banned in between. The laws: the detector is frozen and can be
     written and read; verdicts have one entry per update; buffers and states are not changed; equal histories give equal
-    verdicts; a scoring request goes to a client that was not asked before, and requests end; the detector copes with
+    verdicts; a score request goes to a client that was not asked before, and requests end; the detector copes with
     clients that never answer.
 
-    `scores`: answers of clients to scoring requests, by default an accuracy that falls with the distance from 1.
+    `scores`: answers of clients to score requests, by default an accuracy that falls with the distance from 1.
     `federation`: context that the detector is started with, for 12 clients and 4 parameters; None: one without a root
     set. `trials`: small federations in which the detector must do no harm (`asyncfl.testing.stress`), e.g.
     `stress_grid()`, which takes a minute.
@@ -263,7 +267,7 @@ def _judged(detector: Detector, known: DefenceContext, answer: Scores) -> list[V
 
 
 def _asked(detector: Detector, state: Any, held: Buffer, answer: Scores) -> tuple[Any, Floats | None]:
-    """Carry out the detector's scoring requests for `held` until a client answers or the detector asks no more.
+    """Carry out the detector's score requests for `held` until a client answers or the detector asks no more.
 
     Returns the next state, and the scores; None: no client answered, or none was asked.
     """
@@ -317,7 +321,7 @@ def check_attack(
     """Raise AssertionError with the first law that `attack` violates.
 
     The laws: the attack is frozen and can be written and read; uploads are (n_attackers, n_parameters) float32, also
-    without attackers; poisoned data have the shape, type and classes of the data; answers to scoring requests are
+    without attackers; poisoned data have the shape, type and classes of the data; answers to score requests are
     scores 0..1; inputs are not changed; equal calls give equal results; attackers are at least as fast as honest
     clients.
 

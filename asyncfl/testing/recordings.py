@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import RunError
 from asyncfl.base.files.own_folder import FolderMark
-from asyncfl.base.messages import Fate, Vector
+from asyncfl.base.messages import Fate
 from asyncfl.defences import Buffer
 from asyncfl.federation import Federation
 from asyncfl.federation.run_files import conditions_of

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from hypothesis.strategies import SearchStrategy
 
-from asyncfl.base.messages import Fate, Floats, Ints, Vector
+from asyncfl.base.arrays import Floats, Ints, Vector
+from asyncfl.base.messages import Fate
 from asyncfl.defences import Buffer
 from asyncfl.testing import builders
 from asyncfl.testing.arrivals import Lost, Step

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl import threats
-from asyncfl.base.messages import Bools, Floats, Ints, Vector
+from asyncfl.base.arrays import Bools, Floats, Ints, Vector
 from asyncfl.base.streams import Streams
 from asyncfl.data.partition import Dirichlet, Iid, Partition, Quantity, Shards
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, Strikes

@@ -1,7 +1,7 @@
 """Base class of attacks, and the information that attackers have when they craft an upload.
 
 Attackers follow the same schedule as honest clients. An attack may change the training data (`poison`), the upload
-(`craft`, `length_error`), the answers to scoring requests (`lie`), and the frequency of tasks (`rate`). Attacks that
+(`craft`, `length_error`), the answers to score requests (`lie`), and the frequency of tasks (`rate`). Attacks that
 are computed from the updates of others derive from `informed.Informed`.
 """
 
@@ -12,9 +12,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.arrays import Bools, Floats, Ints, Vector
 from asyncfl.base.component import Component
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Bools, Floats, Ints, Vector
 
 Knowledge = Literal["own", "colluders", "buffer"]
 """Updates that an attacker sees: its own, those of all attackers in the buffer, or those that honest clients in it
@@ -82,7 +82,7 @@ class AttackView:
 
 
 class Attack(Component):
-    """Base class of attacks: training data, upload, and answers to scoring requests of an attacker."""
+    """Base class of attacks: training data, upload, and answers to score requests of an attacker."""
 
     logged: ClassVar[tuple[str, ...]] = (
         "clients.attacker",
@@ -134,7 +134,7 @@ class Attack(Component):
 
     @property
     def lies(self) -> bool:
-        """Whether the attack determines the answers to scoring requests."""
+        """Whether the attack determines the answers to score requests."""
         return False
 
     def lie(self, scores: Floats, random: np.random.Generator) -> Floats:

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.arrays import Ints, Vector
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Ints, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView
 from asyncfl.threats.label_flip import no_such_class, without_classes

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from asyncfl.base.arrays import Floats, Ints, Vector
 from asyncfl.base.component import choice, kind_of
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Floats, Ints, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.alie import Alie
 from asyncfl.threats.attack import Attack, AttackView, Knowledge

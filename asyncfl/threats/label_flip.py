@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from asyncfl.base.arrays import Ints
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Ints
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack
 

@@ -10,13 +10,13 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from asyncfl.base.messages import Floats
+from asyncfl.base.arrays import Floats
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack
 
 
 class LyingEvaluator(Attack):
-    """Answers scoring requests by false scores; uploads honest updates. Source: ours, against SAFL."""
+    """Answers score requests by false scores; uploads honest updates. Source: ours, against SAFL."""
 
     kind: Literal["lying_evaluator"] = "lying_evaluator"
     lies: ClassVar[bool] = True

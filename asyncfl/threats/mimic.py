@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.arrays import Vector
 from asyncfl.threats.attack import AttackView, Knowledge
 from asyncfl.threats.informed import Informed, centred_products, mean_and_deviation
 

@@ -18,8 +18,8 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from asyncfl.base.arrays import Floats, Vector
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView, Knowledge
 from asyncfl.threats.informed import finite_rows

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.arrays import Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView, Knowledge
 from asyncfl.threats.informed import finite_rows, mean_and_deviation
@@ -26,7 +26,7 @@ class Tailored(Attack):
     The result is a lower bound on the damage by an attacker that knows the defence: it plans one buffer ahead, searches
     one direction, all attackers upload the same, and no strike is risked. If every gamma is struck, the honest mean is
     sent. Compression of uploads and the server's noise are not rehearsed. Upload noise is guessed as normal. Answers to
-    scoring requests are guessed without score noise, with the current personal layers, and with attackers that lie in
+    score requests are guessed without score noise, with the current personal layers, and with attackers that lie in
     every version.
 
     Source: Shejwalkar and Houmansadr 2021, with the server's own defence as the oracle; Fang et al. 2020 for full

@@ -7,9 +7,9 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from asyncfl.base.answers import numbers
+from asyncfl.base.arrays import Floats, Ints
 from asyncfl.base.component import Described, choice
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Floats, Ints
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
 from asyncfl.threats.attack import Attack
@@ -58,7 +58,7 @@ class Threats(Described):
     attackers_add_noise: bool = True
     """Whether attackers add the privacy scheme's noise to their uploads, as honest clients do."""
     attackers_lie: bool = False
-    """Whether an attacker answers scoring requests by 1 - accuracy, unless its attack determines the answer. Off by
+    """Whether an attacker answers score requests by 1 - accuracy, unless its attack determines the answer. Off by
     default: SAFL's evaluator is an honest client."""
     from_version: Annotated[int, Field(ge=0), MeasuredIn("versions")] = 0
     """First model version on which tasks are attacks; before it attackers are honest."""
@@ -100,7 +100,7 @@ class Threats(Described):
         return awake and self.from_version <= base_version and not over
 
     def lie(self, scores: Floats, random: np.random.Generator) -> Floats:
-        """Return an attacker's answer (n_models,) to a scoring request with true answer `scores` (0..1)."""
+        """Return an attacker's answer (n_models,) to a score request with true answer `scores` (0..1)."""
         if self.attack.lies:
             return numbers(self.attack, "lie", self.attack.lie(scores, random), scores.shape)
         return LyingEvaluator().lie(scores, random) if self.attackers_lie else scores

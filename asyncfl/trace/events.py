@@ -6,12 +6,13 @@ each column declares what it tells an adversary that observes the event about tr
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from typing import Annotated
 
 import pyarrow as pa
 
+from asyncfl.base.columns import Bytes, Column, Count, Number, Seconds, Seed, Version, about, schema_of
+from asyncfl.base.component import Described
 from asyncfl.base.disclosure import (
     BATCHES,
     BUDGETS,
@@ -108,57 +109,42 @@ def epochs_detail(done: int, of: int) -> str:
     return f"{done} of {of} epochs"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One event of a run."""
+class EventsTable(Described):
+    """`events.parquet`: one row per event of a run, in the order of `seq`. -1, NaN or empty: the column does not apply
+    to this kind of event."""
 
-    time_s: Annotated[float, _WORLD]
-    """Virtual seconds since the start of the run."""
-    seq: Annotated[int, _WORLD]
-    """Position among all events of the seed, which also orders events of the same time."""
-    seed: Annotated[int, Unsent("live clients draw noise from secrets of their own, unless the ledger flags the seed")]
-    """Seed of the run."""
-    kind: Annotated[str, Released("see `DISCLOSED`")]
-    """One of `Kind`."""
-    task: Annotated[int, Public("the server gave this number")] = -1
-    """Number of the task."""
-    client: Annotated[int, _CHOICE] = -1
-    """Number of the client."""
-    version: Annotated[int, _WORLD] = -1
-    """Latest published version of the global model at the time of the event. For `published`, the version that is
-    published. For `aggregated`, `flagged` and `rejected`, the version before the one that the buffer makes, so that
-    `version - base_version` is the staleness of the update."""
-    base_version: Annotated[int, _WORLD] = -1
-    """Version that the client was sent for the task."""
-    staleness: Annotated[int, _WORLD] = -1
-    """Staleness of a judged update, versions."""
-    bytes: Annotated[int, Public("the size of the model, or its compression's fixed rate")] = -1
-    """Bytes sent over the link, including retransmissions. For `retransmitted`, the bytes sent again. For
-    `went_offline` and `dropped_out`, the bytes already sent of the message that broke off."""
-    attempt: Annotated[int, _WORLD] = -1
-    """Number of the transmission, from 1. For a message that arrived or was lost, number of the last transmission."""
-    weight: Annotated[float, _VERDICT] = float("nan")
-    """Weight of the update in the aggregate."""
-    detail: Annotated[str, _VERDICT] = ""
-    """Further information, e.g. the direction of a message (`down`, `up`) or the reason of a decision."""
+    time_s: Annotated[Seconds, _WORLD] = about("Virtual time of the event.")
+    seq: Annotated[Count, _WORLD] = about("Position of the event in its seed, which also orders events of one time.")
+    seed: Annotated[
+        Seed, Unsent("live clients draw noise from secrets of their own, unless the ledger flags the seed")
+    ] = about("Seed of the run.")
+    kind: Annotated[str, Column(pa.dictionary(pa.int8(), pa.string()), ""), Released("see `DISCLOSED`")] = about(
+        "Kind of the event."
+    )
+    task: Annotated[Count, Public("the server gave this number")] = about("Number of the task.", -1)
+    client: Annotated[Count, _CHOICE] = about("Number of the client.", -1)
+    version: Annotated[Version, _WORLD] = about(
+        "Latest version published at the time of the event; for `published`, the version that is published. For "
+        "`aggregated`, `flagged` and `rejected`, the version before the one that the buffer makes, so that "
+        "`version - base_version` is the staleness of the update.",
+        -1,
+    )
+    base_version: Annotated[Version, _WORLD] = about("Version that the client was sent for the task.", -1)
+    staleness: Annotated[Version, _WORLD] = about("Staleness of a judged update.", -1)
+    bytes: Annotated[Bytes, Public("the size of the model, or its compression's fixed rate")] = about(
+        "Bytes sent over the link, including retransmissions. For `retransmitted`, the bytes sent again. For "
+        "`went_offline` and `dropped_out`, the bytes already sent of the message that broke off.",
+        -1,
+    )
+    attempt: Annotated[int, Column(pa.int16(), ""), _WORLD] = about(
+        "Number of the transmission, from 1. For a message that arrived or was lost, number of the last transmission.",
+        -1,
+    )
+    weight: Annotated[Number, _VERDICT] = about("Weight of the update in the aggregate.", float("nan"))
+    detail: Annotated[str, Column(pa.dictionary(pa.int32(), pa.string()), ""), _VERDICT] = about(
+        "Further information, such as the direction of a message (`down`, `up`) or the reason of a decision.", ""
+    )
 
 
-_TYPES = {
-    "time_s": pa.float64(),
-    "seq": pa.int64(),
-    "seed": pa.int64(),
-    "kind": pa.dictionary(pa.int8(), pa.string()),
-    "task": pa.int64(),
-    "client": pa.int64(),
-    "version": pa.int32(),
-    "base_version": pa.int32(),
-    "staleness": pa.int32(),
-    "bytes": pa.int64(),
-    "attempt": pa.int16(),
-    "weight": pa.float64(),
-    "detail": pa.dictionary(pa.int32(), pa.string()),
-}
-SCHEMA = pa.schema(list(_TYPES.items()))
+SCHEMA = schema_of(EventsTable)
 """Columns of the event table and their Arrow types, in order."""
-EMPTY = {field.name: field.default for field in fields(Event) if field.default is not MISSING}
-"""Column -> the value where it does not apply."""

@@ -29,7 +29,7 @@ from asyncfl.base.files.atomic import atomic_file
 from asyncfl.base.messages import Fate
 from asyncfl.trace.events import CAUGHT, Kind
 from asyncfl.trace.query import select
-from asyncfl.trace.scoring_requests import ScoringRequest, scoring_requests_of
+from asyncfl.trace.score_requests import TracedScoreRequest, score_requests_of
 from asyncfl.trace.tasks import FATES, JUDGED, Floats, Tasks, microseconds
 
 CHUNK = 50_000
@@ -185,7 +185,7 @@ class Tracks:
         return self.seeds + 1 + client
 
     def scoring(self, client: int) -> int:
-        """Return the number of the track with a client's scoring requests."""
+        """Return the number of the track with a client's score requests."""
         return self.seeds + 1 + self.clients + client
 
     def names(self, process: str, clients: Sequence[int], scorers: Sequence[int]) -> Iterator[str]:
@@ -315,7 +315,7 @@ class BufferSpan:
     decided_s: float
     published_s: float
     updates: int
-    requests: list[ScoringRequest] = field(default_factory=list)
+    requests: list[TracedScoreRequest] = field(default_factory=list)
 
 
 def buffer_spans(events: pa.Table, tasks: Tasks) -> list[BufferSpan]:
@@ -338,7 +338,7 @@ def buffer_spans(events: pa.Table, tasks: Tasks) -> list[BufferSpan]:
         if over or updates[version] or end_s > published[version - 1]:
             begun_s = float(published[version - 1])
             spans[version] = BufferSpan(version, begun_s, decided_s, published_s, int(updates[version]))
-    for request in scoring_requests_of(events):
+    for request in score_requests_of(events):
         if request.making in spans:
             spans[request.making].requests.append(request)
     return list(spans.values())
@@ -351,7 +351,7 @@ def _server(
     shown: set[int],
     arrows: Mapping[int, Sequence[int]],
 ) -> Iterator[str]:
-    """Yield slices of versions with scoring and aggregation inside, scoring requests of clients, and instants."""
+    """Yield slices of versions with scoring and aggregation inside, score requests of clients, and instants."""
     server = tracks.pid
     for span in spans:
         decided, published = _microsecond(span.decided_s), _microsecond(span.published_s)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from asyncfl.trace.scoring_requests import ScoringRequest
+from asyncfl.trace.score_requests import TracedScoreRequest
 from asyncfl.trace.tasks import FATES, Tasks
 
 By: TypeAlias = Literal["client", "version", "base_version", "seed", "staleness"]
@@ -22,12 +22,12 @@ client was sent; `seed`: all tasks; `staleness`: that of judged updates.
 PHASES = ("download_s", "training_s", "upload_s", "waiting_s")
 
 
-def tabulate(tasks: Tasks, by: By, requests: Sequence[ScoringRequest] = ()) -> pa.Table:
+def tabulate(tasks: Tasks, by: By, requests: Sequence[TracedScoreRequest] = ()) -> pa.Table:
     """Return a table of tasks by seed and group: counts, occurring fates, mean seconds of phases, staleness, traffic.
 
     Means are over the tasks that finished the phase; NaN where none did. `waiting_s` is the time from the arrival of an
     update until it was judged. Rows by `version` leave out unfinished tasks, rows by `staleness` tasks that were not
-    judged. `requests`: scoring requests, counted by client, version or seed.
+    judged. `requests`: score requests, counted by client, version or seed.
     """
     group = tasks.making if by == "version" else getattr(tasks, by)
     tasks, group = tasks.only(group >= 0), group[group >= 0]
@@ -59,8 +59,8 @@ def tabulate(tasks: Tasks, by: By, requests: Sequence[ScoringRequest] = ()) -> p
     return pa.table({name: column.to_numpy() for name, column in table.reset_index().items()})
 
 
-def _with_requests(table: pd.DataFrame, keys: list[str], requests: Sequence[ScoringRequest]) -> pd.DataFrame:
-    """Add columns about scoring requests: how many, how many answered, mean seconds until the answer."""
+def _with_requests(table: pd.DataFrame, keys: list[str], requests: Sequence[TracedScoreRequest]) -> pd.DataFrame:
+    """Add columns about score requests: how many, how many answered, mean seconds until the answer."""
     asked = pd.DataFrame(
         {
             "seed": [one.seed for one in requests],

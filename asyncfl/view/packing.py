@@ -30,6 +30,7 @@ from asyncfl.base.columns import (
     Column,
     EpsilonColumns,
     FairnessColumns,
+    FurtherClientsColumns,
     LedgerTable,
     RoundsTable,
     UploadEpsilonColumns,
@@ -38,7 +39,7 @@ from asyncfl.base.columns import (
 from asyncfl.base.messages import Fate
 from asyncfl.defences.quality import COUNTS, SHARES
 from asyncfl.trace.events import Kind
-from asyncfl.trace.scoring_requests import scoring_requests_of
+from asyncfl.trace.score_requests import score_requests_of
 from asyncfl.trace.tasks import FATES, KINDS, STEPS, Floats, Ints, Tasks, codes, microseconds
 
 ALIGNED = 8
@@ -139,7 +140,7 @@ def pack_events(events: pa.Table, packing: Packing) -> Packed:
 
 def pack_requests(events: pa.Table, packing: Packing) -> Packed:
     """Pack the requests to score models."""
-    found = scoring_requests_of(events)
+    found = score_requests_of(events)
     began, ended = (
         microseconds(np.array([getattr(one, name) for one in found], np.float64)) for name in ("asked_s", "ended_s")
     )
@@ -306,7 +307,14 @@ DETECTION = (*COUNTS, *SHARES)
 """Columns of the table of rounds about a detector, besides those that begin with `detector_`."""
 
 KNOWN = columns_of(
-    LedgerTable, RoundsTable, FairnessColumns, AggregateColumns, UploadEpsilonColumns, EpsilonColumns, ClientsTable
+    LedgerTable,
+    RoundsTable,
+    FairnessColumns,
+    AggregateColumns,
+    UploadEpsilonColumns,
+    EpsilonColumns,
+    ClientsTable,
+    FurtherClientsColumns,
 )
 
 

@@ -17,9 +17,9 @@ import numpy as np
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from asyncfl.base.arrays import Bools, Floats, Ints
 from asyncfl.base.component import Component, Described, choice
 from asyncfl.base.errors import DataError, Fault
-from asyncfl.base.messages import Bools, Floats, Ints
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
 from asyncfl.world.distributions import Amount, Period, Uniform

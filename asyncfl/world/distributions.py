@@ -19,8 +19,8 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
+from asyncfl.base.arrays import Floats
 from asyncfl.base.component import Component, choice
-from asyncfl.base.messages import Floats
 from asyncfl.base.quantities import MeasuredIn
 
 Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]

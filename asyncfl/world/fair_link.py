@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from asyncfl.base.messages import Floats
+from asyncfl.base.arrays import Floats
 
 FINISHED = 1e-9  # share of a flow's bits below which it counts as finished, because of rounding
 

@@ -15,9 +15,9 @@ import numpy as np
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from asyncfl.base.arrays import Floats
 from asyncfl.base.component import Described
 from asyncfl.base.errors import DataError
-from asyncfl.base.messages import Floats
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
 from asyncfl.world.distributions import Amount, ClientAmount, ClientRate, Fixed

@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from asyncfl.base.arrays import Floats, Ints
 from asyncfl.base.errors import DataError, Fault
 from asyncfl.base.files.reading import read_bytes
-from asyncfl.base.messages import Floats, Ints
 from asyncfl.base.own_classes import own_file
 
 RowOrder = Literal["drawn", "in_order"]

@@ -17,9 +17,9 @@ import numpy as np
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
+from asyncfl.base.arrays import Bools, Floats, Ints
 from asyncfl.base.component import Described
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Bools, Floats, Ints
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
 from asyncfl.world.availability import AlwaysOnline, AnyAvailability, ClientTraits, Presence
@@ -36,7 +36,7 @@ DOWNLINK, UPLINK = 0, 1
 
 _DOWNLOAD, _COMPUTATION, _UPLOAD, _DROPOUT = range(4)
 _GIVING_UP = 8
-_SCORING = 4  # added to the phase of a scoring request; requests are numbered separately from tasks
+_SCORING = 4  # added to the phase of a score request; requests are numbered separately from tasks
 
 Watts = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -184,7 +184,7 @@ class WorldState:
         return TaskDraws(self, client, turn, scoring=False)
 
     def scoring(self, client: int, turn: int) -> TaskDraws:
-        """Return the draws of a scoring request. `turn`: number of requests that the client had before, 0..2^31-1."""
+        """Return the draws of a score request. `turn`: number of requests that the client had before, 0..2^31-1."""
         return TaskDraws(self, client, turn, scoring=True)
 
     def online(self, client: int, time_s: float) -> bool:

@@ -7,13 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from asyncfl.base.columns import columns_of
 from asyncfl.calibration import calibrate
 from asyncfl.calibration.fit import Calibration
 from asyncfl.calibration.observations import ObservedRun
 from asyncfl.federation.earlier_tasks import tasks_of_events
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
-from asyncfl.trace.events import SCHEMA, Event, Kind
+from asyncfl.trace.events import SCHEMA, EventsTable, Kind
 from asyncfl.trace.tasks import KINDS, Tasks, codes
 
 KNOWN: dict[str, Any] = {
@@ -79,8 +80,11 @@ def observe_run(
     *events: tuple[float, Kind, dict[str, Any]], samples: tuple[int, ...] = (10, 20), epochs: int = 2
 ) -> Any:
     """A run of (time, kind, other columns); of its scenario only the epochs are there."""
-    made = [Event(time_s=time_s, seq=seq, seed=0, kind=kind, **more) for seq, (time_s, kind, more) in enumerate(events)]
-    rows = [{name: getattr(one, name) for name in SCHEMA.names} for one in made]
+    blank = {name: column.default for name, column in columns_of(EventsTable).items()}
+    rows = [
+        {**blank, "time_s": time_s, "seq": seq, "seed": 0, "kind": kind, **more}
+        for seq, (time_s, kind, more) in enumerate(events)
+    ]
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
     scenario: Any = SimpleNamespace(training=SimpleNamespace(epochs=epochs))
     return ObservedRun(

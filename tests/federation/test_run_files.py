@@ -112,6 +112,16 @@ def test_a_column_that_an_earlier_version_did_not_write_is_empty(run: Path) -> N
     assert read.rounds["bytes_up"].isna().all()
 
 
+def test_an_unknown_column_is_kept_and_a_lacking_one_of_clients_has_its_default(run: Path) -> None:
+    path = run / "clients.parquet"
+    table = pq.read_table(path).drop(["banned", "train_loss"])
+    pq.write_table(table.append_column("colour", pa.array(["red"] * len(table))), path)
+    read = read_table(run, "clients").to_pydict()
+    assert (set(read["colour"]), set(read["banned"])) == ({"red"}, {False})
+    assert all(map(math.isnan, read["train_loss"]))
+    assert "domain" not in read
+
+
 def test_a_column_that_an_earlier_version_called_otherwise_has_its_name_of_today(run: Path) -> None:
     for name, names in FORMER.items():
         table = pq.read_table(path := run / f"{name}.parquet")

@@ -12,6 +12,7 @@ from asyncfl.base.columns import (
     ClientsTable,
     EpsilonColumns,
     FairnessColumns,
+    FurtherClientsColumns,
     RoundsTable,
     UploadEpsilonColumns,
     columns_of,
@@ -25,7 +26,7 @@ from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.tasks import Tasks
 from asyncfl.world.world import Power
 
-CLIENTS = columns_of(ClientsTable)
+CLIENTS = columns_of(ClientsTable, FurtherClientsColumns)
 ROUNDS = columns_of(RoundsTable, FairnessColumns, AggregateColumns, UploadEpsilonColumns, EpsilonColumns)
 
 

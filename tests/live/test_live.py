@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl.base.messages import Fate
 from asyncfl.base.streams import Streams
 from asyncfl.federation import rounds_table
 from asyncfl.federation.seed_ledger import SeedLedger
@@ -70,7 +71,7 @@ def test_a_client_whose_message_cannot_be_true_is_refused_and_the_others_go_on(
     async def lie(host: Host, clients: list[LiveClient]) -> None:
         while host.live.server.version < 1:
             await asyncio.sleep(0.01)
-        clients[2]._say(Gone(10**6, "lost_up", ()))
+        clients[2]._say(Gone(10**6, Fate.LOST_UP, ()))
 
     protocol = {"kind": "buffered", "rounds": 6, "buffer": 2, "dispatch": {"kind": "continuous"}}
     world = {"device": {"kind": "fixed", "s_per_sample": 0.03}}

@@ -9,7 +9,7 @@ import pytest
 from asyncfl.base.errors import MessageError
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation, prepare, resolve
-from asyncfl.live.client_messages import Noted, Update
+from asyncfl.live.client_messages import ClientEvent, Update
 from asyncfl.live.clock import Terms
 from asyncfl.live.received_updates import ReceivedUpdates
 from asyncfl.scenario import Scenario
@@ -62,7 +62,7 @@ def test_an_update_must_count_the_epochs_that_its_client_can_have_done(
     shape: bool, epochs: int | None, detail: str, why: str | None
 ) -> None:
     updates, _, in_flight = desk({**THREE, "world": STEADY}, shape=shape)
-    said = update(epochs=epochs, report=(Noted(1.0, "trained", detail=detail), Noted(2.0, "uploaded")))
+    said = update(epochs=epochs, report=(ClientEvent(1.0, "trained", detail=detail), ClientEvent(2.0, "uploaded")))
     [task] = in_flight.collect((0,))
     if why is None:
         updates.check(said, task)

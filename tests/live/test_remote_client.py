@@ -10,14 +10,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from msgspec.structs import replace as replaced
 
 from asyncfl.base.errors import MessageError
+from asyncfl.base.messages import Fate, Message
 from asyncfl.federation.prepare import prepare, resolve
 from asyncfl.live.client_messages import (
     Begin,
+    ClientEvent,
+    ClientScoreRequest,
     Gone,
     Hello,
-    Judge,
-    Message,
-    Noted,
     Scores,
     Spent,
     Task,
@@ -43,7 +43,7 @@ DESCRIPTION: dict[str, Any] = {
 SCORED = {"defence": {"detector": {"kind": "safl"}}}
 WRONG: tuple[Any, ...] = (
     Update(0, None, 0.0, None, ()),
-    Gone(0, "lost_up", ()),
+    Gone(0, Fate.LOST_UP, ()),
     Scores(0, None, ()),
     Spent("all of it"),
     Trace(0, ()),
@@ -153,7 +153,7 @@ def test_a_client_is_told_that_the_run_begins_then_is_given_a_task() -> None:
     assert kinds(table.links[0].heard) == [Begin, Task]
     assert client.task is not None
     table.clock.now = 2.0
-    report = tuple(Noted(*event) for event in WHOLE)
+    report = tuple(ClientEvent(*event) for event in WHOLE)
     table.hear(0, Update(client.task.number, 0.5, 0.0, None, report), model=True)
     assert (Kind.TRAINED, 0) in table.events()
     assert table.live.trained == 1
@@ -163,14 +163,14 @@ def test_a_client_is_told_that_the_run_begins_then_is_given_a_task() -> None:
     ("answer", "why"),
     [
         (Update(1, 0.5, 0.0, None, ()), "task 1 is client 1's, got an answer of 0"),
-        (Gone(9, "lost_up", ()), "task 9 is not one that client 0 is at"),
-        (Gone(0, "aggregated", ()), "a task of a client does not end 'aggregated'"),
+        (Gone(9, Fate.LOST_UP, ()), "task 9 is not one that client 0 is at"),
+        (Gone(0, Fate.AGGREGATED, ()), "a task of a client does not end 'aggregated'"),
         (Update(0, 0.5, 0.0, 3.0, ()), "task 0 has a budget of None, got 3.0"),
         (Update(0, 0.5, 0.0, None, (), 1), "task 0 comes of 1 epochs, and nobody is stopped"),
         (Update(0, 1e308, 0.0, None, ()), "a loss must be at most 3.4e.38 or not finite, got 1e.308"),
         (Update(0, 0.5, 1e308, None, ()), "task 0 asks for noise of 0, got an update with 1e.308"),
         (
-            Trace(0, (Noted(0.0, "trained", detail="1 of 3 epochs"),)),
+            Trace(0, (ClientEvent(0.0, "trained", detail="1 of 3 epochs"),)),
             "a report tells of downloaded, lost, .* got 'trained'",
         ),
     ],
@@ -215,7 +215,7 @@ def test_a_task_that_a_client_is_given_after_it_came_back_is_not_lost() -> None:
     assert client.task is not None
     old = client.task.number
     table.live.connect(Hello(0, 20, instance="one"), link := Link())
-    for _ in table.live.carry_out(client.receive(Gone(old, "lost_up", ()), np.zeros((0, table.n), np.float32), 0.0)):
+    for _ in table.live.carry_out(client.receive(Gone(old, Fate.LOST_UP, ()), np.zeros((0, table.n), np.float32), 0.0)):
         raise AssertionError("nothing is aggregated")
     assert client.task.number != old
     given = client.task.number
@@ -294,16 +294,16 @@ def test_requests_for_scores_come_at_once_and_are_answered_for_a_spent_client(sp
         if task is not None:
             table.clock.now += 1.0
             table.hear(number, Update(task.number, 0.5, 0.0, None, ()), model=True)
-    asked = [number for number in range(4) if Judge in kinds(table.links[number].heard)]
+    asked = [number for number in range(4) if ClientScoreRequest in kinds(table.links[number].heard)]
     assert bool(asked) != spent
     assert ("scores_requested" in dict(table.events())) or spent
     for number in asked:
-        judge = next(one for one in table.links[number].heard if isinstance(one, Judge))
+        sent = next(one for one in table.links[number].heard if isinstance(one, ClientScoreRequest))
         request = table.live.clients[number].request
         assert request is not None
         with pytest.raises(MessageError, match="is for scores of"):
-            table.hear(number, Scores(judge.request, (0.5,) * 77, ()))
-        table.hear(number, Scores(judge.request, (0.5,) * len(request.models), ()))
+            table.hear(number, Scores(sent.request, np.full(77, 0.5), ()))
+        table.hear(number, Scores(sent.request, np.full(len(request.models), 0.5), ()))
         assert table.live.clients[number].request is not request
     assert not asked or table.live.server.version == 1
 
@@ -311,10 +311,10 @@ def test_requests_for_scores_come_at_once_and_are_answered_for_a_spent_client(sp
 ANY_NUMBER = st.one_of(st.integers(0, 9), st.just(2**53))
 ANY_FLOAT = st.one_of(st.just(0.5), st.floats())
 ANY_REPORT = st.one_of(
-    st.integers(0, len(WHOLE)).map(lambda length: tuple(Noted(*event) for event in WHOLE[:length])),
+    st.integers(0, len(WHOLE)).map(lambda length: tuple(ClientEvent(*event) for event in WHOLE[:length])),
     st.lists(
         st.builds(
-            Noted,
+            ClientEvent,
             st.floats(0, 1e12),
             st.sampled_from(["sent", *(kind.value for kind in Kind)]),
             st.integers(-1, 2**53),
@@ -326,8 +326,8 @@ ANY_REPORT = st.one_of(
 )
 ANY_MESSAGE: st.SearchStrategy[Any] = st.one_of(
     st.builds(Update, ANY_NUMBER, st.none() | ANY_FLOAT, ANY_FLOAT, st.none() | ANY_FLOAT, ANY_REPORT, st.none()),
-    st.builds(Gone, ANY_NUMBER, st.sampled_from(["lost_up", "dropped_out", "aggregated"]), ANY_REPORT),
-    st.builds(Scores, ANY_NUMBER, st.none() | st.lists(ANY_FLOAT, max_size=4).map(tuple), ANY_REPORT),
+    st.builds(Gone, ANY_NUMBER, st.sampled_from([Fate.LOST_UP, Fate.DROPPED_OUT, Fate.AGGREGATED]), ANY_REPORT),
+    st.builds(Scores, ANY_NUMBER, st.none() | st.lists(ANY_FLOAT, max_size=4).map(np.array), ANY_REPORT),
     st.builds(Trace, st.integers(-1, 9), ANY_REPORT),
 )
 
@@ -376,14 +376,14 @@ class AnyClients(RuleBasedStateMachine):
     def answers(self, number: int, lost: bool) -> None:
         task = self.table.live.clients[number].task
         if task is not None:
-            answer = Gone(task.number, "lost_up", ()) if lost else Update(task.number, 0.5, 0.0, None, ())
+            answer = Gone(task.number, Fate.LOST_UP, ()) if lost else Update(task.number, 0.5, 0.0, None, ())
             self.says(number, answer, not lost)
 
     @rule(number=numbers, none=st.booleans())
     def scores(self, number: int, none: bool) -> None:
         request = self.table.live.clients[number].request
         if request is not None:
-            given = None if none else (0.5,) * len(request.models)
+            given = None if none else np.full(len(request.models), 0.5)
             self.says(number, Scores(request.request, given, ()))
 
     @rule(number=numbers, message=st.sampled_from(WRONG), model=st.booleans(), about=st.integers(0, 30))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from asyncfl.base.errors import MessageError
 from asyncfl.federation.phases import Workload
 from asyncfl.learning import Training
-from asyncfl.live.client_messages import Noted
+from asyncfl.live.client_messages import ClientEvent
 from asyncfl.live.report_rules import ReportRules
 from asyncfl.world.world import World
 
@@ -26,9 +26,9 @@ def rules(*, shape: bool = True, training: Training | None = None) -> ReportRule
     return ReportRules(scenario, Workload(np.array([5]), 3, DOWN, DOWN, UP), shape=shape)
 
 
-def report(*events: tuple[Any, ...]) -> tuple[Noted, ...]:
+def report(*events: tuple[Any, ...]) -> tuple[ClientEvent, ...]:
     """Events a second apart: kind, bytes, attempt, detail."""
-    return tuple(Noted(float(second), *event) for second, event in enumerate(events))
+    return tuple(ClientEvent(float(second), *event) for second, event in enumerate(events))
 
 
 GOOD: tuple[tuple[Any, ...], ...] = (
@@ -85,7 +85,7 @@ def test_impossible_reports_of_tasks_are_refused(told: tuple[tuple[Any, ...], ..
 
 def test_a_report_is_in_the_order_of_time() -> None:
     with pytest.raises(MessageError, match="in the order of time, got 1 s after 2 s"):
-        rules().check_task((Noted(2.0, "downloaded"), Noted(1.0, "training_started")))
+        rules().check_task((ClientEvent(2.0, "downloaded"), ClientEvent(1.0, "training_started")))
 
 
 def test_a_training_by_a_deadline_may_end_with_some_but_not_all_epochs() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from asyncfl.federation.action_executor import Traffic
 from asyncfl.learning import Training
-from asyncfl.live.client_messages import Noted
+from asyncfl.live.client_messages import ClientEvent
 from asyncfl.live.clock import Terms
 from asyncfl.live.reports import LiveEventLog, Reports
 from asyncfl.server.tasks import TaskTable
@@ -37,7 +37,7 @@ class Desk:
         scenario: Any = SimpleNamespace(training=training or Training(lr=0.1), world=SimpleNamespace(tap=Tap()))
         self.reports = Reports(self.event_log, tasks, self.traffic, scenario, Terms(shape=shape))
 
-    def place(self, *report: Noted, arrived_s: float | None = None) -> list[tuple[Any, ...]]:
+    def place(self, *report: ClientEvent, arrived_s: float | None = None) -> list[tuple[Any, ...]]:
         """Time, kind, task, client, version then and version of the task, for each event that was written."""
         self.reports.place(2, self.task, 10.0, report, arrived_s, self.ended_s)
         self.written.sort(key=lambda event: event[0])
@@ -46,7 +46,9 @@ class Desk:
 
 def test_reported_events_are_placed_at_their_seconds_under_the_version_published_then() -> None:
     desk = Desk()
-    placed = desk.place(Noted(0.25, "downloaded", 24, 1), Noted(0.5, "training_started"), Noted(10.5, "trained"))
+    placed = desk.place(
+        ClientEvent(0.25, "downloaded", 24, 1), ClientEvent(0.5, "training_started"), ClientEvent(10.5, "trained")
+    )
     assert placed == [
         (10.25, "downloaded", 7, 2, 0, 1),
         (10.5, "training_started", 7, 2, 1, 1),
@@ -60,12 +62,12 @@ def test_reported_events_are_placed_at_their_seconds_under_the_version_published
 def test_events_after_the_end_of_the_run_are_left_out() -> None:
     desk = Desk()
     desk.ended_s = 10.6
-    told = (Noted(0.5, "downloaded"), Noted(0.6, "training_started"), Noted(0.7, "trained"))
+    told = (ClientEvent(0.5, "downloaded"), ClientEvent(0.6, "training_started"), ClientEvent(0.7, "trained"))
     assert [event[:2] for event in desk.place(*told)] == [(10.5, "downloaded"), (10.6, "training_started")]
     assert not desk.task.trained
     again = Desk()
     again.ended_s = 10.6
-    again.place(Noted(0.6, "trained"))
+    again.place(ClientEvent(0.6, "trained"))
     assert again.task.trained
 
 
@@ -73,6 +75,8 @@ def test_events_after_the_end_of_the_run_are_left_out() -> None:
 def test_an_update_that_arrives_after_the_end_over_a_real_link_counts_as_arrived(shape: bool) -> None:
     desk = Desk(shape=shape)
     desk.ended_s = 10.6
-    placed = desk.place(Noted(0.25, "downloaded", 24, 1), Noted(4.5, "uploaded", 24, 1, "up"), arrived_s=14.5)
+    placed = desk.place(
+        ClientEvent(0.25, "downloaded", 24, 1), ClientEvent(4.5, "uploaded", 24, 1, "up"), arrived_s=14.5
+    )
     arrived = [] if shape else [(10.6, "uploaded", 7, 2, 1, 1)]
     assert placed == [(10.25, "downloaded", 7, 2, 0, 1), *arrived]

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl.base.errors import MessageError
+from asyncfl.base.messages import Fate
 from asyncfl.client import Assignment
 from asyncfl.federation.phases import LinkMessage, Phase, ScoringPhase
 from asyncfl.federation.prepare import Federation, prepare, resolve
-from asyncfl.live.client_messages import Gone, Judge, Noted, Scores, Spent, Task, Update
+from asyncfl.live.client_messages import ClientEvent, ClientScoreRequest, Gone, Scores, Spent, Task, Update
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.local_training import LocalTraining, TrainedUpdate
 from asyncfl.live.run import training_of
@@ -74,7 +76,7 @@ class Client:
         self.calls.clear()
         return runner
 
-    def handles(self, *given: Task | Judge) -> None:
+    def handles(self, *given: Task | ClientScoreRequest) -> None:
         """Carry out tasks and requests one after another."""
 
         async def main() -> None:
@@ -83,7 +85,7 @@ class Client:
                 if isinstance(one, Task):
                     await runner.task(one, MODEL, Activity(one.task, runner._clock.now))
                 else:
-                    await runner.judge(one, MODEL, Activity(-1, runner._clock.now))
+                    await runner.score(one, MODEL, Activity(-1, runner._clock.now))
 
         virtual_loop.run(main)
 
@@ -91,28 +93,36 @@ class Client:
 @pytest.mark.parametrize("affords", [True, False])
 def test_an_upload_is_charged_when_it_begins(affords: bool) -> None:
     client = Client(affords=affords)
-    client.handles(Task(7, 4, 3), Task(8, 5, 3))
+    client.handles(Task(7, 2, 3, 4), Task(8, 2, 3, 5))
     assert client.calls[:3] == [("train", 7), ("charge_upload", 2, 2), ("affords", 2, 5)]
-    report = [Noted(0.0, "training_started"), Noted(2.0, "trained", detail="2 of 3 epochs")]
-    report += [Noted(2.0, "upload_started", 150)]
-    report += [] if affords else [Noted(2.0, "budget_spent", detail="client 2 has spent it")]
-    update = Update(7, None, 0.5, None, (*report, Noted(5.0, "uploaded", 150, 2, "up")), 2)
+    report = [ClientEvent(0.0, "training_started"), ClientEvent(2.0, "trained", detail="2 of 3 epochs")]
+    report += [ClientEvent(2.0, "upload_started", 150)]
+    report += [] if affords else [ClientEvent(2.0, "budget_spent", detail="client 2 has spent it")]
+    update = Update(7, None, 0.5, None, (*report, ClientEvent(5.0, "uploaded", 150, 2, "up")), 2)
     if affords:
         assert client.messages[0] == (105.0, update)
         assert [type(message) for _, message in client.messages] == [Update, Update]
     else:
         spent = Spent("client 2 has spent it")
-        gone = Gone(8, "dropped_out", ())
+        gone = Gone(8, Fate.DROPPED_OUT, ())
         assert client.messages == [(102.0, spent), (105.0, update), (105.0, spent), (105.0, gone)]
         assert ("train", 8) not in client.calls
 
 
+def test_a_task_of_another_client_is_refused() -> None:
+    async def main() -> None:
+        with pytest.raises(MessageError, match="task 7 is client 1's, got by client 2"):
+            Client(affords=True).runner().begin(Task(7, 1, 3, 4), MODEL, Activity(7, 100.0))
+
+    virtual_loop.run(main)
+
+
 def test_a_client_that_has_spent_its_budget_neither_trains_nor_scores() -> None:
     client = Client(affords=True, spent=True)
-    client.handles(Task(7, 4, 3), Judge(5, 1))
+    client.handles(Task(7, 2, 3, 4), ClientScoreRequest(5, 1))
     assert [message for _, message in client.messages] == [
         Spent("client 2 has spent it"),
-        Gone(7, "dropped_out", ()),
+        Gone(7, Fate.DROPPED_OUT, ()),
         Scores(5, None, ()),
     ]
     assert client.calls == []
@@ -124,7 +134,9 @@ def test_scores_are_withheld_when_an_upload_spends_the_budget_meanwhile() -> Non
     async def main() -> None:
         runner = client.runner()
         task, request = (Activity(number, 100.0) for number in (8, -1))
-        await asyncio.gather(runner.judge(Judge(5, 1), MODEL, request), runner.task(Task(8, 5, 3), MODEL, task))
+        await asyncio.gather(
+            runner.score(ClientScoreRequest(5, 1), MODEL, request), runner.task(Task(8, 2, 3, 5), MODEL, task)
+        )
 
     virtual_loop.run(main)
     assert [type(message) for _, message in client.messages] == [Spent, Scores, Update]
@@ -163,12 +175,12 @@ def test_scores_use_the_personal_layers_at_their_beginning() -> None:
     began = training.own_layers(1)
     assert began is not None
     models = np.random.default_rng(0).standard_normal((8, federation.learner.n_parameters)).astype(np.float32)
-    before = training.score(1, Judge(0, 0), models)
+    before = training.score(1, ClientScoreRequest(0, 0), models)
     done = training.train(assignment(federation, 0), False)
     own = training._path().personal
     assert own is not None
     np.testing.assert_array_equal(own.of(1), own.learner.initial)
     training.keep(1, done.personal, None)
     training.personal.put(1, -began)  # type: ignore[union-attr]
-    assert (training.score(1, Judge(0, 0), models) != before).any()
-    np.testing.assert_array_equal(training.score(1, Judge(0, 0), models, began), before)
+    assert (training.score(1, ClientScoreRequest(0, 0), models) != before).any()
+    np.testing.assert_array_equal(training.score(1, ClientScoreRequest(0, 0), models, began), before)

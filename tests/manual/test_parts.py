@@ -7,6 +7,7 @@ from asyncfl.base.columns import (
     ClientsTable,
     EpsilonColumns,
     FairnessColumns,
+    FurtherClientsColumns,
     LedgerTable,
     RoundsTable,
     UploadEpsilonColumns,
@@ -51,7 +52,7 @@ def test_every_algorithm_has_a_source() -> None:
 def test_every_component_names_columns_and_events_that_exist() -> None:
     columns = {
         "rounds": columns_of(RoundsTable, FairnessColumns, UploadEpsilonColumns, EpsilonColumns),
-        "clients": columns_of(ClientsTable),
+        "clients": columns_of(ClientsTable, FurtherClientsColumns),
         "ledger": columns_of(LedgerTable),
         "events": list(Kind),
         "summary": ("notes", "data", "fates", "tasks"),

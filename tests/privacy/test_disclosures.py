@@ -10,8 +10,9 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+from asyncfl.base.columns import columns_of
 from asyncfl.base.disclosure import Leak, Public, disclosures, leaks
-from asyncfl.base.messages import Collected, Input, ScoresArrived
+from asyncfl.base.messages import Collected, Dispatch, Input, ScoreRequest, ScoresArrived
 from asyncfl.client.poison import Poison
 from asyncfl.federation import SeedLedger
 from asyncfl.learning import Job
@@ -22,20 +23,22 @@ from asyncfl.scenario import Scenario
 from asyncfl.server import Server
 from asyncfl.simulation import simulate_seed
 from asyncfl.trace import Kind
-from asyncfl.trace.events import DISCLOSED, SCORING_UP, Event
+from asyncfl.trace.events import DISCLOSED, SCORING_UP, EventsTable
 from asyncfl.trace.query import select
 from docs.disclosures import disclosure_page
 from tests.live.conftest import live
 
 MESSAGES = (
     *get_args(Input),
+    Dispatch,
+    ScoreRequest,
     *get_args(client_messages.FromClient),
     *get_args(client_messages.FromServer),
     client_messages.Hello,
     client_messages.Welcome,
-    client_messages.Noted,
-    Event,
+    client_messages.ClientEvent,
 )
+EVENT_COLUMNS = {name: one.disclosure for name, one in columns_of(EventsTable).items()}
 SMALL: dict[str, Any] = {
     "data": {"dataset": "mnist", "clients": 5, "samples_per_client": 10, "source": "embedded"},
     "model": {"kind": "mlp", "hidden": [4]},
@@ -75,13 +78,22 @@ def test_every_field_of_every_message_is_declared(message: type) -> None:
     assert [name for name, one in disclosures(message).items() if one is None] == []
 
 
-def test_every_kind_of_event_is_declared() -> None:
+@pytest.mark.parametrize(
+    "message", [client_messages.Hello, *get_args(client_messages.FromClient)], ids=lambda one: one.__name__
+)
+def test_no_client_can_send_a_time_or_a_message_to_the_servers_state_machine(message: type) -> None:
+    assert "time_s" not in disclosures(message)
+    assert not issubclass(message, get_args(Input))
+
+
+def test_every_kind_and_column_of_events_is_declared() -> None:
     assert set(DISCLOSED) == set(Kind)
+    assert [name for name, one in EVENT_COLUMNS.items() if one is None] == []
 
 
 def test_leaks_have_flags_that_prove_nothing() -> None:
     declared = [one for message in MESSAGES for one in disclosures(message).values()]
-    found = {one.flag for one in (*declared, *DISCLOSED.values()) if isinstance(one, Leak)}
+    found = {one.flag for one in (*declared, *EVENT_COLUMNS.values(), *DISCLOSED.values()) if isinstance(one, Leak)}
     assert found <= set(FLAGS)
     # A rejection is counted as a release without noise.
     assert found - {"rejected for what it holds"} <= set(UNCOVERED)
@@ -268,6 +280,6 @@ def test_lost_scores_without_noise_make_epsilon_infinite_for_the_tap() -> None:
 
 def test_the_page_lists_every_declared_field_and_kind() -> None:
     lines = disclosure_page().splitlines()
-    for name in (*(name for message in MESSAGES for name in disclosures(message)), *Kind):
+    for name in (*(name for message in MESSAGES for name in disclosures(message)), *EVENT_COLUMNS, *Kind):
         assert any(line.startswith(f"| `{name}` | ") for line in lines), name
     assert "| `loss` | **leak** (losses without noise); otherwise public: not sent |" in lines

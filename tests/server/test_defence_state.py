@@ -145,7 +145,7 @@ def test_a_rehearsal_strikes_what_is_not_sound_and_leaves_it_out() -> None:
     machine = server(Buffered(rounds=2, buffer=2, dispatch=ContinuousDispatch()), clients=2)
     machine.start()
     for task in (0, 1):
-        machine.handle(UpdateArrived(0.0, task))
+        machine.handle(UpdateArrived(task, time_s=0.0))
     for models, struck, moved in (([np.nan, np.inf], [True, True], 0.0), ([np.nan, 3.0], [True, False], 3.0)):
         rows = np.array(models, np.float32)[:, None]
         found, model = machine.rehearse(rows, np.zeros(2), None, lambda client, models: np.ones(len(models)))

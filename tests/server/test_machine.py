@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from asyncfl.base.errors import MessageError
 from asyncfl.base.messages import (
     Ban,
+    BufferVerdict,
     ClientGone,
     ClientIdle,
     ClientRetired,
@@ -19,9 +20,8 @@ from asyncfl.base.messages import (
     Collected,
     Dispatch,
     Fate,
-    Judged,
     Publish,
-    RequestScores,
+    ScoreRequest,
     ScoresArrived,
     SetTimer,
     Settle,
@@ -31,7 +31,7 @@ from asyncfl.base.messages import (
     UpdateArrived,
 )
 from asyncfl.base.streams import Streams
-from asyncfl.defences import Buffer, Detector, ScoreRequest, Strikes, Verdict, accept_all
+from asyncfl.defences import Buffer, Detector, Strikes, Verdict, accept_all
 from asyncfl.server import Buffered, DefencePlan, FedAsync, Protocol, Server, ServerPhase, ServerPlan, Sync
 from asyncfl.server.aggregation import AggregationResult
 from asyncfl.server.dispatch import CohortDispatch, ConstantDispatch, ContinuousDispatch, OpenDeadline, OpenQuorum
@@ -50,7 +50,7 @@ def uploads(machine: Server, *tasks: int, changes: Any = 1.0) -> Play:
     """Start the server; the updates of these tasks arrive in this order."""
     play = Play(machine, changes).start()
     for task in tasks:
-        play.tell(UpdateArrived(play.time_s, task))
+        play.tell(UpdateArrived(task, time_s=play.time_s))
     return play
 
 
@@ -98,7 +98,7 @@ def test_over_selection_draws_reserves_whose_late_updates_are_surplus() -> None:
     play = uploads(server(Sync(rounds=2, participants=2, over_selection=1.5)))
     assert len(given_to(play)) == 3
     for task in (2, 0, 1):
-        play.tell(UpdateArrived(0.0, task))
+        play.tell(UpdateArrived(task, time_s=0.0))
     assert sorted(settled(play)[:2]) == [(0, Fate.AGGREGATED), (2, Fate.AGGREGATED)]
     assert settled(play)[2:] == [(1, Fate.SURPLUS)]
 
@@ -123,19 +123,19 @@ def test_at_the_deadline_arrived_updates_are_aggregated_or_the_next_arrival() ->
 def test_a_task_whose_lease_has_ended_is_given_up_and_its_update_refused() -> None:
     play = uploads(server(Sync(rounds=2), clients=2), 0)
     client = given_to(play)[1]
-    play.tell(ClientGone(0.0, client, 1, Fate.TIMED_OUT))
+    play.tell(ClientGone(client, 1, Fate.TIMED_OUT, time_s=0.0))
     assert play.fates[1].fate is Fate.TIMED_OUT
     assert not play.server.population.is_idle(client)
     with pytest.raises(MessageError, match="answered already"):
-        play.tell(UpdateArrived(0.0, 1))
+        play.tell(UpdateArrived(1, time_s=0.0))
 
 
 def test_a_cohort_that_cannot_be_reached_is_replaced_before_its_buffer_opens() -> None:
     play = uploads(server(Sync(rounds=1, participants=1, late="carry"), clients=3))
     for task in (0, 1):
-        play.tell(ClientGone(0.0, given_to(play)[task], task, None))
+        play.tell(ClientGone(given_to(play)[task], task, None, time_s=0.0))
     assert sorted(given_to(play)) == [0, 1, 2]
-    play.tell(UpdateArrived(0.0, 2))
+    play.tell(UpdateArrived(2, time_s=0.0))
     assert settled(play)[-1] == (2, Fate.AGGREGATED)
     assert play.server.tasks.withdrawn == 2
 
@@ -222,7 +222,7 @@ def test_server_noise_is_added_before_publication() -> None:
 def test_an_unrequested_update_is_rejected_without_other_effect(task: int) -> None:
     machine = uploads(server(Buffered(rounds=2, buffer=2, dispatch=ContinuousDispatch()), clients=2)).server
     before = (machine.version, machine.phase, dict(machine.tasks.open), len(machine.population))
-    assert machine.handle(UpdateArrived(1.0, task)) == [Settle(task, Fate.REJECTED, detail="not asked for")]
+    assert machine.handle(UpdateArrived(task, time_s=1.0)) == [Settle(task, Fate.REJECTED, detail="not asked for")]
     assert (machine.version, machine.phase, dict(machine.tasks.open), len(machine.population)) == before
     assert machine.unknown_tasks == 1
     machine.stop("the test is over")
@@ -232,14 +232,14 @@ def test_an_unrequested_update_is_rejected_without_other_effect(task: int) -> No
 def test_a_stopped_server_answers_nothing() -> None:
     machine = uploads(server(Sync(rounds=1), clients=1)).server
     assert kinds(machine.stop("enough"), Stop) == [Stop("enough")]
-    assert machine.handle(ClientIdle(1.0, 0)) == machine.stop("again") == []
+    assert machine.handle(ClientIdle(0, time_s=1.0)) == machine.stop("again") == []
     assert machine.tasks.fates == {Fate.UNFINISHED: 1}
 
 
 def test_models_that_no_open_task_was_sent_are_forgotten() -> None:
     play = uploads(server(constant(2), clients=3), 0, 2, 3)
     assert tuple(play.server.tasks._downloads) == (0, 3), "task 1 was sent version 0 and is still open"
-    play.tell(UpdateArrived(0.0, 1))
+    play.tell(UpdateArrived(1, time_s=0.0))
     assert 0 not in play.server.tasks._downloads
 
 
@@ -279,9 +279,9 @@ def test_a_lost_cohort_is_replaced_by_one_of_all_idle_clients() -> None:
 def test_a_client_that_has_spent_its_budget_is_asked_no_more() -> None:
     play = uploads(server(Buffered(rounds=9, buffer=2, dispatch=ContinuousDispatch()), clients=3))
     tasks = {client: task for task, client in enumerate(given_to(play))}
-    for message in (ClientRetired(0.0, 1), UpdateArrived(0.0, tasks[1]), ClientIdle(0.0, 1)):
+    for message in (ClientRetired(1, time_s=0.0), UpdateArrived(tasks[1], time_s=0.0), ClientIdle(1, time_s=0.0)):
         play.tell(message)
-    play.tell(UpdateArrived(0.0, tasks[0]))
+    play.tell(UpdateArrived(tasks[0], time_s=0.0))
     assert kinds(play.actions, Collect) == [Collect((tasks[1], tasks[0]))], "what it sent is used"
     assert given_to(play)[3:] == [0]
 
@@ -289,7 +289,7 @@ def test_a_client_that_has_spent_its_budget_is_asked_no_more() -> None:
 def test_a_client_that_cannot_afford_a_single_upload_says_so_before_the_start() -> None:
     some, none = Play(server(Sync(rounds=2), clients=3)), Play(server(Sync(rounds=2), clients=2))
     for play, client in ((some, 1), (none, 0), (none, 1)):
-        play.tell(ClientRetired(0.0, client))
+        play.tell(ClientRetired(client, time_s=0.0))
     assert sorted(given_to(some.start())) == [0, 2]
     assert [type(action) for action in none.start().actions] == [Publish, Stop]
     assert none.stopped == "every client has spent its budget"
@@ -300,11 +300,11 @@ def test_when_all_budgets_are_spent_the_last_updates_are_used_and_the_run_ends(f
     """Three clients, buffers of two: the last update is alone, or lost."""
     play = uploads(server(Buffered(rounds=9, buffer=2, dispatch=ContinuousDispatch()), clients=3))
     for client in range(3):
-        play.tell(ClientRetired(0.0, client))
+        play.tell(ClientRetired(client, time_s=0.0))
     for task in (0, 1):
-        play.tell(UpdateArrived(0.0, task))
+        play.tell(UpdateArrived(task, time_s=0.0))
     assert play.stopped is None
-    play.tell(UpdateArrived(0.0, 2) if fate is None else ClientGone(0.0, given_to(play)[2], 2, fate))
+    play.tell(UpdateArrived(2, time_s=0.0) if fate is None else ClientGone(given_to(play)[2], 2, fate, time_s=0.0))
     assert kinds(play.actions, ShortBuffer) == ([ShortBuffer(1, 2)] if fate is None else [])
     assert play.stopped == "every client has spent its budget"
     assert play.server.version == (2 if fate is None else 1)
@@ -328,7 +328,7 @@ def test_a_cohort_is_summed_in_the_order_of_its_clients(order: list[int], late: 
         assert there.model.tobytes() == play(sorted(order)).model.tobytes()
 
 
-# Judged, scored and malformed updates.
+# BufferVerdict, scored and malformed updates.
 
 
 class Above(Detector):
@@ -361,10 +361,10 @@ class Asking(Detector):
 def by_hand(machine: Server, *values: float, **fields: Any) -> tuple[list[Any], list[Any]]:
     """Actions of the start, and those after the first updates have been collected with these models."""
     started = machine.start()
-    asked = [action for task in range(len(values)) for action in machine.handle(UpdateArrived(1.0, task))]
+    asked = [action for task in range(len(values)) for action in machine.handle(UpdateArrived(task, time_s=1.0))]
     (collect,) = kinds(asked, Collect)
     models = np.array(values, np.float32)[:, None]
-    return started, machine.handle(Collected(1.0, collect.tasks, models, np.zeros(len(values)), **fields))
+    return started, machine.handle(Collected(collect.tasks, models, np.zeros(len(values)), **fields, time_s=1.0))
 
 
 def test_flagged_updates_are_left_out_and_the_verdict_is_recorded() -> None:
@@ -373,11 +373,11 @@ def test_flagged_updates_are_left_out_and_the_verdict_is_recorded() -> None:
     first, second, third = (given_to(play).index(client) for client in clients)
     play.changes = dict(zip(clients, (1.0, 50.0, 3.0), strict=True))
     for task in range(3):
-        play.tell(UpdateArrived(0.0, task))
+        play.tell(UpdateArrived(task, time_s=0.0))
     assert settled(play) == [(second, Fate.FLAGGED), (first, Fate.AGGREGATED), (third, Fate.AGGREGATED)]
     assert play.fates[second].detail == "too high"
     assert play.judged == [
-        Judged(0, tuple(clients), (False, True, False), (), (("highest", 1.0),), (first, second, third))
+        BufferVerdict(0, tuple(clients), (False, True, False), (), (("highest", 1.0),), (first, second, third))
     ]
     assert play.model == pytest.approx([2.0])
     assert play.published[-1].participants == 2
@@ -387,7 +387,7 @@ def test_strikes_ban_a_client_and_settle_its_tasks() -> None:
     play = uploads(server(constant(4), detector=Above(), strikes=Strikes(threshold=1)), 0, changes=50.0)
     banned = given_to(play)[0]
     assert play.banned == [banned]
-    play.tell(ClientIdle(0.0, banned))
+    play.tell(ClientIdle(banned, time_s=0.0))
     # It got one more task before its update was collected, at most: none after the verdict.
     after = play.actions[play.actions.index(Ban(banned)) :]
     assert banned not in {action.client for action in kinds(after, Dispatch)}
@@ -397,11 +397,11 @@ def test_strikes_ban_a_client_and_settle_its_tasks() -> None:
 def test_a_banned_clients_queued_and_flying_updates_end_as_banned() -> None:
     machine = server(constant(4, buffer=2), detector=Asking(), strikes=Strikes(threshold=1))
     started, actions = by_hand(machine, 1.0, 2.0)
-    (request,), client = kinds(actions, RequestScores), kinds(started, Dispatch)[0].client
+    (request,), client = kinds(actions, ScoreRequest), kinds(started, Dispatch)[0].client
     # The client of task 0 has been given another task since, and delivers it while the scores are on their way.
     again = next(one.number for one in machine.tasks.open.values() if one.client == client and one.number > 1)
-    machine.handle(UpdateArrived(1.0, again))
-    actions = machine.handle(ScoresArrived(3.0, request.request, np.array([0.0, 1.0])))
+    machine.handle(UpdateArrived(again, time_s=1.0))
+    actions = machine.handle(ScoresArrived(request.request, np.array([0.0, 1.0]), time_s=3.0))
     assert Settle(again, Fate.BANNED) in actions
     assert Ban(client) in actions
     machine.stop("the test is over")
@@ -411,10 +411,10 @@ def test_a_banned_clients_queued_and_flying_updates_end_as_banned() -> None:
 def test_scores_are_asked_for_and_waited_for_while_arrivals_queue() -> None:
     machine = server(constant(4, buffer=2), detector=Asking())
     started, actions = by_hand(machine, 1.0, 2.0)
-    (request,) = kinds(actions, RequestScores)
+    (request,) = kinds(actions, ScoreRequest)
     assert (request.client, machine.phase) == (kinds(started, Dispatch)[0].client, ServerPhase.SCORING)
-    assert [kinds(machine.handle(UpdateArrived(1.0, task)), Collect) for task in (2, 3)] == [[], []]
-    actions = machine.handle(ScoresArrived(3.0, request.request, np.array([1.0, 0.0])))
+    assert [kinds(machine.handle(UpdateArrived(task, time_s=1.0)), Collect) for task in (2, 3)] == [[], []]
+    actions = machine.handle(ScoresArrived(request.request, np.array([1.0, 0.0]), time_s=3.0))
     assert [one.fate for one in kinds(actions, Settle)] == [Fate.FLAGGED, Fate.AGGREGATED]
     assert kinds(actions, Collect) == [Collect((2, 3))]
 
@@ -422,12 +422,12 @@ def test_scores_are_asked_for_and_waited_for_while_arrivals_queue() -> None:
 def test_an_evaluator_that_does_not_answer_is_replaced_and_a_late_answer_is_refused() -> None:
     machine = server(Sync(rounds=1, participants=3), detector=Asking())
     started, actions = by_hand(machine, 1.0, 2.0, 3.0)
-    (first,) = kinds(actions, RequestScores)
-    (second,) = kinds(machine.handle(ScoresArrived(2.0, first.request, None)), RequestScores)
+    (first,) = kinds(actions, ScoreRequest)
+    (second,) = kinds(machine.handle(ScoresArrived(first.request, None, time_s=2.0)), ScoreRequest)
     assert [first.client, second.client] == sorted(one.client for one in kinds(started, Dispatch))[:2]
     with pytest.raises(MessageError, match="answered already"):
-        machine.handle(ScoresArrived(2.5, first.request, np.zeros(3)))
-    actions = machine.handle(ScoresArrived(3.0, second.request, None))
+        machine.handle(ScoresArrived(first.request, np.zeros(3), time_s=2.5))
+    actions = machine.handle(ScoresArrived(second.request, None, time_s=3.0))
     assert kinds(actions, Publish)[0].model == pytest.approx([2.0])
 
 
@@ -441,14 +441,14 @@ def test_a_buffer_of_one_attacker_alone_is_discarded_and_the_next_serves_the_sam
     assert settled(play) == [(0, Fate.REJECTED)]
     assert (play.stopped, len(play.published)) == (None, 1)
     assert [one.version for one in kinds(play.actions, Dispatch)] == [0, 0, 0]
-    play.tell(UpdateArrived(0.0, 1))
+    play.tell(UpdateArrived(1, time_s=0.0))
     assert play.published[-1].version == 1
 
 
 def test_another_cohort_is_drawn_if_no_update_of_the_first_was_sound() -> None:
     play = uploads(server(Sync(rounds=1, participants=2)), 0, 1, changes=broken(0, 1, 2, others=4.0))
     assert play.timers == [SetTimer("cohort", 0.0)]
-    for message in (TimerFired(0.0, "cohort"), UpdateArrived(0.0, 2), UpdateArrived(0.0, 3)):
+    for message in (TimerFired("cohort", time_s=0.0), UpdateArrived(2, time_s=0.0), UpdateArrived(3, time_s=0.0)):
         play.tell(message)
     assert play.model == pytest.approx([4.0])
 

@@ -59,17 +59,23 @@ def refused(machine: Server, message: Input, why: str) -> None:
 @pytest.mark.parametrize("client", [3, 99, -1])
 def test_clients_that_there_are_not(client: int) -> None:
     machine, _ = started()
-    for message in (ClientIdle(2.0, client), ClientGone(2.0, client, 0, None), ClientRetired(2.0, client)):
+    for message in (
+        ClientIdle(client, time_s=2.0),
+        ClientGone(client, 0, None, time_s=2.0),
+        ClientRetired(client, time_s=2.0),
+    ):
         refused(machine, message, rf"client must be 0\.\.2, got {client}")
-    refused(machine, ClientLeft(2.0, client), "client must be")
-    refused(machine, ClientJoined(2.0, client, 5), "client must be")
+    refused(machine, ClientLeft(client, time_s=2.0), "client must be")
+    refused(machine, ClientJoined(client, 5, time_s=2.0), "client must be")
 
 
 def test_a_task_of_another_client_and_one_that_was_never_begun() -> None:
     machine, task = started()
-    refused(machine, ClientGone(2.0, 1, task[0], Fate.LOST_UP), rf"task {task[0]} is client 0's, got a message of 1")
-    refused(machine, ClientGone(2.0, 1, 3, Fate.LOST_UP), r"one that was begun \(0\.\.2\), got 3")
-    refused(machine, ClientGone(2.0, 1, -1, None), "one that was begun")
+    refused(
+        machine, ClientGone(1, task[0], Fate.LOST_UP, time_s=2.0), rf"task {task[0]} is client 0's, got a message of 1"
+    )
+    refused(machine, ClientGone(1, 3, Fate.LOST_UP, time_s=2.0), r"one that was begun \(0\.\.2\), got 3")
+    refused(machine, ClientGone(1, -1, None, time_s=2.0), "one that was begun")
     assert machine.validator.sender_of(task[2]) == 2
     assert machine.validator.sender_of(77) is None
 
@@ -77,7 +83,7 @@ def test_a_task_of_another_client_and_one_that_was_never_begun() -> None:
 @pytest.mark.parametrize("time_s", [0.5, NAN, INF, -INF])
 def test_time_does_not_run_backwards(time_s: float) -> None:
     machine, task = started()
-    refused(machine, UpdateArrived(time_s, task[0]), "time_s must be finite and >= 1")
+    refused(machine, UpdateArrived(task[0], time_s=time_s), "time_s must be finite and >= 1")
     with pytest.raises(MessageError, match="must be finite, got"):
         server().start(NAN)
 
@@ -88,54 +94,56 @@ def test_a_server_starts_once_and_before_anything_else() -> None:
     with pytest.raises(MessageError, match="has started already"):
         machine.start(2.0)
     assert state(machine) == before
-    refused(server(), ClientIdle(0.0, 0), "must be started before ClientIdle")
+    refused(server(), ClientIdle(0, time_s=0.0), "must be started before ClientIdle")
 
 
 def test_a_busy_client_that_says_it_is_idle_gets_no_second_task() -> None:
     machine, task = started()
-    refused(machine, ClientIdle(2.0, 1), f"client 1 is at task {task[1]}: it must end that before it is idle")
-    machine.handle(ClientGone(12.0, 1, task[1], Fate.DROPPED_OUT))
-    assert [one.client for one in machine.handle(ClientIdle(12.0, 1)) if isinstance(one, Dispatch)] == [1]
+    refused(machine, ClientIdle(1, time_s=2.0), f"client 1 is at task {task[1]}: it must end that before it is idle")
+    machine.handle(ClientGone(1, task[1], Fate.DROPPED_OUT, time_s=12.0))
+    assert [one.client for one in machine.handle(ClientIdle(1, time_s=12.0)) if isinstance(one, Dispatch)] == [1]
 
 
 def test_a_second_answer_to_a_task() -> None:
     machine, task = started()
-    machine.handle(UpdateArrived(2.0, task[0]))
-    refused(machine, UpdateArrived(3.0, task[0]), f"task {task[0]} has been answered already")
-    refused(machine, ClientGone(3.0, 0, task[0], Fate.LOST_UP), "answered already")
+    machine.handle(UpdateArrived(task[0], time_s=2.0))
+    refused(machine, UpdateArrived(task[0], time_s=3.0), f"task {task[0]} has been answered already")
+    refused(machine, ClientGone(0, task[0], Fate.LOST_UP, time_s=3.0), "answered already")
 
 
 def test_unrequested_scores_and_unset_timers_are_refused() -> None:
     machine, _ = started()
-    refused(machine, TimerFired(2.0, "aggregated"), "timer 'aggregated' was not set")
-    refused(machine, TimerFired(2.0, ""), "was not set")
-    refused(machine, ScoresArrived(2.0, 0, None), "request 0 was not made")
+    refused(machine, TimerFired("aggregated", time_s=2.0), "timer 'aggregated' was not set")
+    refused(machine, TimerFired("", time_s=2.0), "was not set")
+    refused(machine, ScoresArrived(0, None, time_s=2.0), "request 0 was not made")
     rounds = Sync(rounds=1, open=OpenDeadline(seconds=9.0))
     machine = Server(ServerPlan(rounds, np.full(3, 10), np.zeros(1, np.float32), Streams(1)))
     machine.start(1.0)
-    machine.handle(TimerFired(10.0, "deadline:0"))
-    refused(machine, TimerFired(10.0, "deadline:0"), "has fired already")
+    machine.handle(TimerFired("deadline:0", time_s=10.0))
+    refused(machine, TimerFired("deadline:0", time_s=10.0), "has fired already")
 
 
 def test_collected_updates_must_match_the_request() -> None:
     machine, task = started()
-    machine.handle(UpdateArrived(2.0, task[0]))
-    machine.handle(UpdateArrived(2.0, task[1]))
+    machine.handle(UpdateArrived(task[0], time_s=2.0))
+    machine.handle(UpdateArrived(task[1], time_s=2.0))
     tasks = (task[0], task[1])
-    refused(machine, Collected(2.0, tasks[::-1], np.zeros((2, 1), np.float32), np.zeros(2)), "asked for tasks")
-    refused(machine, Collected(2.0, tasks, np.zeros((1, 1), np.float32), np.zeros(2)), "got 1 models and 2 losses")
-    machine.handle(Collected(2.0, tasks, np.ones((2, 1), np.float32), np.zeros(2)))
-    refused(machine, Collected(2.0, tasks, np.ones((2, 1), np.float32), np.zeros(2)), "asked for tasks None")
+    refused(machine, Collected(tasks[::-1], np.zeros((2, 1), np.float32), np.zeros(2), time_s=2.0), "asked for tasks")
+    refused(
+        machine, Collected(tasks, np.zeros((1, 1), np.float32), np.zeros(2), time_s=2.0), "got 1 models and 2 losses"
+    )
+    machine.handle(Collected(tasks, np.ones((2, 1), np.float32), np.zeros(2), time_s=2.0))
+    refused(machine, Collected(tasks, np.ones((2, 1), np.float32), np.zeros(2), time_s=2.0), "asked for tasks None")
 
 
 def test_a_population_need_not_be_known_before() -> None:
     machine = server(all_present=False)
-    assert machine.handle(ClientJoined(0.0, 2, 30)) == []
-    refused(machine, ClientJoined(0.5, 2, 30), "takes part already")
-    refused(machine, ClientJoined(0.5, 1, 0), ">= 1 samples, got 0")
-    refused(machine, ClientRetired(0.5, 1), "client 1 does not take part: it must join first")
+    assert machine.handle(ClientJoined(2, 30, time_s=0.0)) == []
+    refused(machine, ClientJoined(2, 30, time_s=0.5), "takes part already")
+    refused(machine, ClientJoined(1, 0, time_s=0.5), ">= 1 samples, got 0")
+    refused(machine, ClientRetired(1, time_s=0.5), "client 1 does not take part: it must join first")
     assert [one.client for one in machine.start(1.0) if isinstance(one, Dispatch)] == [2]
-    assert [one.client for one in machine.handle(ClientJoined(2.0, 0, 7)) if isinstance(one, Dispatch)] == [0]
+    assert [one.client for one in machine.handle(ClientJoined(0, 7, time_s=2.0)) if isinstance(one, Dispatch)] == [0]
     assert machine.samples.tolist() == [7, 10, 30]
     assert machine.plan.samples.tolist() == [10, 10, 10], "the plan is never changed"
 
@@ -143,32 +151,32 @@ def test_a_population_need_not_be_known_before() -> None:
 def test_updates_of_joined_clients_weigh_their_reported_samples() -> None:
     plan = ServerPlan(Sync(rounds=1), np.full(2, 1), np.zeros(1, np.float32), Streams(1), all_present=False)
     machine = Server(plan)
-    machine.handle(ClientJoined(0.0, 0, 10))
-    machine.handle(ClientJoined(0.0, 1, 30))
+    machine.handle(ClientJoined(0, 10, time_s=0.0))
+    machine.handle(ClientJoined(1, 30, time_s=0.0))
     play = Play(machine, changes={0: 1.0, 1: 3.0}).start()
     assert play.step(0).step(1).model == pytest.approx([2.5])
 
 
 def test_a_leaving_client_loses_its_task_and_may_join_again() -> None:
     machine, task = started()
-    settled = machine.handle(ClientLeft(2.0, 1))
+    settled = machine.handle(ClientLeft(1, time_s=2.0))
     assert settled == [Settle(task[1], Fate.DROPPED_OUT)]
-    refused(machine, UpdateArrived(2.5, task[1]), "answered already")
-    refused(machine, ClientIdle(2.5, 1), "does not take part")
-    assert [one.client for one in machine.handle(ClientJoined(3.0, 1, 12)) if isinstance(one, Dispatch)] == [1]
+    refused(machine, UpdateArrived(task[1], time_s=2.5), "answered already")
+    refused(machine, ClientIdle(1, time_s=2.5), "does not take part")
+    assert [one.client for one in machine.handle(ClientJoined(1, 12, time_s=3.0)) if isinstance(one, Dispatch)] == [1]
 
 
 numbers = st.integers(-2, 6)
 times = st.floats(-1, 6) | st.just(NAN)
 messages = st.one_of(
-    st.builds(ClientIdle, times, numbers),
-    st.builds(ClientJoined, times, numbers, numbers),
-    st.builds(ClientLeft, times, numbers),
-    st.builds(ClientRetired, times, numbers),
-    st.builds(UpdateArrived, times, numbers),
-    st.builds(ClientGone, times, numbers, numbers, st.sampled_from([None, Fate.LOST_UP, Fate.DROPPED_OUT])),
-    st.builds(TimerFired, times, st.sampled_from(["cohort", "aggregated", "deadline:0"])),
-    st.builds(ScoresArrived, times, numbers, st.none()),
+    st.builds(ClientIdle, numbers, time_s=times),
+    st.builds(ClientJoined, numbers, numbers, time_s=times),
+    st.builds(ClientLeft, numbers, time_s=times),
+    st.builds(ClientRetired, numbers, time_s=times),
+    st.builds(UpdateArrived, numbers, time_s=times),
+    st.builds(ClientGone, numbers, numbers, st.sampled_from([None, Fate.LOST_UP, Fate.DROPPED_OUT]), time_s=times),
+    st.builds(TimerFired, st.sampled_from(["cohort", "aggregated", "deadline:0"]), time_s=times),
+    st.builds(ScoresArrived, numbers, st.none(), time_s=times),
 )
 
 

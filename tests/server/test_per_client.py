@@ -73,7 +73,7 @@ def test_a_buffer_that_nobody_may_fill_opens_short() -> None:
     play = Play(server(shared(1, 3), clients=3)).start()
     play.step(0).step(1)
     assert not kinds(play.actions, Collect)
-    play.tell(ClientGone(play.time_s, 2, play._task_of(2), Fate.DROPPED_OUT))
+    play.tell(ClientGone(2, play._task_of(2), Fate.DROPPED_OUT, time_s=play.time_s))
     assert [one.held for one in kinds(play.actions, ShortBuffer)] == [2]
     assert play.published[-1].version == 1
     assert sorted(play.busy) == [0, 1], "both have room again"
@@ -83,8 +83,8 @@ def test_a_client_that_has_its_share_and_goes_away_is_not_asked_until_it_is_back
     play = Play(server(shared(1, 3), clients=3)).start()
     play.step(0)
     task = play._task_of(1)
-    play.tell(ClientGone(play.time_s, 1, task, Fate.DROPPED_OUT))
-    play.tell(ClientIdle(play.time_s, 1))
+    play.tell(ClientGone(1, task, Fate.DROPPED_OUT, time_s=play.time_s))
+    play.tell(ClientIdle(1, time_s=play.time_s))
     assert 0 not in play.busy
     assert play.busy == [1, 2]
 

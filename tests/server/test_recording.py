@@ -8,11 +8,13 @@ import pytest
 
 from asyncfl.base.errors import MessageError, RunError
 from asyncfl.base.messages import (
+    BufferVerdict,
     ClientGone,
     ClientIdle,
     ClientRetired,
     Collected,
     Fate,
+    ScoreRequest,
     ScoresArrived,
     TimerFired,
     UpdateArrived,
@@ -34,10 +36,10 @@ def recorded(detail: str = "digests", seed: int = 0) -> Recording:
     recording = Recording.of(plan(), detail, seed)  # type: ignore[arg-type]
     server = RecordedServer(plan(), recording)
     server.start(0.0)
-    server.handle(UpdateArrived(1.0, 0))
-    server.handle(UpdateArrived(1.5, 1))
+    server.handle(UpdateArrived(0, time_s=1.0))
+    server.handle(UpdateArrived(1, time_s=1.5))
     models = np.array([[1, 2, 3], [np.nan, 0, 0]], np.float32)
-    server.handle(Collected(1.5, (0, 1), models, np.array([0.25, np.inf])))
+    server.handle(Collected((0, 1), models, np.array([0.25, np.inf]), time_s=1.5))
     server.stop("too late: it has stopped already")
     return recording
 
@@ -48,7 +50,7 @@ def test_each_call_is_a_line_with_sorted_keys_and_equal_runs_are_equal_bytes() -
     lines = recording.text().splitlines()
     assert (
         lines[0]
-        == '{"everybody_present":true,"format":4,"n_parameters":3,"record":"digests","samples":[10,10],"seed":0}'
+        == '{"everybody_present":true,"format":5,"n_parameters":3,"record":"digests","samples":[10,10],"seed":0}'
     )
     assert lines[2] == '{"answers":[],"hears":{"task":0,"time_s":1.0,"type":"UpdateArrived"}}'
     assert json.loads(lines[3])["answers"] == [{"tasks": [0, 1], "type": "Collect"}]
@@ -100,13 +102,13 @@ def test_with_parameters_models_read_back_to_the_last_bit() -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        ClientIdle(0.1, 3),
-        UpdateArrived(1e-9, 4),
-        TimerFired(1 / 3, "deadline:2"),
-        ClientGone(2.0, 1, 5, Fate.LOST_UP),
-        ClientGone(2.0, 1, 5, None),
-        ClientRetired(2.5, 1),
-        ScoresArrived(3.0, 0, None),
+        ClientIdle(3, time_s=0.1),
+        UpdateArrived(4, time_s=1e-9),
+        TimerFired("deadline:2", time_s=1 / 3),
+        ClientGone(1, 5, Fate.LOST_UP, time_s=2.0),
+        ClientGone(1, 5, None, time_s=2.0),
+        ClientRetired(1, time_s=2.5),
+        ScoresArrived(0, None, time_s=3.0),
     ],
 )
 def test_messages_read_back_as_they_were(message: object) -> None:
@@ -115,11 +117,11 @@ def test_messages_read_back_as_they_were(message: object) -> None:
 
 
 def test_scores_and_clipping_norms_that_are_not_finite_survive() -> None:
-    scores = message_of(plain(ScoresArrived(1.0, 0, np.array([0.5, NAN, -np.inf])), "digests"), None)
+    scores = message_of(plain(ScoresArrived(0, np.array([0.5, NAN, -np.inf]), time_s=1.0), "digests"), None)
     assert isinstance(scores, ScoresArrived)
     np.testing.assert_array_equal(scores.scores, [0.5, NAN, -np.inf])
     one = np.ones((1, 1), np.float32)
-    given = Collected(1.0, (0,), one, np.zeros(1), clip_norm=float("inf"), upload_std=np.array([0.1]))
+    given = Collected((0,), one, np.zeros(1), clip_norm=float("inf"), upload_std=np.array([0.1]), time_s=1.0)
     again = message_of(plain(given, "digests"), one)
     assert isinstance(again, Collected)
     assert again.clip_norm == float("inf")
@@ -131,7 +133,7 @@ def test_a_message_that_was_refused_is_not_written_down() -> None:
     server = RecordedServer(plan(), recording)
     server.start()
     with pytest.raises(MessageError, match="asked for tasks"):
-        server.handle(Collected(1.0, (0,), np.zeros((1, 3), np.float32), np.zeros(1)))
+        server.handle(Collected((0,), np.zeros((1, 3), np.float32), np.zeros(1), time_s=1.0))
     assert len(recording.lines) == 1
 
 
@@ -162,6 +164,19 @@ def test_invalid_recording_files_are_refused(tmp_path: Path, text: str | bytes, 
         Recording.read(path)
     with pytest.raises(RunError, match="cannot be read"):
         Recording.read(tmp_path / "missing.jsonl")
+
+
+def test_a_recording_of_format_4_is_read_under_the_names_of_today(tmp_path: Path) -> None:
+    path = tmp_path / "messages.jsonl"
+    today = recorded()
+    asked = ScoreRequest(1, np.zeros((2, 3), np.float32), 7)
+    today.add(plain(ClientRetired(1, time_s=2.0), "digests"), [asked, BufferVerdict(0, (0,), (True,), ())])
+    text = today.text().replace('"format":5', '"format":4')
+    for former, name in recordings.FORMER.items():
+        assert f'"type":"{name}"' in text
+        text = text.replace(f'"type":"{name}"', f'"type":"{former}"')
+    path.write_text(text)
+    assert Recording.read(path) == today
 
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"hears":{}}', "3"])

@@ -17,7 +17,7 @@ from asyncfl.base.messages import (
     Collected,
     Dispatch,
     Fate,
-    RequestScores,
+    ScoreRequest,
     ScoresArrived,
     UpdateArrived,
 )
@@ -54,11 +54,13 @@ def record(of: ServerPlan, detail: str = "digests", seed: int = 0, malformed: fl
                 models[senders < 2] *= -3
                 models[random.random(len(senders)) < malformed] = np.nan
                 models.flags.writeable = False
-                actions += server.handle(Collected(time_s, action.tasks, models, random.random(len(senders))))
-            elif isinstance(action, RequestScores):
+                actions += server.handle(Collected(action.tasks, models, random.random(len(senders)), time_s=time_s))
+            elif isinstance(action, ScoreRequest):
                 scores = 1 / (1 + np.abs(action.models - 1).mean(axis=1))
                 silent = random.random() < 0.2
-                answer = ScoresArrived(time_s, action.request, None if silent else np.asarray(scores, np.float64))
+                answer = ScoresArrived(
+                    action.request, None if silent else np.asarray(scores, np.float64), time_s=time_s
+                )
                 actions += server.handle(answer)
         if server.phase is ServerPhase.STOPPED:
             break
@@ -69,9 +71,9 @@ def record(of: ServerPlan, detail: str = "digests", seed: int = 0, malformed: fl
         task = flying.pop(int(random.integers(len(flying))))
         if random.random() < 0.2:
             fate = [Fate.LOST_UP, Fate.LOST_DOWN, Fate.DROPPED_OUT, None][int(random.integers(4))]
-            actions += server.handle(ClientGone(time_s, task.client, task.task, fate))
+            actions += server.handle(ClientGone(task.client, task.task, fate, time_s=time_s))
         else:
-            actions += server.handle(UpdateArrived(time_s, task.task))
+            actions += server.handle(UpdateArrived(task.task, time_s=time_s))
     return recording
 
 
@@ -140,7 +142,7 @@ GUARDED = plan(2, detector=Safl(), strikes=Strikes(threshold=2))
         (plan(), plan(1), r"line 2, start\(time_s=0.0\): answer 2 was Dispatch\(client="),
         (plan(), plan(rounds=2), r"Collected\(.*answer 6 was Dispatch.*, now it is Settle.*unfin"),
         (plan(), replace(plan(), initial=np.zeros(D, np.float32)), "answer 1 was Publish"),
-        (GUARDED, plan(2, detector=Safl(decoys=5), strikes=Strikes(threshold=2)), "RequestScores"),
+        (GUARDED, plan(2, detector=Safl(decoys=5), strikes=Strikes(threshold=2)), "ScoreRequest"),
         (
             GUARDED,
             plan(2, detector=Safl(), strikes=Strikes(threshold=1)),

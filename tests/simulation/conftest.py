@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import Collect, Collected, Judged, Publish, RequestScores
+from asyncfl.base.messages import BufferVerdict, Collect, Collected, Publish, ScoreRequest
 from asyncfl.base.streams import Streams
 from asyncfl.defences import Detector, Mean, Rule, Strikes
 from asyncfl.federation.action_executor import Traffic
@@ -53,9 +53,9 @@ class Clients(SimulatedClients):
             self.held.discard(task.number)
             task.trained = False
         rows.flags.writeable = False
-        return Collected(time_s, action.tasks, rows, np.zeros(len(tasks)))
+        return Collected(action.tasks, rows, np.zeros(len(tasks)), time_s=time_s)
 
-    def score(self, request: RequestScores, turn: int) -> NDArray[np.float64]:
+    def score(self, request: ScoreRequest, turn: int) -> NDArray[np.float64]:
         return np.asarray(request.models.mean(axis=1), dtype=np.float64)
 
 
@@ -67,7 +67,7 @@ class Watching:
     at: Callable[[Publish], None] | None = None
     published_at: list[tuple[int, float]] = field(default_factory=list)
 
-    def judged(self, judged: Judged) -> None:
+    def judged(self, judged: BufferVerdict) -> None:
         pass
 
     def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:

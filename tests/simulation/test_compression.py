@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from asyncfl.api import simulate
-from asyncfl.base.messages import Vector
+from asyncfl.base.arrays import Vector
 from asyncfl.client import Assignment, Batch, TaskObserver
 from asyncfl.client.compression import Downloads, Quantised
 from asyncfl.federation import Federation

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import yaml
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import ComponentError
-from asyncfl.base.messages import Vector
 from asyncfl.defences import Buffer, Detector, Rule, ScoreRequest, Verdict, accept_all
 from asyncfl.privacy import PrivacyContext, Scheme
 from asyncfl.scenario import Scenario

@@ -6,7 +6,7 @@ from asyncfl.api import simulate
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 from asyncfl.trace.query import select
-from asyncfl.trace.scoring_requests import NO_ANSWER, scoring_requests_of
+from asyncfl.trace.score_requests import NO_ANSWER, score_requests_of
 
 SCORED: dict[str, Any] = {
     "protocol": {"kind": "buffered", "rounds": 3, "buffer": 3, "dispatch": {"kind": "constant", "in_flight": 4}},
@@ -19,7 +19,7 @@ SCORED: dict[str, Any] = {
 
 def test_a_request_begins_when_its_buffer_has_been_collected_and_takes_both_ways(scenario: Scenario) -> None:
     run = simulate_seed(scenario.override(SCORED), 0)
-    requests = scoring_requests_of(run.events)
+    requests = score_requests_of(run.events)
     assert [request.making for request in requests] == [1, 2, 3]
     asked = select(run.events, kinds=["scores_requested"]).to_pylist()
     opened = select(run.events, kinds=["uploaded", "published"])["time_s"].to_pylist()

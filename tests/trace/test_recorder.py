@@ -2,14 +2,18 @@
 
 import math
 import tempfile
+from inspect import signature
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pyarrow as pa
 import pytest
 
+from asyncfl.base.columns import REQUIRED, columns_of
+from asyncfl.testing.laws import same
 from asyncfl.trace import SCHEMA, Kind, Recorder, recorder
 from asyncfl.trace.batch_spool import BatchSpool
-from asyncfl.trace.events import Event
+from asyncfl.trace.events import EventsTable
 from asyncfl.trace.query import counts, select
 
 
@@ -26,11 +30,19 @@ def events() -> pa.Table:
 def test_events_are_in_order_with_blanks_in_columns_that_were_not_given(events: pa.Table) -> None:
     assert events.schema == SCHEMA
     assert events["seq"].to_pylist() == list(range(6))
-    first, last = Event(**events.to_pylist()[0]), Event(**events.to_pylist()[-1])
+    first, last = (SimpleNamespace(**events.to_pylist()[row]) for row in (0, -1))
     assert (first.kind, first.seed, first.client, first.detail) == ("published", 3, -1, "initial model")
     assert {first.task, first.client, first.base_version, first.staleness, first.bytes, first.attempt} == {-1}
     assert math.isnan(first.weight)
     assert (last.task, last.staleness, last.weight) == (2, 1, 0.5)
+
+
+def test_the_recorder_takes_the_declared_columns_with_their_defaults() -> None:
+    declared = {name: column for name, column in columns_of(EventsTable).items() if name not in ("seq", "seed")}
+    given = [one for one in signature(Recorder.add).parameters.values() if one.name != "self"]
+    assert ["bytes" if one.name == "size" else one.name for one in given] == list(declared) == [*recorder.EVENT_COLUMNS]
+    for one, column in zip(given, declared.values(), strict=True):
+        assert same(REQUIRED if one.default is one.empty else one.default, column.default)
 
 
 def test_a_long_trace_is_packed_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:

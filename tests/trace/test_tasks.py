@@ -9,7 +9,7 @@ import pytest
 from asyncfl.federation.earlier_tasks import tasks_of_events
 from asyncfl.federation.storage import Run
 from asyncfl.trace import Recorder
-from asyncfl.trace.scoring_requests import scoring_requests_of
+from asyncfl.trace.score_requests import score_requests_of
 from asyncfl.trace.tabulate import tabulate
 from asyncfl.trace.tasks import FATES, Tasks
 
@@ -101,7 +101,7 @@ def test_quantiles_are_values_that_occur(tasks: Tasks) -> None:
 
 
 def test_scoring_requests_are_counted_by_client_and_version(story: pa.Table, tasks: Tasks) -> None:
-    requests = scoring_requests_of(story)
+    requests = score_requests_of(story)
     by_client = {row["client"]: row for row in tabulate(tasks, "client", requests).to_pylist()}
     assert [by_client[client]["score_requests"] for client in (0, 1, 2)] == [1, 0, 0]
     assert by_client[0]["scoring_s"] == pytest.approx(0.3)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from asyncfl.audit.neighbours.data import Neighbour
 from asyncfl.audit.neighbours.observer import AuditedClient, AuditedTask, TwinsObserver
 from asyncfl.audit.neighbours.training import TwinUpload
+from asyncfl.base.arrays import Floats
 from asyncfl.base.columns import AuditTable, schema_of
-from asyncfl.base.messages import Floats
 from asyncfl.base.progress import one_by_one
 from asyncfl.client import TaskPath
 from asyncfl.data import FederatedData

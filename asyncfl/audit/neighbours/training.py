@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.audit.neighbours.data import Neighbour
-from asyncfl.base.messages import Vector
+from asyncfl.base.arrays import Vector
 from asyncfl.client import Assignment
 from asyncfl.client.clip import norm_of
 from asyncfl.client.path import TaskPath

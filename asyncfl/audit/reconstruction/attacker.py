@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from asyncfl.audit.finished_run import HeldUpload
 from asyncfl.audit.reconstruction.upload import NoisedUpload
-from asyncfl.base.messages import Floats, Vector
+from asyncfl.base.arrays import Floats, Vector
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.data_spec import DataSpec
 from asyncfl.learning import Layout, Learner

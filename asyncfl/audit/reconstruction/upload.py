@@ -24,8 +24,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from asyncfl.audit.finished_run import FinishedRun, HeldUpload, UploadCollector
+from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import Fault, RunError, ScenarioError
-from asyncfl.base.messages import Fate, Vector
+from asyncfl.base.messages import Fate
 from asyncfl.client import TaskPath
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.learning import Training, make_learner

@@ -11,9 +11,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.component import Component, kind_of
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Download, Vector
+from asyncfl.base.messages import Download
 from asyncfl.base.streams import Streams
 
 BYTES_PER_NUMBER = 4

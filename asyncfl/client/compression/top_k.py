@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.arrays import Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.client.compression.compression import BYTES_PER_NUMBER, Compression, of_length
 

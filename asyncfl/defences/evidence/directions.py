@@ -16,7 +16,7 @@ that differ (other domains) are no mixture of these classes; then clients spread
 
 import numpy as np
 
-from asyncfl.base.messages import Floats, Ints, Vector
+from asyncfl.base.arrays import Floats, Ints, Vector
 from asyncfl.defences.client_means import ClientMeans
 
 GUESSES = 2  # number of directions that `guess_directions` returns

@@ -28,7 +28,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from asyncfl.base.messages import Bools, Floats, Ints, Vector
+from asyncfl.base.arrays import Bools, Floats, Ints, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.certificates import UNCHECKED_REMARK, check_certificates

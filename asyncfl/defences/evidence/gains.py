@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asyncfl.base.messages import Bools, Floats, Ints
+from asyncfl.base.arrays import Bools, Floats, Ints
 
 PRIOR_UPDATES = 4.0  # weight of the pooled variance, in updates of the client
 MAX_VARIANCE_RATIO = 4.0

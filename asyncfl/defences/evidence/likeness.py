@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asyncfl.base.messages import Bools
+from asyncfl.base.arrays import Bools
 from asyncfl.defences.client_means import ClientMeans
 from asyncfl.defences.clusters import separate_lower
 from asyncfl.defences.spectral.spectrum import embed, geometric_medians, isolation, product_std

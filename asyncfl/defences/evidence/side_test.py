@@ -72,8 +72,8 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from asyncfl.base.arrays import Bools, Floats, Ints
 from asyncfl.base.component import Described
-from asyncfl.base.messages import Bools, Floats, Ints
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.clusters import separate_lower
 from asyncfl.defences.evidence.gains import GainHistory, estimate_variances

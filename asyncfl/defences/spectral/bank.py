@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from asyncfl.base.messages import Floats, Ints, Vector
+from asyncfl.base.arrays import Floats, Ints, Vector
 from asyncfl.defences.client_means import ClientMeans, empty_means
 from asyncfl.defences.distances import inner_products
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from asyncfl.base.messages import Bools, Floats, Ints, Vector
+from asyncfl.base.arrays import Bools, Floats, Ints, Vector
 from asyncfl.defences.clusters import separate_lower
 from asyncfl.defences.spectral.bank import Bank
 from asyncfl.defences.spectral.spectrum import (

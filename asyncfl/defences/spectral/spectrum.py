@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asyncfl.base.messages import Floats
+from asyncfl.base.arrays import Floats
 
 EDGE_FACTOR = 1.3  # eigenvalues count above this multiple of the edge of the noise spectrum
 WEAKEST = 0.02  # eigenvalues count above this share of the greatest

@@ -17,18 +17,19 @@ before anything acts on it. Nothing is ever executed or unpickled.
 from __future__ import annotations
 
 import struct
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
 
+from asyncfl.base.arrays import Floats, Vector
 from asyncfl.base.component import kind_of
 from asyncfl.base.errors import MessageError, shortened
-from asyncfl.base.messages import Download, Vector
+from asyncfl.base.messages import Download, Message
 from asyncfl.client.compression import Compression
-from asyncfl.live.client_messages import MOST_MODELS, FromClient, Hello, Judge, Message, Task, Welcome
+from asyncfl.live.client_messages import MOST_MODELS, ClientScoreRequest, FromClient, Hello, Task, Welcome
 
-VERSION = 5
+VERSION = 6
 """Version of messages and frames. A client and a server of different versions refuse each other by name."""
 
 MAGIC = b"AF"
@@ -42,7 +43,20 @@ PLAIN, PACKED = 0, 1
 MESSAGE_BYTES = 300_000
 """Longest message of a frame, without the models."""
 
-_encoder = msgspec.msgpack.Encoder()
+_Scores: TypeAlias = Annotated[tuple[float, ...], msgspec.Meta(max_length=MOST_MODELS)]
+
+
+def _plain(array: Floats) -> list[float]:
+    """Return an array of a message, (n,) scores, as MessagePack holds it."""
+    return list(array.tolist())
+
+
+def _array(_: Any, value: Any) -> Floats:
+    """Return the array of a message, (n,) scores. Raises msgspec.ValidationError for what holds no numbers."""
+    return np.array(msgspec.convert(value, _Scores), dtype=np.float64)
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
 
 
 def encode(message: Message, models: Vector | Download | None = None) -> bytes:
@@ -74,7 +88,7 @@ class Decoder(Generic[S]):
         self._rows, self._columns = rows, columns
         self._always_packed = always_packed
         self._packing = None if packing is None or packing.off else packing
-        self._decoder: msgspec.msgpack.Decoder[S] = msgspec.msgpack.Decoder(of)
+        self._decoder: msgspec.msgpack.Decoder[S] = msgspec.msgpack.Decoder(of, dec_hook=_array)
 
     def decode(self, frame: bytes | bytearray | memoryview) -> tuple[S, Vector]:
         """Return the message in a frame, and the models that come with it: (rows, columns) float32, read-only.
@@ -132,10 +146,10 @@ class Decoder(Generic[S]):
         return message, models
 
 
-def task_decoder(n_parameters: int, packing: Compression | None = None) -> Decoder[Task | Judge]:
+def task_decoder(n_parameters: int, packing: Compression | None = None) -> Decoder[Task | ClientScoreRequest]:
     """Return the decoder of tasks and requests. `n_parameters`: of their models; `packing`: of downloads, None for
     none."""
-    return Decoder(Task | Judge, MOST_MODELS, n_parameters, packing)
+    return Decoder(Task | ClientScoreRequest, MOST_MODELS, n_parameters, packing)
 
 
 def answer_decoder(n_parameters: int, packing: Compression | None = None) -> Decoder[FromClient]:

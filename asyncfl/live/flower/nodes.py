@@ -4,13 +4,13 @@ Flower starts a process for each message, which ends with its reply: a node has 
 of the conversation is here. While a node is on the grid it has a connection within this process, over which the server
 hears it, checks what it says, and refuses it.
 
-    from the server   to the node      from the node                          to the server
-    Task              train            frames, or a model                     Update, Gone
-                                       an error of the app, or nothing        Gone, dropped_out
-                                       no reply before the message expires    Gone, lost_up
-                                       the node is not on the grid            (the connection ends)
-    Judge             query.scores     frames, or scores                      Scores
-                                       any error, or nothing                  Scores, none
+    from the server      to the node    from the node                         to the server
+    Task                 train          frames, or a model                    Update, Gone
+                                        an error of the app, or nothing       Gone, dropped_out
+                                        no reply before the message expires   Gone, lost_up
+                                        the node is not on the grid           (the connection ends)
+    ClientScoreRequest   query.scores   frames, or scores                     Scores
+                                        any error, or nothing                 Scores, none
 
 A grid does not notify: every `POLL_S` seconds the list of nodes is read, messages are sent, and replies fetched.
 """
@@ -27,18 +27,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace as replaced
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import AsyncflError, MessageError, shortened
-from asyncfl.base.messages import Download, Fate, Vector
+from asyncfl.base.messages import Download, Fate, Stop
 from asyncfl.federation.prepare import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.client_messages import (
+    ClientEvent,
+    ClientScoreRequest,
     FromClient,
     FromServer,
     Gone,
     Hello,
-    Judge,
-    Noted,
-    Over,
     Scores,
     Task,
     Update,
@@ -60,7 +60,7 @@ log = logging.getLogger("asyncfl.live")
 
 POLL_S = 0.5
 
-Given: TypeAlias = Task | Judge
+Given: TypeAlias = Task | ClientScoreRequest
 Answers: TypeAlias = list[tuple[FromClient, Vector]]
 """Messages of a client, each with the models (rows, columns) that come with it."""
 Read: TypeAlias = Callable[["RecordDict"], Answers]
@@ -137,10 +137,10 @@ class Node:
 
     def receive(self, message: FromServer, models: Vector | Download | None) -> None:
         """See `ClientEnd`."""
-        if isinstance(message, Task | Judge):
+        if isinstance(message, Task | ClientScoreRequest):
             assert models is not None
             self._manager.begin(self, message, models)
-        elif isinstance(message, Over):
+        elif isinstance(message, Stop):
             self.is_out = True
             self.disconnect()
 
@@ -272,10 +272,10 @@ def _one_line(error: Exception) -> str:
 
 
 def _no_answer(given: Given, took_s: float, fate: Fate) -> FromClient:
-    if isinstance(given, Judge):
+    if isinstance(given, ClientScoreRequest):
         return Scores(given.request, None, ())
     kind, detail = (Kind.LOST, "up") if fate is Fate.LOST_UP else (Kind.DROPPED_OUT, "app")
-    return Gone(given.task, fate.value, (Noted(took_s, kind, detail=detail),))
+    return Gone(given.task, fate, (ClientEvent(took_s, kind, detail=detail),))
 
 
 async def run_on_grid(

@@ -22,8 +22,9 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import Fault, ScenarioError, shortened
-from asyncfl.base.messages import Download, Publish, Vector
+from asyncfl.base.messages import Download, Publish
 from asyncfl.data.own import Dataset
 from asyncfl.data.own.samples import Samples
 from asyncfl.federation import SeedLedger, rounds_table
@@ -34,7 +35,7 @@ from asyncfl.federation.seed_run import SeedRun
 from asyncfl.learning import Architecture
 from asyncfl.learning.architecture import Shape
 from asyncfl.learning.personal_layers import PersonalLayers
-from asyncfl.live.client_messages import Hello, Judge, Noted, Scores, Task, Update
+from asyncfl.live.client_messages import ClientEvent, ClientScoreRequest, Hello, Scores, Task, Update
 from asyncfl.live.evaluations import Progress
 from asyncfl.live.flower.nodes import Answers, Dialect, Given, Read, run_on_grid
 from asyncfl.live.flower.records import ARRAYS, CONFIG, METRICS, FlowerError, Shapes, flower, record_of
@@ -228,15 +229,15 @@ class ArrayDialect(Dialect):
 
     def translate(self, given: Given, models: Vector | Download) -> tuple[dict[str, Any], Read]:
         config, rows = flower().ConfigRecord, models.model[None] if isinstance(models, Download) else models
-        if isinstance(given, Judge):
+        if isinstance(given, ClientScoreRequest):
             sent = {f"model-{number}": self.shapes.record(model) for number, model in enumerate(rows)}
             return {CONFIG: config({}), **sent}, partial(self._scores, given, len(rows))
         sent = {CONFIG: config({"server-round": given.version}), ARRAYS: self.shapes.record(rows[0])}
         return sent, partial(self._update, given, rows[0], asyncio.get_running_loop().time())
 
-    def _scores(self, given: Judge, models: int, content: RecordDict) -> Answers:
+    def _scores(self, given: ClientScoreRequest, models: int, content: RecordDict) -> Answers:
         found = record_of(content.metric_records, METRICS).get(SCORES)
-        scores = tuple(map(float, found if isinstance(found, list) else [found]))
+        scores = np.array([*map(float, found if isinstance(found, list) else [found])], dtype=np.float64)
         if len(scores) != models:
             raise FlowerError(f"its reply must hold {models} scores, one per model, got {len(scores)}")
         return [(Scores(given.request, scores, ()), NO_MODELS)]
@@ -253,11 +254,11 @@ class ArrayDialect(Dialect):
         # Without a metric, training is assumed to have taken all the time.
         trained_s = took_s if seconds is None else min(max(0.0, seconds), took_s)
         report = (
-            Noted(0.0, Kind.DOWNLOADED, base.nbytes, 1, "down"),
-            Noted(0.0, Kind.TRAINING_STARTED),
-            Noted(trained_s, Kind.TRAINED),
-            Noted(trained_s, Kind.UPLOAD_STARTED, model.nbytes),
-            Noted(trained_s, Kind.UPLOADED, model.nbytes, 1, "up"),
+            ClientEvent(0.0, Kind.DOWNLOADED, base.nbytes, 1, "down"),
+            ClientEvent(0.0, Kind.TRAINING_STARTED),
+            ClientEvent(trained_s, Kind.TRAINED),
+            ClientEvent(trained_s, Kind.UPLOAD_STARTED, model.nbytes),
+            ClientEvent(trained_s, Kind.UPLOADED, model.nbytes, 1, "up"),
         )
         return [(Update(given.task, loss, 0.0, None, report), model[None])]
 

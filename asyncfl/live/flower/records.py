@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import AsyncflError, shortened
-from asyncfl.base.messages import Vector
 
 if TYPE_CHECKING:
     from flwr.app import ArrayRecord, RecordDict

@@ -46,9 +46,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.arrays import Vector
 from asyncfl.base.component import Described
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.learning.layout import Layout
 from asyncfl.learning.training import Training

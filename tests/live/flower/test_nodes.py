@@ -11,18 +11,20 @@ import numpy as np
 import pytest
 from msgspec.structs import replace as replaced
 
-from asyncfl.live.client_messages import FromClient, Gone, Hello, Judge, Scores, Spent, Task, Trace, Update
+from asyncfl.base.messages import Fate
+from asyncfl.live.client_messages import ClientScoreRequest, FromClient, Gone, Hello, Scores, Spent, Task, Trace, Update
 from asyncfl.live.flower.frames import answer_decoder, encode
 from asyncfl.live.flower.nodes import Dialect, NodeManager
 from asyncfl.live.flower.own import EXAMPLES, ArrayDialect
 from asyncfl.live.flower.records import EXPIRED, LATE, QUERY, TRAIN, FlowerError, GridMessages, Shapes
 from asyncfl.live.host import Arrival, Connection
+from asyncfl.testing.laws import same
 from asyncfl.trace import Kind
 from tests.live import virtual_loop
 from tests.live.flower.grid import Error, FakeGrid, Message, MetricRecord, RecordDict, frames
 
 HELLO = Hello(0, 20, "spent", instance="node 7")
-WORK = ((Task(5, 0, 0), np.zeros((1, 3), np.float32)), (Judge(6, 0), np.zeros((2, 3), np.float32)))
+WORK = ((Task(5, 0, 0, 0), np.zeros((1, 3), np.float32)), (ClientScoreRequest(6, 0), np.zeros((2, 3), np.float32)))
 OTHER = ArrayDialect(shapes=Shapes((("all", (3,), "float32"),)), state=None, by_samples=True)
 
 pytestmark = pytest.mark.usefixtures("flwr")
@@ -146,14 +148,15 @@ def test_later_an_app_that_does_not_introduce_itself_is_left_out(
 
 
 def test_a_message_refused_by_the_grid_counts_as_lost_and_no_other() -> None:
-    scores = frames(encode(Scores(6, (0.5, 0.5), ())))
+    scores = frames(encode(Scores(6, np.full(2, 0.5), ())))
     grid = Grid(lambda message: introduced() if message.metadata.message_type == QUERY else scores)
     grid.untaken = (TRAIN,)
     heard = carried(grid, 2.9, WORK)
     assert heard[0] == HELLO
     gone, answer = heard[1:]
     assert isinstance(gone, Gone)
-    assert (gone.task, gone.fate, gone.report[0].kind, answer) == (5, "lost_up", Kind.LOST, Scores(6, (0.5, 0.5), ()))
+    assert (gone.task, gone.fate, gone.report[0].kind) == (5, Fate.LOST_UP, Kind.LOST)
+    assert same(answer, Scores(6, np.full(2, 0.5), ()))
 
 
 @pytest.mark.parametrize(
@@ -166,7 +169,7 @@ def test_an_app_that_fails_or_does_not_answer_ends_its_task_and_its_request(
     grid = Grid(lambda message: introduced() if message.metadata.message_type == QUERY else content)
     gone, scores = carried(grid, 2.9, WORK)[1:]
     assert isinstance(gone, Gone)
-    assert (gone.task, gone.fate, gone.report[0].detail, scores) == (5, "dropped_out", "app", Scores(6, None, ()))
+    assert (gone.task, gone.fate, gone.report[0].detail, scores) == (5, Fate.DROPPED_OUT, "app", Scores(6, None, ()))
     assert "node 7: its ClientApp failed" in caplog.text
 
 

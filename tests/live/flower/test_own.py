@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 
 from asyncfl.api import gather, run_of
+from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import ScenarioError
-from asyncfl.base.messages import Vector
 from asyncfl.federation.storage import Run
-from asyncfl.live.client_messages import Judge, Scores, Task, Update
+from asyncfl.live.client_messages import ClientScoreRequest, Scores, Task, Update
 from asyncfl.live.flower import own
 from asyncfl.live.flower.nodes import Answers
 from asyncfl.live.flower.own import EXAMPLES, SECONDS, ArrayDialect, FlowerOutcome, clipped, scenario_of
 from asyncfl.live.flower.records import QUERY, TRAIN, FlowerError, Shapes
 from asyncfl.privacy.scheme import FixedNorm
+from asyncfl.testing.laws import same
 from tests.live import virtual_loop
 from tests.live.flower.grid import App, Array, ArrayRecord, FakeGrid, Message, MetricRecord, RecordDict, trained
 
@@ -203,7 +204,7 @@ def test_an_invalid_number_of_samples_is_refused(samples: Any) -> None:
         DIALECT.introduction(content)
 
 
-def read(given: Task | Judge, models: Vector, content: Any) -> Any:
+def read(given: Task | ClientScoreRequest, models: Vector, content: Any) -> Any:
     """The client's message in a reply after 2.5 s, and its model."""
 
     async def main() -> Answers:
@@ -223,20 +224,20 @@ def test_claims_of_a_users_app_about_privacy_are_not_read_and_its_times_are_made
     told: dict[str, float], trained_s: float
 ) -> None:
     metrics = {"train_loss": 0.5, "added-std": 0.25, "epsilon": 3.0, "epochs": 2} | told
-    update, model = read(Task(3, 0, 4), BASE, trained(BASE[0], **metrics))
+    update, model = read(Task(3, 0, 4, 0), BASE, trained(BASE[0], **metrics))
     assert isinstance(update, Update)
     assert (update.loss, update.added_std, update.epsilon, update.epochs) == (0.5, 0.0, None, None)
     assert [one.after_s for one in update.report] == [0.0, 0.0, *[trained_s] * 3]
     assert model.shape == (1, 3)
-    lossless, _ = read(Task(3, 0, 4), BASE, trained(BASE[0], train_loss=math.nan))
+    lossless, _ = read(Task(3, 0, 4, 0), BASE, trained(BASE[0], train_loss=math.nan))
     assert lossless.loss is None
 
 
 def test_an_app_replies_the_models_arrays_and_a_score_for_each_model() -> None:
     with pytest.raises(FlowerError, match="its reply must hold the arrays of the model"):
-        read(Task(3, 0, 4), BASE, RecordDict())
+        read(Task(3, 0, 4, 0), BASE, RecordDict())
     models = np.zeros((2, 3), np.float32)
-    scores, _ = read(Judge(6, 0), models, RecordDict(any=MetricRecord(scores=[0.5, 1])))
-    assert scores == Scores(6, (0.5, 1.0), ())
+    scores, _ = read(ClientScoreRequest(6, 0), models, RecordDict(any=MetricRecord(scores=[0.5, 1])))
+    assert same(scores, Scores(6, np.array([0.5, 1.0]), ()))
     with pytest.raises(FlowerError, match="its reply must hold 2 scores, one per model, got 1"):
-        read(Judge(6, 0), models, RecordDict(any=MetricRecord(scores=0.5)))
+        read(ClientScoreRequest(6, 0), models, RecordDict(any=MetricRecord(scores=0.5)))

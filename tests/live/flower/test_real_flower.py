@@ -25,9 +25,10 @@ import pandas as pd
 import pytest
 import yaml
 
+from asyncfl.base.messages import Fate
 from asyncfl.cli.live import flower
 from asyncfl.federation.storage import Run
-from asyncfl.live.client_messages import Gone, Judge, Task
+from asyncfl.live.client_messages import ClientScoreRequest, Gone, Task
 from asyncfl.live.flower.frames import answer_decoder, encode
 from asyncfl.live.flower.nodes import Answers, Dialect
 from asyncfl.live.flower.own import ArrayDialect
@@ -153,11 +154,11 @@ def test_messages_are_what_flowers_apps_expect(monkeypatch: pytest.MonkeyPatch) 
     async def main() -> tuple[Answers, Answers]:
         with ThreadPoolExecutor(1) as executor:
             messages = GridMessages(grid, 30.0, executor)
-            records, read = dialect.translate(Task(3, 0, 4), models[:1])
+            records, read = dialect.translate(Task(3, 0, 4, 0), models[:1])
             asked = messages.ask(7, TRAIN, records)
-            lost = messages.ask(7, SCORES, dialect.translate(Judge(6, 0), models)[0])
+            lost = messages.ask(7, SCORES, dialect.translate(ClientScoreRequest(6, 0), models)[0])
             await messages.exchange({7})
-            config = ConfigRecord({"frames": [encode(Gone(3, "lost_up", ()))]})
+            config = ConfigRecord({"frames": [encode(Gone(3, Fate.LOST_UP, ()))]})
             content = RecordDict({"config": config, "metrics": MetricRecord({"loss": 0.5})})
             content["arrays"] = shapes.record(models[1])
             replies[:] = [
@@ -168,7 +169,7 @@ def test_messages_are_what_flowers_apps_expect(monkeypatch: pytest.MonkeyPatch) 
             await messages.exchange({7})
             with pytest.raises(LostError, match="expired"):
                 await lost
-            _, as_frames = Dialect(decoder=answer_decoder(3)).translate(Task(3, 0, 4), models)
+            _, as_frames = Dialect(decoder=answer_decoder(3)).translate(Task(3, 0, 4, 0), models)
             return read(await asked), as_frames(await asked)
 
     [update], frames = asyncio.run(main())
@@ -179,7 +180,7 @@ def test_messages_are_what_flowers_apps_expect(monkeypatch: pytest.MonkeyPatch) 
     assert scores.metadata.message_type == "query.scores"
     assert shapes.vector(scores.content["model-1"]).tolist() == [3, 4, 5]  # type: ignore[union-attr]
     assert update[1].tolist() == [[3, 4, 5]]
-    assert [message for message, _ in frames] == [Gone(3, "lost_up", ())]
+    assert [message for message, _ in frames] == [Gone(3, Fate.LOST_UP, ())]
 
 
 def test_bytes_that_are_no_array_are_no_model() -> None:

@@ -12,7 +12,7 @@ from asyncfl.base.errors import AsyncflError
 from asyncfl.federation.prepare import resolve
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.storage import Run
-from asyncfl.live.client_messages import Gone, Hello, Judge, Scores, Spent, Task, Update
+from asyncfl.live.client_messages import ClientScoreRequest, Gone, Hello, Scores, Spent, Task, Update
 from asyncfl.live.flower.client_app import FlowerClient, clients_scenario
 from asyncfl.live.flower.frames import HELLOS, answer_decoder, encode, task_decoder
 from asyncfl.live.flower.nodes import run_on_grid
@@ -166,7 +166,7 @@ def test_scores_are_a_query() -> None:
     constant = {"kind": "constant", "in_flight": 3}
     protocol = {"kind": "buffered", "rounds": 2, "buffer": 2, "dispatch": constant}
     run, grid, scenario = over_flower({"protocol": protocol, "defence": {"detector": {"kind": "safl"}}})
-    assert all(isinstance(read(message, scenario), Judge) for message in grid.messages(SCORES))
+    assert all(isinstance(read(message, scenario), ClientScoreRequest) for message in grid.messages(SCORES))
     assert Kind.SCORED in kinds(run)
 
 
@@ -228,7 +228,7 @@ def test_a_budget_is_kept_between_messages_and_a_spent_node_or_a_repeated_task_t
     assert "budget" in run.stopped
     assert Kind.BUDGET_SPENT in kinds(run)
     last = grid.messages(node=100)[-1]
-    last.content["config"]["frame"] = encode(Task(1000, 1000, 0), np.zeros((1, scenario.n_parameters), np.float32))
+    last.content["config"]["frame"] = encode(Task(1000, 0, 0, 1000), np.zeros((1, scenario.n_parameters), np.float32))
     [(spent, _), (gone, _)] = heard(asked[0](last), scenario)
     assert isinstance(spent, Spent)
     assert "of 4 spent" in spent.detail
@@ -316,9 +316,9 @@ def test_scores_are_charged_to_the_budget_across_messages() -> None:
     _, grid, scenario = over_flower({**detecting, "privacy": privacy})
     config, kept, told = grid.messages()[0].content["config"], dict[str, Any](), list[Any]()
     models = np.zeros((3, scenario.n_parameters), np.float32)
-    while len(told) < 50 and (not told or told[-1]):
+    while len(told) < 50 and (not told or told[-1] is not None):
         at = FlowerClient(config, {"partition-id": 0}, kept)
-        [(scores, _)] = heard(frames(*at.answer(encode(Judge(5, len(told)), models))), scenario)
+        [(scores, _)] = heard(frames(*at.answer(encode(ClientScoreRequest(5, len(told)), models))), scenario)
         assert isinstance(scores, Scores)
         told.append(scores.scores)
     assert [len(one) for one in told[:-1]] == [3] * (len(told) - 1)

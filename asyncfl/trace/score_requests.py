@@ -20,7 +20,7 @@ TOO_LATE = "too late"
 
 
 @dataclass(frozen=True)
-class ScoringRequest:
+class TracedScoreRequest:
     """A request to a client to score models."""
 
     seed: int
@@ -45,11 +45,11 @@ class ScoringRequest:
         return self.answer or f"{self.asked}, not finished"
 
 
-def scoring_requests_of(events: pa.Table) -> list[ScoringRequest]:
-    """Return the scoring requests of a whole trace, by seed and in order. `events`: in the order of the trace."""
+def score_requests_of(events: pa.Table) -> list[TracedScoreRequest]:
+    """Return the score requests of a whole trace, by seed and in order. `events`: in the order of the trace."""
     rows = select(events, kinds=[Kind.SCORES_REQUESTED, Kind.SCORED]).to_pylist()
     rows = [row for row in rows if not is_too_late(row["detail"])]
-    found: list[ScoringRequest] = []
+    found: list[TracedScoreRequest] = []
     for row, end in zip(rows, [*rows[1:], None], strict=False):
         if row["kind"] != Kind.SCORES_REQUESTED:
             continue
@@ -57,7 +57,7 @@ def scoring_requests_of(events: pa.Table) -> list[ScoringRequest]:
             end = {"time_s": float(select(events, seed=row["seed"])["time_s"].to_numpy().max()), "detail": ""}
         times = row["time_s"], end["time_s"]
         found.append(
-            ScoringRequest(row["seed"], row["client"], row["version"] + 1, *times, row["detail"], end["detail"])
+            TracedScoreRequest(row["seed"], row["client"], row["version"] + 1, *times, row["detail"], end["detail"])
         )
     return sorted(found, key=lambda request: request.seed)
 
