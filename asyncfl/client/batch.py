@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asyncfl.base.answers import require
+from asyncfl.base.client_state import ClientStates
 from asyncfl.base.messages import Bools, Floats, Vector
 from asyncfl.learning import Job, Learner, Training
 from asyncfl.learning.job import Deadline
@@ -63,6 +64,8 @@ class RunFacts:
     """Compression of updates; None to send them uncompressed."""
     state: State = field(init=False)
     """State of the privacy scheme. Audits that train a task again restore the state of that time."""
+    states: ClientStates = field(init=False, default_factory=ClientStates)
+    """What each client carries from task to task."""
 
     def __post_init__(self) -> None:
         self.state = self.scheme.start(self.context)

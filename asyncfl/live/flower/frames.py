@@ -28,7 +28,7 @@ from asyncfl.base.messages import Download, Vector
 from asyncfl.client.compression import Compression
 from asyncfl.live.client_messages import MOST_MODELS, FromClient, Hello, Judge, Message, Task, Welcome
 
-VERSION = 5
+VERSION = 6
 """Version of messages and frames. A client and a server of different versions refuse each other by name."""
 
 MAGIC = b"AF"
