@@ -8,7 +8,9 @@ import pytest
 import yaml
 
 from asyncfl.api import gather, run_of
+from asyncfl.base.client_state import ClientState
 from asyncfl.base.errors import AsyncflError
+from asyncfl.client.compress import REMAINDER
 from asyncfl.federation.prepare import resolve
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.storage import Run
@@ -260,6 +262,23 @@ def test_personal_layers_stay_at_their_node() -> None:
     assert began[0] is None
     np.testing.assert_array_equal(began[1], made[0])
     assert (made[0] != made[1]).any()
+
+
+def test_a_node_keeps_every_entry_of_its_state_between_messages() -> None:
+    """Compression changes one entry, and one that no part of asyncfl knows stays as it was."""
+    _, grid, _ = over_flower(
+        {"compression": {"kind": "top_k", "share": 0.1}, "protocol": {"kind": "sync", "rounds": 2}}
+    )
+    kept: dict[str, Any] = {}
+    states = []
+    for message in grid.messages(node=101)[:2]:
+        at = FlowerClient(message.content["config"], {"partition-id": 1}, kept)
+        at.setup.training.states.update(1, ClientState({}, {} if states else {"other": 0.5}))
+        at.answer(message.frame)
+        states.append(at.state)
+    assert [one.scalars["other"] for one in states] == [0.5, 0.5]
+    assert [one.scalars["last_task"] for one in states] == [0, 1]
+    assert states[0].part([REMAINDER]) != states[1].part([REMAINDER])
 
 
 def test_noise_is_drawn_from_a_secret_of_the_node() -> None:
