@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
+from asyncfl.base.client_state import ClientStates
 from asyncfl.base.component import Described, kind_of, own_sources
 from asyncfl.base.defaults import changed_defaults, fields_apart
 from asyncfl.base.description import explicit_fields, faults_of, override, sound_parts
@@ -246,14 +247,18 @@ class Scenario(Described):
         return LOSSES in self.leaks or self.privacy.off
 
     def budget_tracker(
-        self, context: PrivacyContext, samples: NDArray[np.integer], state: State | None = None
+        self,
+        context: PrivacyContext,
+        samples: NDArray[np.integer],
+        state: State | None = None,
+        states: ClientStates | None = None,
     ) -> BudgetTracker | None:
         """Return a new tracker of the budgets at which clients stop; None without such budgets. `samples`: (clients,)
-        training samples; `state`: records trained tasks."""
+        training samples; `state`: records trained tasks; `states`: of the clients, None for new ones."""
         if (stop_at := self.privacy.stop_at) is None:
             return None
         counted = _counted(stop_at, self.world, self.defence)
-        return BudgetTracker(stop_at, self.privacy, context, samples, state, counted)
+        return BudgetTracker(stop_at, self.privacy, context, samples, state, counted, states)
 
     @property
     def n_parameters(self) -> int:

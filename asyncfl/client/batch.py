@@ -10,6 +10,7 @@ import numpy as np
 
 from asyncfl.base.answers import require
 from asyncfl.base.arrays import Bools, Floats, Vector
+from asyncfl.base.client_state import ClientStates
 from asyncfl.learning import Job, Learner, Training
 from asyncfl.learning.job import Deadline
 from asyncfl.privacy import Contribution, Noise, PrivacyContext, Scheme, State
@@ -63,6 +64,8 @@ class RunFacts:
     """Compression of updates; None to send them uncompressed."""
     state: State = field(init=False)
     """State of the privacy scheme. Audits that train a task again restore the state of that time."""
+    states: ClientStates = field(init=False, default_factory=ClientStates)
+    """What each client carries from task to task."""
 
     def __post_init__(self) -> None:
         self.state = self.scheme.start(self.context)

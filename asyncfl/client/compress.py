@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asyncfl.base.arrays import Vector
 from asyncfl.client.batch import Batch, RunFacts, Stage
 from asyncfl.client.compression import Compression
+
+REMAINDER = "compression_remainder"
+"""Name in a client's state of the numbers (n_parameters,) that it has not sent yet."""
 
 
 class Compress(Stage):
@@ -16,7 +18,6 @@ class Compress(Stage):
     def __init__(self, facts: RunFacts, compression: Compression) -> None:
         super().__init__(facts)
         self.compression = compression
-        self._kept: dict[int, NDArray[np.float32]] = {}
 
     def run(self, batch: Batch) -> None:
         batch.packed = tuple(
@@ -30,23 +31,15 @@ class Compress(Stage):
         # Attackers may send anything: an overflow is not finite, and the server rejects it.
         with np.errstate(over="ignore", invalid="ignore"):
             update = row - base
-            if client in self._kept:
-                update += self._kept[client]
+            remainder = self.facts.states.of(client).arrays.get(REMAINDER)
+            if remainder is not None:
+                update += remainder
             payload = self.compression.packed(update, self.facts.streams.generator("compression", client, turn))
             read = self.compression.unpacked(payload, len(update))
             if self.compression.remembers:
                 left = update - read
                 # A remainder that is not finite would spoil all later updates.
-                self._kept[client] = left if np.isfinite(left).all() else np.zeros_like(left)
+                left = left if np.isfinite(left).all() else np.zeros_like(left)
+                self.facts.states.set_array(client, REMAINDER, left)
             np.add(base, read, out=row)
         return payload
-
-    def left_of(self, client: int) -> NDArray[np.float32] | None:
-        """Return the remainder that the client has not sent yet, (n_parameters,); None if there is none."""
-        return self._kept.get(client)
-
-    def put(self, client: int, left: NDArray[np.float32] | None) -> None:
-        """Set the remainder of a client."""
-        self._kept.pop(client, None)
-        if left is not None:
-            self._kept[client] = left

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from asyncfl.base.arrays import Floats, Vector
+from asyncfl.base.client_state import ClientState
 from asyncfl.client.attack import CraftUploads
 from asyncfl.client.batch import Assignment, Batch, RunFacts, Stage, TaskObserver
 from asyncfl.client.clip import ClipPayloads, Measure
@@ -41,19 +42,18 @@ class TaskPath(RunFacts):
         self._train = Train(self, self._poison)
         self.personal: PersonalLayers | None = self._train.personal
         """Personal layers of each client; None if all layers are shared."""
-        self.compressor: Compress | None = None
-        if self.compression is not None and not self.compression.off:
-            self.compressor = Compress(self, self.compression)
-        self.every_task = self.scheme.needs_every_task or self.personal is not None
+        self.carries = bool(self._train.reads)
+        """Whether training reads and changes what clients carry from task to task, such as personal layers."""
+        self.every_task = self.scheme.needs_every_task or self.carries
         """Whether each task is trained when its training ends on the clock, even if its update is never used: the
-        scheme learns from every task, or clients have personal layers, which each task changes."""
+        scheme learns from every task, or each task changes what its client carries."""
         self._alone: tuple[Stage, ...] = self._poison, self._train, Measure(self)
         self._together: list[Stage] = [
             self._clip,
             AddNoise(self),
             CraftUploads(self, self._train.accuracies),
             AddAttackersNoise(self),
-            *([] if self.compressor is None else [self.compressor]),
+            *([] if self.compression is None or self.compression.off else [Compress(self, self.compression)]),
             *([] if self.scheme.mixing_node is None else [Shuffle(self)]),
         ]
         self._ready: dict[int, Batch] = {}
@@ -95,15 +95,14 @@ class TaskPath(RunFacts):
             self.observer.trained(batch.assignments[0], batch.contributions[0], bool(batch.attacked[0]))
         self._ready[assignment.task] = batch
 
-    def trained(self, assignment: Assignment, attacked: bool, personal: Vector | None) -> Trained:
-        """Train a task for a run that goes on elsewhere. `personal`: (n_personal,) the client's personal layers; None
-        if all layers are shared."""
+    def trained(self, assignment: Assignment, attacked: bool, carried: ClientState) -> Trained:
+        """Train a task for a run that goes on elsewhere. `carried`: what `carried` returned there."""
         batch = Batch([assignment], np.empty((1, self._rows.shape[1]), dtype=np.float32))
         batch.attacked[:] = attacked
-        if self.personal is not None and personal is not None:
-            self.personal.put(assignment.client, personal)
+        self.states.put(assignment.client, carried)
         self._train.run(batch)
-        return Trained(batch.rows[0], float(batch.losses[0]), self.layers_of(assignment.client))
+        changed = self.states.take(assignment.client).since(carried)
+        return Trained(batch.rows[0], float(batch.losses[0]), changed)
 
     def train_elsewhere(self, trainers: Trainers | None) -> None:
         """Have tasks trained by `trainers`; None: here."""
@@ -138,10 +137,10 @@ class TaskPath(RunFacts):
         """See `ClipPayloads.clip_norm`."""
         return self._clip.clip_norm(norms)
 
-    def layers_of(self, client: int) -> Vector | None:
-        """Return the client's personal layers as they are now; None if all layers are shared."""
-        return None if self.personal is None else self.personal.of(client)
+    def carried(self, client: int) -> ClientState:
+        """See `Train.carried`."""
+        return self._train.carried(client)
 
-    def scores(self, client: int, turn: int, models: Vector, layers: Vector | None = None) -> Floats:
+    def scores(self, client: int, turn: int, models: Vector, state: ClientState | None = None) -> Floats:
         """See `Train.scores`."""
-        return self._train.scores(client, turn, models, layers)
+        return self._train.scores(client, turn, models, state)

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.arrays import Bools, Vector
+from asyncfl.base.client_state import NOTHING, ClientState
 from asyncfl.client.batch import Assignment, Batch, RunFacts, Stage
 from asyncfl.client.poison import Poison
 from asyncfl.learning import Job
-from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
+from asyncfl.learning.personal_layers import PERSONAL, PersonalLayers, SharedPartLearner
 from asyncfl.privacy import Contribution
 
 
@@ -28,8 +29,8 @@ class Trained(NamedTuple):
     """(n_parameters,) float32, or the path of a file where a worker has left it."""
     loss: float
     """Mean training loss of the last local epoch."""
-    carried: Vector | None
-    """(n,) what the client carries to its next task, its personal layers; None for nothing."""
+    carried: ClientState
+    """Entries of the client's state that the training changed."""
     seconds: float = 0.0
     """Wall-clock seconds that the training took."""
 
@@ -38,10 +39,10 @@ class Trainers(Protocol):
     """Trainers of tasks elsewhere."""
 
     def train(
-        self, tasks: Sequence[Assignment], attacked: Bools, carried: Sequence[Vector | None], rows: Vector
+        self, tasks: Sequence[Assignment], attacked: Bools, carried: Sequence[ClientState], rows: Vector
     ) -> list[Trained]:
-        """Train tasks and write their models into `rows` (n, n_parameters). `carried`: what each task's client
-        carries from task to task, its personal layers; None for nothing."""
+        """Train tasks and write their models into `rows` (n, n_parameters). `carried`: the part of the state of each
+        task's client that its training reads (`Train.reads`)."""
 
 
 class Train(Stage):
@@ -54,20 +55,24 @@ class Train(Stage):
         super().__init__(facts)
         self._poison = poison
         learner = facts.learner
-        self.personal = PersonalLayers(learner) if isinstance(learner, SharedPartLearner) else None
+        self.personal = PersonalLayers(learner, facts.states) if isinstance(learner, SharedPartLearner) else None
         """Personal layers of each client; None if all layers are shared."""
+        self.reads: tuple[str, ...] = () if self.personal is None else (PERSONAL,)
+        """Names of the entries of a client's state that its training reads and changes."""
 
     def run(self, batch: Batch) -> None:
         if self.trainers is None:
             self._run_here(batch)
         else:
             clients = [one.client for one in batch.assignments]
-            own = [None if self.personal is None else self.personal.of(one) for one in clients]
-            made = self.trainers.train(batch.assignments, batch.attacked, own, batch.rows)
+            made = self.trainers.train(batch.assignments, batch.attacked, list(map(self.carried, clients)), batch.rows)
             batch.losses = np.array([one.loss for one in made])
             for client, one in zip(clients, made, strict=True):
-                if self.personal is not None and one.carried is not None:
-                    self.personal.put(client, one.carried)
+                self.facts.states.update(client, one.carried)
+
+    def carried(self, client: int) -> ClientState:
+        """Return the part of a client's state that its training reads."""
+        return self.facts.states.of(client).part(self.reads) if self.reads else NOTHING
 
     def _run_here(self, batch: Batch) -> None:
         batch.jobs = [
@@ -118,23 +123,24 @@ class Train(Stage):
                 bases[row] = rows[row].copy()
         return losses
 
-    def scores(self, client: int, turn: int, models: Vector, layers: Vector | None = None) -> NDArray[np.float64]:
+    def scores(self, client: int, turn: int, models: Vector, state: ClientState | None = None) -> NDArray[np.float64]:
         """Compute the (n,) scores that an honest client reports of models (n, n_parameters): accuracies on its data,
-        plus the scheme's noise on scores. `turn`: number of its requests before; `layers`: see `accuracies`."""
+        plus the scheme's noise on scores. `turn`: number of its requests before; `state`: see `accuracies`."""
         facts = self.facts
-        scores, noise = np.asarray(self.accuracies(client, models, layers), dtype=np.float64), facts.scheme.scores
+        scores, noise = np.asarray(self.accuracies(client, models, state), dtype=np.float64), facts.scheme.scores
         if noise is None:
             return scores
         std = noise.std_of(len(scores), facts.data.samples(client), facts.context.personal)
         return scores + std * facts.streams.generator("score_noise", client, turn).standard_normal(len(scores))
 
-    def accuracies(self, client: int, models: Vector, personal: Vector | None = None) -> NDArray[np.float64]:
+    def accuracies(self, client: int, models: Vector, state: ClientState | None = None) -> NDArray[np.float64]:
         """Compute the (n,) accuracies of models (n, n_parameters) on the client's data, with its personal layers.
-        `personal`: (n_personal,) personal layers to use; None for the current ones."""
+        `state`: the client's state to use; None for the current one."""
         samples = self.facts.data.client(client)
         if self.personal is None:
             return self.facts.learner.accuracies(models, *samples)
-        own, learner = self.personal.of(client) if personal is None else personal, self.personal.learner
+        own = self.personal.part_of(self.facts.states.of(client) if state is None else state)
+        learner = self.personal.learner
         return learner.whole.accuracies(np.stack([learner.parameter_split.join(one, own) for one in models]), *samples)
 
 

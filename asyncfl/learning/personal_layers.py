@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.client_state import ClientState, ClientStates
 from asyncfl.learning.job import Job
 from asyncfl.learning.layout import ParameterSplit, Vector
 from asyncfl.learning.learner import Learner, tensor_of
@@ -79,29 +80,28 @@ class SharedPartLearner(Learner):
         return self.whole._logits(images)
 
 
-class PersonalLayers:
-    """Personal parts of all clients of one seed, updated by each training."""
+PERSONAL = "personal_layers"
+"""Name of a client's personal part (n_personal,) in its state."""
 
-    def __init__(self, learner: SharedPartLearner) -> None:
+
+class PersonalLayers:
+    """Personal parts of all clients of one seed, updated by each training. They are entries of the clients' states."""
+
+    def __init__(self, learner: SharedPartLearner, states: ClientStates) -> None:
         self.learner = learner
-        self._own: dict[int, Vector] = {}
+        self.states = states
 
     def of(self, client: int) -> Vector:
         """Return the personal part of a client; before its first task that of the initial model."""
-        return self._own.get(client, self.learner.initial)
+        return self.part_of(self.states.of(client))
 
-    def put(self, client: int, part: Vector) -> None:
-        self._own[client] = part
-
-    def take(self, client: int) -> Vector:
-        """Remove and return the personal part of a client."""
-        return self._own.pop(client, self.learner.initial)
+    def part_of(self, state: ClientState) -> Vector:
+        """Return the personal part in a client's state; that of the initial model if it has none."""
+        return state.arrays.get(PERSONAL, self.learner.initial)
 
     def copy(self) -> PersonalLayers:
         """Return a copy that later trainings do not change."""
-        same = PersonalLayers(self.learner)
-        same._own = dict(self._own)
-        return same
+        return PersonalLayers(self.learner, self.states.copy())
 
     def whole(self, client: int, shared: Vector) -> Vector:
         """Return the whole model (n_parameters,) of a client: the shared part and its own."""
@@ -111,7 +111,8 @@ class PersonalLayers:
         """Train jobs of distinct clients, write the shared models into `rows`, store the personal parts and return the
         losses."""
         losses, after = self.learner.train_personal(rows, jobs, [self.of(client) for client in clients])
-        self._own.update(zip(clients, after, strict=True))
+        for client, part in zip(clients, after, strict=True):
+            self.states.set_array(client, PERSONAL, part)
         return losses
 
     def stacked(self, clients: int) -> Vector:

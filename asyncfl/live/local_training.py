@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.arrays import Vector
+from asyncfl.base.client_state import ClientState
 from asyncfl.base.messages import Download
 from asyncfl.base.streams import Streams
 from asyncfl.client import Assignment, Attackers, TaskPath
@@ -19,9 +20,7 @@ from asyncfl.data import FederatedData
 from asyncfl.federation.prepare import learner_of
 from asyncfl.learning import Learner
 from asyncfl.learning.job import Deadline
-from asyncfl.learning.personal_layers import PersonalLayers
 from asyncfl.live.client_messages import ClientScoreRequest
-from asyncfl.privacy import PrivacyContext
 from asyncfl.scenario import Scenario
 
 
@@ -34,10 +33,8 @@ class TrainedUpdate:
     loss: float
     added_std: float
     epsilon: float | None
-    personal: Vector | None = None
-    """(n_personal,) the client's own layers after the task; None: it has none."""
-    left_over: Vector | None = None
-    """(n_parameters,) what compression leaves over for the client's next update; None: nothing."""
+    state: ClientState = field(default_factory=ClientState)
+    """Entries of the client's state that the task changed."""
     epochs: int | None = None
     """Epochs after which the deadline stopped it; None: it did all, or was told when to stop."""
 
@@ -45,7 +42,7 @@ class TrainedUpdate:
 class LocalTraining:
     """Trains for the clients of one process. Each thread has a path of its own.
 
-    Between tasks it keeps the clients' own layers and what compression left of their updates, and nothing else.
+    Between tasks it keeps the clients' states, and nothing else.
     """
 
     now: ClassVar[Callable[[], float]] = staticmethod(time.monotonic)
@@ -55,14 +52,13 @@ class LocalTraining:
         self,
         scenario: Scenario,
         data: FederatedData,
-        context: PrivacyContext,
+        like: TaskPath,
         streams: Streams,
-        personal: PersonalLayers | None,
     ) -> None:
-        """`streams`: source of the clients' randomness. `personal`: None where all layers are shared."""
-        self._scenario, self._data, self._context, self._streams = scenario, data, context, streams
-        self.threats, self.personal = scenario.threats, personal
-        self._left: dict[int, Vector] = {}
+        """`like`: path of the run, whose clients' states are those of this process. `streams`: source of the clients'
+        randomness."""
+        self._scenario, self._data, self._like, self._streams = scenario, data, like, streams
+        self.threats, self.states, self.carries = scenario.threats, like.states, like.carries
         self._own, self._making = threading.local(), threading.Lock()
 
     def _path(self) -> TaskPath:
@@ -76,36 +72,24 @@ class LocalTraining:
                 attackers.drawn = set()
             with self._making:
                 learner: Learner = learner_of(scenario, data)
-                if self.personal is not None:
-                    learner = self.personal.learner.with_learner(learner)
+                if self._like.personal is not None:
+                    learner = self._like.personal.learner.with_learner(learner)
                 path = self._own.path = TaskPath(
-                    *(data, learner, scenario.training, scenario.privacy, self._context, streams, attackers),
+                    *(data, learner, scenario.training, scenario.privacy, self._like.context, streams, attackers),
                     scenario.compression,
                 )
         return path
 
-    def keep(self, client: int, personal: Vector | None, left_over: Vector | None) -> None:
-        """Store the client's own layers, and what compression left over, after training. None: unchanged."""
-        if left_over is not None:
-            self._left[client] = left_over
-        if self.personal is not None and personal is not None:
-            self.personal.put(client, personal)
-
-    def left_over(self, client: int) -> Vector | None:
-        """Return what compression left over (n_parameters,) for the client's next update; None: nothing."""
-        return self._left.get(client)
-
     def train(self, assignment: Assignment, attacks: bool, deadline_s: float | None = None) -> TrainedUpdate:
-        """Carry out a task; `keep` stores its personal layers afterwards.
+        """Carry out a task. The changes of the client's state are in the result, and not yet in `states`, because a
+        training that was given up may end after the next one.
 
         `attacks`: whether the client is an attacker. `deadline_s`: real seconds from now after which it stops; None: it
         does not. Raises NoEpochError if no epoch was done by then.
         """
         path, client = self._path(), assignment.client
-        if self.personal is not None and path.personal is not None:
-            path.personal.put(client, self.personal.of(client))
-        if path.compressor is not None:
-            path.compressor.put(client, self._left.get(client))
+        began = self.states.of(client)
+        path.states.put(client, began)
         if deadline_s is not None:
             assignment = replace(assignment, deadline=Deadline(deadline_s, type(self).now))
         if path.attackers is not None:
@@ -118,29 +102,19 @@ class LocalTraining:
         elif not made.sound[0] and self.threats is not None:
             length = max(1, made.models.shape[1] + self.threats.attack.length_error)
             sent = np.resize(made.models, (1, length))
-        left_over = None
-        if path.compressor is not None:
-            left_over = path.compressor.left_of(client)
-            # `_left` keeps it once for all threads.
-            path.compressor.put(client, None)
-        personal = None if path.personal is None else path.personal.take(client)
+        changed = path.states.take(client).since(began)
         loss, epsilon, epochs = float(made.losses[0]), upload.contribution.epsilon, upload.contribution.epochs
-        return TrainedUpdate(sent, loss, upload.added_std, epsilon, personal, left_over, epochs)
-
-    def own_layers(self, client: int) -> Vector | None:
-        """Return the layers (n_personal,) that a client has of its own now; None: all are shared."""
-        return None if self.personal is None else self.personal.of(client)
+        return TrainedUpdate(sent, loss, upload.added_std, epsilon, changed, epochs)
 
     def score(
-        self, client: int, request: ClientScoreRequest, models: Vector, own: Vector | None = None
+        self, client: int, request: ClientScoreRequest, models: Vector, state: ClientState | None = None
     ) -> NDArray[np.float64]:
         """Return the accuracy (n_models,) of each model on the client's data, or what an attacker claims.
 
-        `models`: (n_models, n_parameters); `own`: the client's own layers when scoring began; None: those of now.
+        `models`: (n_models, n_parameters); `state`: the client's state when scoring began; None: that of now.
         """
         path = self._path()
-        own = self.own_layers(client) if own is None else own
-        scores = path.scores(client, request.turn, models, own)
+        scores = path.scores(client, request.turn, models, self.states.of(client) if state is None else state)
         if (
             request.attacks
             and self.threats is not None

@@ -156,8 +156,7 @@ def _notes(terms: Terms, live: LiveFederation, *, apart: bool) -> Iterator[str]:
 
 def training_of(federation: Federation, streams: Streams) -> LocalTraining:
     """Return the training of clients in the process of their server. `streams`: source of their randomness."""
-    path = federation.path
-    return LocalTraining(federation.resolved.scenario, federation.data, path.context, streams, path.personal)
+    return LocalTraining(federation.resolved.scenario, federation.data, federation.path, streams)
 
 
 def local_clients(host: Host, executor: Executor, streams: Streams) -> list[LiveClient]:
@@ -171,7 +170,7 @@ def local_clients(host: Host, executor: Executor, streams: Streams) -> list[Live
     load, training = Workload.of(scenario, data.sizes), training_of(federation, streams)
     clients = list[LiveClient]()
     for number in range(data.clients):
-        budgets = scenario.budget_tracker(path.context, data.sizes, path.state)
+        budgets = scenario.budget_tracker(path.context, data.sizes, path.state, path.states)
         observer = partial(host.observe, number) if terms.virtual else None
         setup = ClientSetup(number, scenario, training, executor, load, world, budgets, observer)
         clients.append(LiveClient(setup, host, data.samples(number)))

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from asyncfl.base.arrays import Vector
+from asyncfl.base.client_state import ClientState
 from asyncfl.base.errors import AsyncflError, MessageError
 from asyncfl.base.messages import Fate
 from asyncfl.client import Assignment
@@ -26,7 +27,6 @@ from asyncfl.federation.phases import (
     Workload,
 )
 from asyncfl.learning.job import NoEpochError
-from asyncfl.live.client_memory import Charged, ClientMemory
 from asyncfl.live.client_messages import (
     SENT,
     ClientEvent,
@@ -80,9 +80,9 @@ class ClientSetup:
         threats = self.training.threats
         speed = threats.attack.rate if task.attacks and threats is not None else 1.0
         phases = list(TaskPhases(self.world.task(self.number, task.turn), self.load, speed))
-        # A client keeps its own layers of a task even if the update is lost.
+        # A training changes what its client carries even if the update is lost.
         needed = phases[-1].fails is None or (
-            self.training.personal is not None and any(phase.ends is Kind.TRAINED for phase in phases)
+            self.training.carries and any(phase.ends is Kind.TRAINED for phase in phases)
         )
         return [(phase, needed) for phase in phases]
 
@@ -162,19 +162,12 @@ class TaskRunner:
         setup: ClientSetup,
         clock: LiveClock,
         say: Callable[..., None],
-        memory: ClientMemory | None = None,
     ) -> None:
-        """`say`: sends the server a message, and the models that come with it if there are any. `memory`: of an
-        earlier process of the client; None: this is the first."""
+        """`say`: sends the server a message, and the models that come with it if there are any. The client goes on
+        with its state in `LocalTraining.states`, which an earlier process of it may have left."""
         self._setup, self._clock, self._say = setup, clock, say
-        budgets = setup.budgets
-        self._spent = budgets is not None and not budgets.affords(setup.number, 0)
+        self._spent = setup.budgets is not None and not setup.budgets.resume(setup.number)
         """Whether the client's budget affords no upload."""
-        self.memory = memory or ClientMemory()
-        """What the client must not forget."""
-        setup.training.keep(setup.number, *self.memory.rows)
-        for one in self.memory.charges:
-            self._pay(*one)
 
     @property
     def why_spent(self) -> str | None:
@@ -195,7 +188,9 @@ class TaskRunner:
             models_of = "one model" if what == "task" else "models"
             raise MessageError(f"a {what} comes with {models_of} of {wanted} parameters, got {rows} of {columns}")
         # Each turn has noise of its own.
-        last, self.memory.turns[what] = self.memory.turns.get(what, -1), given.turn
+        states, client, name = self._setup.training.states, self._setup.number, f"last_{what}"
+        last = states.of(client).scalars.get(name, -1)
+        states.update(client, ClientState({}, {name: given.turn}))
         if given.turn <= last:
             raise RepeatedError(
                 f"the server gave {what} {given.turn} again after {what} {last}, by its count of this client's: both "
@@ -255,7 +250,7 @@ class TaskRunner:
             activity.note(clock.now, phase.begins, -1 if sending is None else sending.transfer.payload_bytes)
         if phase.begins is Kind.UPLOAD_STARTED and not self._spent:
             # It is spent whether or not the upload arrives, because somebody may hear it.
-            self._charge("upload", assignment.turn, assignment.epochs)
+            self._charge_upload(assignment.turn, assignment.epochs)
             if self.why_spent is not None:
                 activity.note(clock.now, Kind.BUDGET_SPENT, detail=self.why_spent)
                 self._say(Spent(self.why_spent))
@@ -264,7 +259,7 @@ class TaskRunner:
             await asyncio.wait([training])
             if not training.cancelled() and training.exception() is None:
                 done = training.result()
-                self._setup.training.keep(assignment.client, done.personal, done.left_over)
+                self._setup.training.states.update(assignment.client, done.state)
             phase = self._setup.measured(phase, training)
         if sending is None:
             activity.note(clock.now, phase.ends, detail=phase.detail)
@@ -287,34 +282,29 @@ class TaskRunner:
         await clock.until(end_s if end_s < until_s else math.inf, activity.order)
         activity.sending = None
 
-    def _charge(self, what: Charged, number: int, epochs: int | None = None) -> bool:
-        """Charge an upload, or scores, and record it. Returns False where the budget forbids the scores."""
-        is_allowed = self._pay(what, number, epochs)
-        if is_allowed and self._setup.budgets is not None:
-            self.memory.charges.append((what, number, epochs))
-        return is_allowed
-
-    def _pay(self, what: Charged, number: int, epochs: int | None) -> bool:
-        """See `_charge`, and `Charge`."""
+    def _charge_upload(self, turn: int, epochs: int | None) -> None:
+        """Charge the upload of a task to the client's budget, if it has one."""
         budgets, client = self._setup.budgets, self._setup.number
-        if budgets is not None and what == "upload":
+        if budgets is not None:
             budgets.charge_upload(client, epochs)
-            self._spent = not budgets.affords(client, number + 1)
-        elif budgets is not None and not budgets.charge_scores(client, number):
-            return False
-        return True
+            self._spent = not budgets.affords(client, turn + 1)
+
+    def _charge_scores(self, models: int) -> bool:
+        """Charge scores of `models` models. Returns False where the budget forbids them."""
+        budgets = self._setup.budgets
+        return budgets is None or budgets.charge_scores(self._setup.number, models)
 
     async def score(self, request: ClientScoreRequest, models: Vector, activity: Activity) -> None:
         """Score the models (n_models, n_parameters), and send the scores."""
         setup = self._setup
-        if self._spent or not self._charge("scores", len(models)):
+        if self._spent or not self._charge_scores(len(models)):
             self._say(Scores(request.request, None, activity.report(self._clock.now)))
             return
         answered, scoring, loop = True, None, asyncio.get_running_loop()
         for phase in setup.scoring_phases(request, len(models)):
             if phase.sending is None:
-                own = setup.training.own_layers(setup.number)
-                score = partial(setup.training.score, setup.number, request, models, own)
+                state = setup.training.states.of(setup.number)
+                score = partial(setup.training.score, setup.number, request, models, state)
                 scoring = activity.scoring = loop.run_in_executor(setup.executor, score)
             await self._wait(activity, phase.sending, phase.duration_s, phase.name)
             if phase.sending is None and scoring is not None:

@@ -13,6 +13,7 @@ import time
 import numpy as np
 
 from asyncfl.base.arrays import Floats, Vector
+from asyncfl.base.client_state import ClientState
 from asyncfl.base.messages import Collect, Collected, ScoreRequest
 from asyncfl.client import Assignment, Attackers, work_of
 from asyncfl.client.norm_bound import too_long
@@ -115,12 +116,13 @@ class TrainingClients(SimulatedClients):
     """Clients that train, attack and score. Their uploads are recorded in `Federation.releases`."""
 
     def __init__(self, federation: Federation, server: Server) -> None:
-        scenario, self.path = federation.resolved.scenario, federation.path
+        scenario, path = federation.resolved.scenario, federation.path
+        self.path = path
         super().__init__(
             server,
             Workload.of(scenario, federation.data.sizes),
             attackers=federation.attackers,
-            budgets=scenario.budget_tracker(self.path.context, federation.data.sizes, self.path.state),
+            budgets=scenario.budget_tracker(path.context, federation.data.sizes, path.state, path.states),
             scoring=scenario.protocol.scoring,
         )
         self.every_task = self.path.every_task
@@ -133,8 +135,8 @@ class TrainingClients(SimulatedClients):
         self._checks_norms = scenario.protocol.check_norms
         self._last: dict[int, tuple[int, int, int]] = {}
         """Client -> number, base version and turn of its last collected task."""
-        self._scores_with: dict[int, Vector | None] = {}
-        """Client -> layers of its own with which it scores models."""
+        self._scores_with: dict[int, ClientState] = {}
+        """Client -> its state when it began to score models."""
         self.seconds = 0.0
         """Wall-clock seconds spent on training and scoring so far."""
 
@@ -167,7 +169,7 @@ class TrainingClients(SimulatedClients):
         attacked = self.attackers is not None and self.attackers.attacks(
             task.number, task.client, task.base_version, task.turn
         )
-        order = TrainingOrder(task.client, task.turn, epochs, attacked, self.path.layers_of(task.client))
+        order = TrainingOrder(task.client, task.turn, epochs, attacked, self.path.carried(task.client))
         self.pool.foresee(task.number, order, self.server.tasks.model(task.base_version), arrives_s)
 
     def forget(self, task: TaskRecord) -> None:
@@ -220,7 +222,7 @@ class TrainingClients(SimulatedClients):
         )
 
     def scoring_begins(self, client: int) -> None:
-        self._scores_with[client] = self.path.layers_of(client)
+        self._scores_with[client] = self.path.states.of(client)
 
     def score(self, request: ScoreRequest, turn: int) -> Floats:
         began, client = time.perf_counter(), request.client

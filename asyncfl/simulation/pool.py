@@ -19,13 +19,14 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from asyncfl.base.arrays import Bools, Vector
+from asyncfl.base.client_state import ClientState
 from asyncfl.base.component import components_in
 from asyncfl.base.errors import AsyncflError, RunError, shortened
 from asyncfl.base.files.checkpoint_file import package_digest
@@ -62,8 +63,8 @@ class TrainingOrder:
     """Epochs that the client has time for; None for all."""
     attacked: bool
     """Whether it trains on poisoned data."""
-    carried: Vector | None = field(compare=False)
-    """(n,) what the client carries from task to task; None for nothing. Compare it by identity."""
+    carried: ClientState
+    """The part of the client's state that its training reads."""
 
 
 # --- in a worker -----------------------------------------------------------------------------------------------------
@@ -272,10 +273,10 @@ class TrainingPool:
         return not is_held and len(self._running) < AT_ONCE * self._workers.number
 
     def train(
-        self, tasks: Sequence[Assignment], attacked: Bools, carried: Sequence[Vector | None], rows: Vector
+        self, tasks: Sequence[Assignment], attacked: Bools, carried: Sequence[ClientState], rows: Vector
     ) -> list[Trained]:
-        """Write the models of trained tasks into `rows` (n, n_parameters). `carried`: what each task's client carries
-        from task to task; None for nothing. Raises RunError if the workers cannot compute."""
+        """Write the models of trained tasks into `rows` (n, n_parameters). `carried`: see `Trainers.train`. Raises
+        RunError if the workers cannot compute."""
         calls = [self._call_of(*one) for one in zip(tasks, attacked.tolist(), carried, strict=True)]
         self._collected.extend(call for call in calls if call.future is None)
         made = []
@@ -286,10 +287,10 @@ class TrainingPool:
             made.append(one)
         return made
 
-    def _call_of(self, task: Assignment, attacked: bool, carried: Vector | None) -> Call:
+    def _call_of(self, task: Assignment, attacked: bool, carried: ClientState) -> Call:
         order = TrainingOrder(task.client, task.turn, task.epochs, attacked, carried)
         call = self._foreseen.pop(task.task, None)
-        if call is not None and call.order == order and call.order.carried is carried:
+        if call is not None and call.order == order:
             return call
         if call is not None:
             self.again += call.future is not None

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from asyncfl.base.client_state import ClientStates
 from asyncfl.base.streams import Streams
-from asyncfl.client.compress import Compress
+from asyncfl.client.compress import REMAINDER, Compress
 from asyncfl.client.compression import Downloads, NoCompression, Quantised, TopK
 
 vectors = arrays(np.float32, st.integers(1, 40), elements=st.floats(-1e3, 1e3, width=32))
@@ -136,7 +137,7 @@ def test_what_is_not_compressed_is_the_model_itself() -> None:
 
 
 def compressor_of(compression: TopK) -> Compress:
-    facts: Any = SimpleNamespace(streams=Streams(0))
+    facts: Any = SimpleNamespace(streams=Streams(0), states=ClientStates())
     return Compress(facts, compression)
 
 
@@ -180,7 +181,7 @@ def test_with_error_feedback_nothing_is_lost(updates: np.ndarray, share: float) 
         compressor.compress(row, base, 3, turn)
         assert np.count_nonzero(np.abs(row - base) > 1e-6) <= max(1, round(10 * share))
         sent += row - base
-    kept = np.linalg.norm(compressor.left_of(3))
+    kept = np.linalg.norm(compressor.facts.states.of(3).arrays[REMAINDER])
     assert np.linalg.norm(updates.sum(axis=0, dtype=float) - sent) == pytest.approx(kept, abs=1e-3)
 
 
@@ -196,14 +197,14 @@ def test_clients_have_memories_of_their_own_and_without_feedback_none() -> None:
     assert row.tolist() == [0, 0, 3, 0]
     forgetful = compressor_of(TopK(share=0.25, error_feedback=False))
     forgetful.compress(np.array([1, 2, 3, 4], np.float32), base, 0, 0)
-    assert forgetful.left_of(0) is None
+    assert not forgetful.facts.states.of(0)
 
 
 def test_what_is_not_finite_is_not_remembered() -> None:
     compressor = compressor_of(TopK(share=0.5))
     row = np.array([np.nan, np.nan, np.inf, 1], np.float32)
     compressor.compress(row, np.zeros(4, np.float32), 0, 0)
-    assert not compressor.left_of(0).any()
+    assert not compressor.facts.states.of(0).arrays[REMAINDER].any()
 
 
 @given(update=vectors, share=st.floats(0.01, 1))

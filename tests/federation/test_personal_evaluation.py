@@ -232,7 +232,7 @@ def test_one_sample_moves_scores_with_personal_layers_by_no_more_than_the_ledger
         personal, base = path.personal, federation.plan.initial
         assert personal is not None
         personal.train(np.empty((1, len(base)), np.float32), [Job(base, images, labels, order)], [0])
-        scores.append(path._train.accuracies(0, np.stack([base] * 4), personal.of(0)))
+        scores.append(path._train.accuracies(0, np.stack([base] * 4), path.states.of(0)))
     moved, n = float(np.linalg.norm(scores[0] - scores[1])), one.data.samples(0)
     assert moved > 2 * np.sqrt(4) / n
     # The Gaussian mechanism of this shift, whatever the package takes its sensitivity to be.

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asyncfl.base.client_state import ClientStates
 from asyncfl.learning import make_learner
 from asyncfl.learning.job import Deadline, Job
 from asyncfl.learning.layout import ParameterSplit
@@ -71,7 +72,7 @@ def job(learner: SharedPartLearner, seed: int = 0) -> Job:
 
 
 def test_training_continues_with_each_clients_personal_layers(learner: SharedPartLearner) -> None:
-    parts, rows = PersonalLayers(learner), np.empty((2, learner.n_parameters), np.float32)
+    parts, rows = PersonalLayers(learner, ClientStates()), np.empty((2, learner.n_parameters), np.float32)
     jobs = [job(learner, 1), job(learner, 2)]
     losses = parts.train(rows, jobs, [5, 3])
     whole = np.empty((2, learner.whole.n_parameters), np.float32)
@@ -88,7 +89,7 @@ def test_training_continues_with_each_clients_personal_layers(learner: SharedPar
 
 
 def test_a_client_stopped_in_its_first_epoch_keeps_its_layers(learner: SharedPartLearner) -> None:
-    parts, rows = PersonalLayers(learner), np.empty((1, learner.n_parameters), np.float32)
+    parts, rows = PersonalLayers(learner, ClientStates()), np.empty((1, learner.n_parameters), np.float32)
     parts.train(rows, [job(learner, 1)], [4])
     before = parts.of(4).copy()
     moments = iter(range(100))
@@ -112,5 +113,5 @@ def test_models_without_personal_layers_are_evaluated_with_the_initial_ones(lear
     rows = np.empty((1, learner.n_parameters), np.float32)
     again = np.empty_like(rows)
     learner.train(rows, [one])
-    PersonalLayers(learner).train(again, [one], [0])
+    PersonalLayers(learner, ClientStates()).train(again, [one], [0])
     np.testing.assert_array_equal(rows, again)

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl.base.client_state import ClientState, ClientStates
 from asyncfl.base.errors import MessageError
 from asyncfl.base.messages import Fate
 from asyncfl.client import Assignment
+from asyncfl.client.compress import REMAINDER
 from asyncfl.federation.phases import LinkMessage, Phase, ScoringPhase
 from asyncfl.federation.prepare import Federation, prepare, resolve
 from asyncfl.live.client_messages import ClientEvent, ClientScoreRequest, Gone, Scores, Spent, Task, Update
@@ -40,6 +42,7 @@ class Client:
         self.messages: list[tuple[float, Any]] = []
         self.spent = spent
         budgets = SimpleNamespace(
+            resume=lambda client: affords,
             describe_spending=lambda client: f"client {client} has spent it",
             charge_upload=lambda client, epochs: self.calls.append(("charge_upload", client, epochs)),
             affords=lambda client, turn: self.calls.append(("affords", client, turn)) or affords,
@@ -48,8 +51,7 @@ class Client:
         training = SimpleNamespace(
             train=lambda assignment, *_: self.calls.append(("train", assignment.task)) or DONE,
             score=lambda *_: np.array([0.5, 0.75]),
-            keep=lambda client, personal, left_over: None,
-            own_layers=lambda client: None,
+            states=ClientStates(),
         )
         self.setup: Any = SimpleNamespace(
             number=2,
@@ -157,30 +159,25 @@ def test_a_residual_comes_from_the_training_that_was_kept() -> None:
     """A training that was given up may end after the next one has."""
     training, federation = training_and_federation({"compression": {"kind": "top_k", "share": 0.1}})
     kept, given_up = (training.train(assignment(federation, task), False) for task in (1, 0))
-    assert kept.left_over is not None
-    assert given_up.left_over is not None
-    assert (kept.left_over != given_up.left_over).any()
-    compressor = training._path().compressor
-    assert compressor is not None
-    assert compressor.left_of(1) is None
-    training.keep(1, None, kept.left_over)
+    assert kept.state != given_up.state
+    assert training._path().states.of(1) == training.states.of(1) == ClientState()
+    training.states.update(1, kept.state)
     again = training.train(assignment(federation, 2), False)
     other, _ = training_and_federation({"compression": {"kind": "top_k", "share": 0.1}})
-    other.keep(1, None, other.train(assignment(federation, 1), False).left_over)
-    np.testing.assert_array_equal(again.left_over, other.train(assignment(federation, 2), False).left_over)
+    other.states.update(1, other.train(assignment(federation, 1), False).state)
+    assert again.state == other.train(assignment(federation, 2), False).state
+    assert list(again.state.arrays) == [REMAINDER]
 
 
 def test_scores_use_the_personal_layers_at_their_beginning() -> None:
     training, federation = training_and_federation({"model": {**SMALL["model"], "personal": ["3.*"]}})
-    began = training.own_layers(1)
-    assert began is not None
+    began = training.states.of(1)
     models = np.random.default_rng(0).standard_normal((8, federation.learner.n_parameters)).astype(np.float32)
     before = training.score(1, ClientScoreRequest(0, 0), models)
     done = training.train(assignment(federation, 0), False)
     own = training._path().personal
     assert own is not None
     np.testing.assert_array_equal(own.of(1), own.learner.initial)
-    training.keep(1, done.personal, None)
-    training.personal.put(1, -began)  # type: ignore[union-attr]
+    training.states.update(1, done.state)
     assert (training.score(1, ClientScoreRequest(0, 0), models) != before).any()
     np.testing.assert_array_equal(training.score(1, ClientScoreRequest(0, 0), models, began), before)

@@ -1,7 +1,7 @@
 """The client's half on Flower: asyncfl's `ClientApp`, which Flower starts once for each message.
 
 A message holds the server's welcome and a task or request as frames; so does the reply. Between messages the node keeps
-the seed of its client's noise, and the client's state (`ClientMemory`).
+the seed of its client's noise, and the client's state (`ClientState`), which is never sent.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from asyncfl.base.client_state import ClientState
 from asyncfl.base.errors import MessageError
 from asyncfl.base.files.yaml_text import read_text
 from asyncfl.base.streams import Streams, unknown_seed
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import ResolvedSeed, prepare
-from asyncfl.live.client_memory import ClientMemory
 from asyncfl.live.client_messages import Hello, Task
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.flower.frames import WELCOMES, encode, task_decoder
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
 
 KEPT = "asyncfl"
-"""Name of the record with asyncfl's state at a node: for each seed its client's secret and memory."""
+"""Name of the record with asyncfl's state at a node: for each seed its client's secret and state."""
 
 
 def clients_scenario(text: str) -> Scenario:
@@ -77,14 +77,13 @@ class FlowerClient:
             )
         # Each seed has its own secret: equal noise in two runs could be subtracted.
         secret = int(kept.setdefault(f"secret {welcome.seed}", str(unknown_seed())))
-        self._kept, self._name = kept, f"memory {welcome.seed}"
-        self.memory = ClientMemory()
-        if self._name in kept:
-            self.memory = msgspec.msgpack.decode(kept[self._name], type=ClientMemory)
+        self._kept, self._name = kept, f"state {welcome.seed}"
         federation = prepare(ResolvedSeed(scenario, welcome.seed, welcome.exposures))
         scenario, data, path = federation.resolved.scenario, federation.data, federation.path
         training = training_of(federation, Streams(secret))
-        budgets = scenario.budget_tracker(path.context, data.sizes, path.state)
+        if self._name in kept:
+            training.states.put(client, ClientState.of_plain(msgspec.msgpack.decode(kept[self._name])))
+        budgets = scenario.budget_tracker(path.context, data.sizes, path.state, training.states)
         load, executor = Workload.of(scenario, data.sizes), ThreadPoolExecutor(1, "training")
         self.setup = ClientSetup(client, scenario, training, executor, load, None, budgets)
         self._samples = data.samples(client)
@@ -104,16 +103,20 @@ class FlowerClient:
         def say(message: Any, models: Any = None) -> None:
             said.append(encode(message, models))
 
-        runner = TaskRunner(setup, clock, say, self.memory)
+        runner = TaskRunner(setup, clock, say)
         if not isinstance(frame, bytes):
-            say(Hello(setup.number, self._samples, runner.why_spent, bool(self.memory.turns)))
+            say(Hello(setup.number, self._samples, runner.why_spent, self._name in self._kept))
             return said
         scenario = setup.scenario
         given, models = task_decoder(scenario.n_parameters, scenario.download_compression).decode(frame)
         await runner.begin(given, models, Activity(given.task if isinstance(given, Task) else -1, 0.0))
-        self.memory.keep_rows(setup.training.own_layers(setup.number), setup.training.left_over(setup.number))
-        self._kept[self._name] = msgspec.msgpack.encode(self.memory)
+        self._kept[self._name] = msgspec.msgpack.encode(self.state.to_plain())
         return said
+
+    @property
+    def state(self) -> ClientState:
+        """What the client carries from task to task."""
+        return self.setup.training.states.of(self.setup.number)
 
 
 def client_app() -> ClientApp:

@@ -11,9 +11,10 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.client_state import ClientState, ClientStates
 from asyncfl.base.errors import Fault
 from asyncfl.privacy.accounting.accountants import Accountant, epsilon_by
-from asyncfl.privacy.accounting.events import MechanismEvent, MechanismName
+from asyncfl.privacy.accounting.events import MECHANISMS, MechanismEvent, MechanismName
 from asyncfl.privacy.ledger.releases import answer_release, share_of, upload_release, usable_norm
 from asyncfl.privacy.release import Contribution, PrivacyContext, Release
 from asyncfl.privacy.scheme import Scheme, State
@@ -21,6 +22,12 @@ from asyncfl.privacy.stop_at import StopAt
 
 TOLERANCE = 1e-9
 """Relative tolerance of comparisons with a budget, so that rounding does not cost an upload."""
+
+
+_UPLOADS, _ANSWERS, _CLAIMED, _KINDS, _TURN = (
+    f"budget_{name}" for name in ("uploads", "answers", "claimed", "kinds", "turn")
+)
+"""Names of a client's spending in its state, and of the turn that the last `affords` call asked about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,23 @@ class _Spending:
         kinds = self.kinds + Counter({kind: release.count})
         return replace(self, claimed=self.claimed + release.epsilon, kinds=kinds)
 
+    @classmethod
+    def of(cls, state: ClientState) -> _Spending:
+        """Return the releases that a client's state counts."""
+        if _KINDS not in state.arrays:
+            return cls()
+        rows = state.arrays[_KINDS].tolist()
+        kinds = Counter({(MECHANISMS[int(one)], z, rate): int(count) for one, z, rate, count in rows})
+        found = state.scalars
+        return cls(int(found[_UPLOADS]), int(found[_ANSWERS]), float(found[_CLAIMED]), kinds)
+
+    @property
+    def state(self) -> ClientState:
+        """The entries of a client's state that count these releases."""
+        rows = [(MECHANISMS.index(one), z, rate, count) for (one, z, rate), count in self.kinds.items()]
+        scalars = {_UPLOADS: self.uploads, _ANSWERS: self.answers, _CLAIMED: self.claimed}
+        return ClientState({_KINDS: np.array(rows, np.float64).reshape(-1, 4)}, scalars)
+
 
 class BudgetTracker:
     """Budgets of all clients during one seed. Uploads of attackers count as if they had the noise of honest clients."""
@@ -51,9 +75,11 @@ class BudgetTracker:
         samples: NDArray[np.integer],
         state: State | None = None,
         by_models: bool | None = False,
+        states: ClientStates | None = None,
     ) -> None:
         """Create a tracker. `samples`: (clients,) training samples; `state`: records trained tasks; `by_models`:
-        whether updates count as a model reveals them (`StopAt.counts_models`)."""
+        whether updates count as a model reveals them (`StopAt.counts_models`); `states`: of the clients, which hold
+        their spending, None for new ones."""
         self.stop_at, self.scheme, self.context, self.samples = stop_at, scheme, context, samples
         self.state = scheme.start(context) if state is None else state
         self.by_models = bool(by_models)
@@ -61,7 +87,7 @@ class BudgetTracker:
         self.delta = stop_at.delta if stop_at.delta is not None else 0.0 if stated is None else stated.delta
         self._norm = usable_norm(scheme, context, None)
         self._limit = stop_at.epsilon * (1 + TOLERANCE)
-        self._sent: dict[int, _Spending] = {}
+        self.states = ClientStates() if states is None else states
         self._next: dict[int, tuple[int, Release]] = {}
 
     def affords(self, client: int, turn: int) -> bool:
@@ -71,13 +97,19 @@ class BudgetTracker:
         and after all earlier tasks were trained.
         """
         self._next[client] = turn, self.release(client, turn)
+        self.states.update(client, ClientState({}, {_TURN: turn}))
         return self.would_spend(client) <= self._limit
+
+    def resume(self, client: int) -> bool:
+        """Repeat the last `affords` call of a client by its state, in another process perhaps; the first if there was
+        none."""
+        return self.affords(client, int(self.states.of(client).scalars.get(_TURN, 0)))
 
     def charge_upload(self, client: int, epochs: int | None = None) -> None:
         """Count the upload of the last `affords` call. `epochs`: local epochs behind it; None: all epochs of a task."""
         turn, release = self._next.pop(client)
         sent = self._sent_by(client).plus(release if epochs is None else self.release(client, turn, epochs))
-        self._sent[client] = replace(sent, uploads=sent.uploads + 1)
+        self.states.update(client, replace(sent, uploads=sent.uploads + 1).state)
 
     def charge_scores(self, client: int, models: int) -> bool:
         """Count the scores of `models` models if the client can afford them and the upload of the last `affords` call,
@@ -89,7 +121,7 @@ class BudgetTracker:
         after = sent.plus(self._next[client][1]) if client in self._next else sent
         if self._epsilon(after) > self._limit:
             return False
-        self._sent[client] = replace(sent, answers=sent.answers + 1)
+        self.states.update(client, replace(sent, answers=sent.answers + 1).state)
         return True
 
     def release(self, client: int, turn: int, epochs: int | None = None) -> Release:
@@ -125,7 +157,7 @@ class BudgetTracker:
         )
 
     def _sent_by(self, client: int) -> _Spending:
-        return self._sent.get(client) or _Spending()
+        return _Spending.of(self.states.of(client))
 
     def _epsilon(self, sent: _Spending) -> float:
         if self.stop_at.accountant == "naive":

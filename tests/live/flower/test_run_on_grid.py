@@ -8,10 +8,13 @@ import pytest
 import yaml
 
 from asyncfl.api import gather, run_of
+from asyncfl.base.client_state import ClientState
 from asyncfl.base.errors import AsyncflError
+from asyncfl.client.compress import REMAINDER
 from asyncfl.federation.prepare import resolve
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.storage import Run
+from asyncfl.learning.personal_layers import PERSONAL
 from asyncfl.live.client_messages import ClientScoreRequest, Gone, Hello, Scores, Spent, Task, Update
 from asyncfl.live.flower.client_app import FlowerClient, clients_scenario
 from asyncfl.live.flower.frames import HELLOS, answer_decoder, encode, task_decoder
@@ -252,12 +255,30 @@ def test_personal_layers_stay_at_their_node() -> None:
     began, made = [], []
     for message in grid.messages(node=101)[:2]:
         at = FlowerClient(message.content["config"], {"partition-id": 1}, kept)
-        began.append(at.memory.personal)
+        began.append(at.state.arrays.get(PERSONAL))
         [(_, length)] = heard(frames(*at.answer(message.frame)), scenario)
         assert length == 28 * 28 * 4 + 4
-        made.append(at.memory.personal)
-    assert began == [None, made[0]]
-    assert made[0] != made[1]
+        made.append(at.state.arrays[PERSONAL])
+    assert began[0] is None
+    np.testing.assert_array_equal(began[1], made[0])
+    assert (made[0] != made[1]).any()
+
+
+def test_a_node_keeps_every_entry_of_its_state_between_messages() -> None:
+    """Compression changes one entry, and one that no part of asyncfl knows stays as it was."""
+    _, grid, _ = over_flower(
+        {"compression": {"kind": "top_k", "share": 0.1}, "protocol": {"kind": "sync", "rounds": 2}}
+    )
+    kept: dict[str, Any] = {}
+    states = []
+    for message in grid.messages(node=101)[:2]:
+        at = FlowerClient(message.content["config"], {"partition-id": 1}, kept)
+        at.setup.training.states.update(1, ClientState({}, {} if states else {"other": 0.5}))
+        at.answer(message.frame)
+        states.append(at.state)
+    assert [one.scalars["other"] for one in states] == [0.5, 0.5]
+    assert [one.scalars["last_task"] for one in states] == [0, 1]
+    assert states[0].part([REMAINDER]) != states[1].part([REMAINDER])
 
 
 def test_noise_is_drawn_from_a_secret_of_the_node() -> None:
@@ -323,7 +344,7 @@ def test_scores_are_charged_to_the_budget_across_messages() -> None:
         told.append(scores.scores)
     assert [len(one) for one in told[:-1]] == [3] * (len(told) - 1)
     assert 2 <= len(told) < 50
-    assert at.memory.charges == [("scores", 3, None)] * (len(told) - 1)
+    assert at.state.scalars["budget_answers"] == len(told) - 1
     budgets = FlowerClient(config, {"partition-id": 0}, {}).setup.budgets
     assert budgets is not None
     assert [budgets.charge_scores(0, 3) for _ in told] == [one is not None for one in told]
