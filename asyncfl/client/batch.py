@@ -158,14 +158,3 @@ class Stage:
     def run(self, batch: Batch) -> None:
         """Do this stage's part for all tasks of `batch`, in place."""
         raise NotImplementedError
-
-
-class TaskObserver:
-    """Base class of observers: audits, which train some tasks again on other data. An observer uses no random stream of
-    the run and changes nothing, so that an observed run equals an unobserved one."""
-
-    def trained(self, assignment: Assignment, contribution: Contribution, attacked: bool) -> None:
-        """Called after a task was trained ahead of its collection, because the scheme needs every task."""
-
-    def carried_out(self, batch: Batch) -> None:
-        """Called for each collection, before the privacy scheme updates its state."""

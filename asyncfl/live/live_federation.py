@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from asyncfl.base import messages
 from asyncfl.base.errors import MessageError
-from asyncfl.federation.action_executor import Steps, Watcher
+from asyncfl.base.instrument import Instrument
+from asyncfl.federation.action_executor import Steps
 from asyncfl.federation.event_order import EventOrder
 from asyncfl.federation.prepare import Federation
 from asyncfl.live.client_messages import Begin, Hello, Noted, Over
@@ -25,9 +28,14 @@ class LiveFederation(RunContext):
     """
 
     def __init__(
-        self, federation: Federation, server: Server, clock: StepClock, terms: Terms, watcher: Watcher | None = None
+        self,
+        federation: Federation,
+        server: Server,
+        clock: StepClock,
+        terms: Terms,
+        instruments: Sequence[Instrument] = (),
     ) -> None:
-        super().__init__(federation, server, clock, terms, watcher)
+        super().__init__(federation, server, clock, terms, instruments)
         self.clients: dict[int, RemoteClient] = {}
         """Clients that have been connected, by number."""
         self._starts: list[TaskRecord | messages.RequestScores] = []

@@ -14,9 +14,10 @@ from itertools import accumulate
 import numpy as np
 import pyarrow as pa
 
+from asyncfl.base.instrument import Row
 from asyncfl.federation.action_executor import EventLog, Traffic
 from asyncfl.federation.phases import Way
-from asyncfl.federation.round_recorder import RoundRows, Row
+from asyncfl.federation.round_recorder import RoundRows
 from asyncfl.live.client_messages import SENT, Noted, Report
 from asyncfl.live.clock import StepClock, Terms
 from asyncfl.scenario import Scenario

@@ -19,7 +19,7 @@ from asyncfl.federation.round_recorder import RoundRecorder
 from asyncfl.federation.seed_run import SeedRun, conclude, seed_run
 from asyncfl.live.client import LiveClient
 from asyncfl.live.clock import LiveClock, StepClock, Terms
-from asyncfl.live.evaluations import Evaluations, Progress
+from asyncfl.live.evaluations import Evaluations, OnRow
 from asyncfl.live.faults import live_faults, personal_faults
 from asyncfl.live.host import Host
 from asyncfl.live.interrupts import INTERRUPTED, Interrupts
@@ -42,7 +42,7 @@ async def run_live(
     interrupts: Interrupts | None = None,
     known: bool = True,
     here: bool = True,
-    progress: Progress | None = None,
+    progress: OnRow | None = None,
     federation: Federation | None = None,
     rounds: RoundRecorder | None = None,
 ) -> SeedRun:
@@ -88,12 +88,13 @@ async def run_live(
     is_prepared = time.perf_counter()
     live = LiveFederation(federation, server, StepClock(), terms)
     with ThreadPoolExecutor(1, "aggregation") as executor, ExitStack() as stack:
-        live.watcher = watcher = Evaluations(rounds, lambda: live.in_flight, progress, lambda reason: host.end(reason))
-        watcher.personal = None if apart else federation.path.personal
-        host = Host(live, LiveClock(terms.speedup), executor, watcher)
+        evaluations = Evaluations(rounds, lambda: live.in_flight, progress, lambda reason: host.end(reason))
+        live.instruments = (evaluations,)
+        evaluations.personal = None if apart else federation.path.personal
+        host = Host(live, LiveClock(terms.speedup), executor, evaluations)
         if interrupts is not None:
             stack.enter_context(interrupts.ending(partial(host.end, INTERRUPTED)))
-        evaluating = asyncio.ensure_future(watcher.run())
+        evaluating = asyncio.ensure_future(evaluations.run())
         surroundings = asyncio.ensure_future(around(host))
         running = asyncio.ensure_future(host.run())
         try:
@@ -110,7 +111,7 @@ async def run_live(
             together.cancel()
             with suppress(asyncio.CancelledError):
                 await together
-        await watcher.run(forever=False)
+        await evaluations.run(forever=False)
     spent = None if federation.path.scheme.stop_at is None else live.spent
     events = live.event_log.table()
     run = seed_run(live, rounds, stopped, events, live.trained, server.samples, spent, federation.attackers)

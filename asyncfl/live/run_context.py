@@ -7,11 +7,12 @@ that wait lie in `RunContext.later` and `RunContext.alarms`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from asyncfl.base import messages
-from asyncfl.federation.action_executor import ActionExecutor, Watcher
+from asyncfl.base.instrument import Instrument
+from asyncfl.federation.action_executor import ActionExecutor
 from asyncfl.federation.event_order import EventOrder
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation
@@ -50,9 +51,14 @@ class RunContext(ActionExecutor):
     event_log: LiveEventLog
 
     def __init__(
-        self, federation: Federation, server: Server, clock: StepClock, terms: Terms, watcher: Watcher | None = None
+        self,
+        federation: Federation,
+        server: Server,
+        clock: StepClock,
+        terms: Terms,
+        instruments: Sequence[Instrument] = (),
     ) -> None:
-        super().__init__(server, LiveEventLog(Recorder(federation.resolved.seed), clock), watcher=watcher)
+        super().__init__(server, LiveEventLog(Recorder(federation.resolved.seed), clock), instruments=instruments)
         scenario = federation.resolved.scenario
         self.federation, self.clock, self.shape = federation, clock, terms.shape
         self.terms = terms
