@@ -48,8 +48,8 @@ def work_of(done: Sequence[int | None], epochs: int) -> Floats | None:
 
 
 @dataclass(eq=False)
-class RunFacts:
-    """Facts of one run that its stages share."""
+class PathComponents:
+    """Components of one run that the stages of a task's path share."""
 
     data: FederatedData
     learner: Learner
@@ -152,7 +152,7 @@ class Batch:
 class Stage:
     """A stage of a task's path, with its state."""
 
-    def __init__(self, facts: RunFacts) -> None:
+    def __init__(self, facts: PathComponents) -> None:
         self.facts = facts
 
     def run(self, batch: Batch) -> None:

@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.messages import Vector
-from asyncfl.client.batch import Batch, RunFacts, Stage
+from asyncfl.client.batch import Batch, PathComponents, Stage
 from asyncfl.client.compression import Compression
 
 
 class Compress(Stage):
     """Stage that compresses uploads, with the clients' memory of numbers that they have not sent yet."""
 
-    def __init__(self, facts: RunFacts, compression: Compression) -> None:
+    def __init__(self, facts: PathComponents, compression: Compression) -> None:
         super().__init__(facts)
         self.compression = compression
         self._kept: dict[int, NDArray[np.float32]] = {}

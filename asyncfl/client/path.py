@@ -17,7 +17,7 @@ import numpy as np
 from asyncfl.base.instrument import NO_INSTRUMENT, Instrument
 from asyncfl.base.messages import Floats, Vector
 from asyncfl.client.attack import CraftUploads
-from asyncfl.client.batch import Assignment, Batch, RunFacts, Stage
+from asyncfl.client.batch import Assignment, Batch, PathComponents, Stage
 from asyncfl.client.clip import ClipPayloads, Measure
 from asyncfl.client.compress import Compress
 from asyncfl.client.noise import AddAttackersNoise, AddNoise
@@ -31,7 +31,7 @@ from asyncfl.privacy.ledger.releases import upload_release, usable_norm
 from asyncfl.privacy.release import Upload
 
 
-class TaskPath(RunFacts):
+class TaskPath(PathComponents):
     """Path of the tasks of one run. The matrix of uploads is reused: it is valid until the next collection."""
 
     def __post_init__(self) -> None:

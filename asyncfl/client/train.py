@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.messages import Bools, Vector
-from asyncfl.client.batch import Assignment, Batch, RunFacts, Stage
+from asyncfl.client.batch import Assignment, Batch, PathComponents, Stage
 from asyncfl.client.poison import Poison
 from asyncfl.learning import Job
 from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
@@ -50,7 +50,7 @@ class Train(Stage):
     trainers: Trainers | None = None
     """Trainers elsewhere; None to train here."""
 
-    def __init__(self, facts: RunFacts, poison: Poison) -> None:
+    def __init__(self, facts: PathComponents, poison: Poison) -> None:
         super().__init__(facts)
         self._poison = poison
         learner = facts.learner

@@ -11,15 +11,15 @@ from asyncfl.federation.action_executor import Steps
 from asyncfl.federation.event_order import EventOrder
 from asyncfl.federation.prepare import Federation
 from asyncfl.live.client_messages import Begin, Hello, Noted, Over
-from asyncfl.live.clock import StepClock, Terms
+from asyncfl.live.clock import LiveTiming, StepClock
+from asyncfl.live.live_executor import Alarm, ClientLink, Handling, LiveExecutor
 from asyncfl.live.remote_client import RemoteClient
-from asyncfl.live.run_context import Alarm, ClientLink, Handling, RunContext
 from asyncfl.server import Server
 from asyncfl.server.tasks import TaskRecord
 from asyncfl.trace import Kind
 
 
-class LiveFederation(RunContext):
+class LiveFederation(LiveExecutor):
     """Executes a server's actions with clients of a live run. Its driver (`host`):
 
     - hands it connections (`connect`) and their ends and messages (`RemoteClient.disconnect`, `RemoteClient.receive`);
@@ -32,10 +32,10 @@ class LiveFederation(RunContext):
         federation: Federation,
         server: Server,
         clock: StepClock,
-        terms: Terms,
+        timing: LiveTiming,
         instruments: Sequence[Instrument] = (),
     ) -> None:
-        super().__init__(federation, server, clock, terms, instruments)
+        super().__init__(federation, server, clock, timing, instruments)
         self.clients: dict[int, RemoteClient] = {}
         """Clients that have been connected, by number."""
         self._starts: list[TaskRecord | messages.RequestScores] = []
