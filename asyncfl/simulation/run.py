@@ -214,7 +214,7 @@ def _begun(federation: Federation, instrument: Instrument) -> UnderWay:
         scenario.world.start(scenario.data.clients, streams, federation.data.sizes),
         recorder,
         TrainingClients(federation, server),
-        instruments=(rounds, instrument),
+        instruments=(instrument, rounds),
         mixing_node=federation.path.scheme.mixing_node,
     )
     return UnderWay(driver, rounds, federation)
