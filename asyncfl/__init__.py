@@ -13,10 +13,12 @@ from asyncfl.base.errors import AsyncflError, DataError, Fault, OutputError, Run
 
 if TYPE_CHECKING:
     from asyncfl.api import execute, simulate, timeline
+    from asyncfl.base.instrument import Instrument
     from asyncfl.federation.storage import Run
     from asyncfl.scenario import Scenario
 
 _ELSEWHERE = {
+    "Instrument": "asyncfl.base.instrument",
     "Run": "asyncfl.federation.storage",
     "Scenario": "asyncfl.scenario",
     "execute": "asyncfl.api",
@@ -28,6 +30,7 @@ __all__ = [
     "AsyncflError",
     "DataError",
     "Fault",
+    "Instrument",
     "OutputError",
     "Run",
     "RunError",

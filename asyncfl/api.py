@@ -10,7 +10,7 @@ import platform
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,9 @@ import pyarrow as pa
 from asyncfl.audit.neighbours import TwinsObserver, audited
 from asyncfl.base.errors import AsyncflError, Fault, OutputError, RunError, ScenarioError, system_says
 from asyncfl.base.files.own_folder import CHECKPOINT, FORMAT, FolderMark, Write, fill
+from asyncfl.base.instrument import NO_INSTRUMENT, Instrument, Instruments
 from asyncfl.base.interrupt_signals import InterruptSignals
-from asyncfl.base.progress import Stage, ignore_progress
 from asyncfl.federation import (
-    Federation,
     SeedLedger,
     SeedRun,
     clients_table,
@@ -31,7 +30,7 @@ from asyncfl.federation import (
     seed_summary,
 )
 from asyncfl.federation.limits import USUAL, Limits
-from asyncfl.federation.round_recorder import Progress, Watch
+from asyncfl.federation.run_files import read_summary
 from asyncfl.federation.storage import COMPLETE, PER_CLIENT, Run, RunFolder
 from asyncfl.federation.under_way import Snapshots
 from asyncfl.learning.gemm import choice, numpy_as_torch
@@ -50,14 +49,14 @@ SEED = "seed"
 
 def simulate(
     scenario: Scenario | Mapping[str, Any],
-    progress: Progress | None = None,
+    instruments: Iterable[Instrument] = (),
     *,
     limits: Limits = USUAL,
     workers: int | str = 0,
 ) -> Run:
     """Simulate all seeds of `scenario` in memory and return the run. Writes no files.
 
-    `scenario`: a `Scenario`, or its fields as nested mappings. `progress`: called with each row of the table of rounds.
+    `scenario`: a `Scenario`, or its fields as nested mappings. `instruments`: follow the run.
     `workers`: number of further processes that train and evaluate (a script that asks for some must begin at `if
     __name__ == "__main__":`), or the address of a Dask scheduler; 0: this process does. Results do not depend on it.
 
@@ -67,23 +66,27 @@ def simulate(
     scenario = _read(scenario)
     limits.check(scenario)
     digest, parts = scenario.digest(), []
-    with started_workers(workers) as started:
+    with closing(Instruments(instruments)) as instrument, started_workers(workers) as started:
+        instrument.begin(digest, scenario.resolved())
         for seed in scenario.seeds:
-            parts.append(one_seed(scenario, seed, progress, workers=started))
+            parts.append(one_seed(scenario, seed, [instrument], workers=started))
             _check_unchanged(scenario, digest, seed)
-    return gather(scenario, parts, digest)
+        run = gather(scenario, parts, digest)
+        instrument.end(run.summary)
+    return run
 
 
 def timeline(
-    scenario: Scenario | Mapping[str, Any], progress: Progress | None = None, *, limits: Limits = USUAL
+    scenario: Scenario | Mapping[str, Any], instruments: Iterable[Instrument] = (), *, limits: Limits = USUAL
 ) -> list[SeedRun]:
     """Simulate the clock of `scenario` alone, without training, and return one result for each seed.
 
-    Arguments as in `simulate`. Raises ScenarioError.
+    Arguments as in `simulate`; instruments receive the rows of the table of rounds. Raises ScenarioError.
     """
     scenario = _read(scenario)
     limits.check(scenario, training=False)
-    return [simulate_clock(scenario, seed, progress=progress) for seed in scenario.seeds]
+    instrument = Instruments(instruments)
+    return [simulate_clock(scenario, seed, instruments=[instrument]) for seed in scenario.seeds]
 
 
 def _read(described: Scenario | Mapping[str, Any]) -> Scenario:
@@ -93,13 +96,12 @@ def _read(described: Scenario | Mapping[str, Any]) -> Scenario:
 def execute(
     scenario: Scenario | Mapping[str, Any],
     folder: str | Path,
-    progress: Progress | None = None,
+    instruments: Iterable[Instrument] = (),
     *,
     force: bool = False,
     limits: Limits = USUAL,
     prior: SimulatedRuns | None = None,
     seed_cache: Path | None = None,
-    stage: Stage = ignore_progress,
     workers: int | str = 0,
     until: int | None = None,
 ) -> Path:
@@ -111,16 +113,32 @@ def execute(
 
     `force`: compute the run again, and replace a run of another scenario. `prior`: clock-only runs that several
     scenarios of this process need, so that each is simulated once. `seed_cache`: a folder of finished seeds that runs
-    share; seeds found there are reused, others are added. `stage`: called with the progress of all that is done
-    before the first version and after the last: data, accounting, tables, files, and of audits. `workers`: as in
-    `simulate`. `until`: version at which each seed pauses; the folder then holds no run yet, and a later call goes on.
+    share; seeds found there are reused, others are added. `instruments`: follow the run; the rows of a finished run or
+    seed are read from its files. `workers`: as in `simulate`. `until`: version at which each seed pauses; the folder
+    then holds no run yet, and a later call goes on.
 
     Raises OutputError or ScenarioError before anything is computed, DataError, and RunError where data or code change
     during the run; seeds that were finished before are kept. A signal (SIGINT, SIGTERM, SIGHUP) leaves a checkpoint and
     raises KeyboardInterrupt, unless the caller handles it.
     """
     scenario = _read(scenario)
-    own = RunFolder(Path(folder), scenario)
+    with closing(Instruments(instruments)) as instrument:
+        return _execute(scenario, Path(folder), instrument, force, limits, prior, seed_cache, workers, until)
+
+
+def _execute(
+    scenario: Scenario,
+    folder: Path,
+    instrument: Instrument,
+    force: bool,
+    limits: Limits,
+    prior: SimulatedRuns | None,
+    seed_cache: Path | None,
+    workers: int | str,
+    until: int | None,
+) -> Path:
+    """See `execute`."""
+    own = RunFolder(folder, scenario)
     own.check(force)
     if until is not None and until < 1:
         raise ScenarioError([Fault("until", f"must be a version, at least 1, got {until}")])
@@ -129,9 +147,14 @@ def execute(
     if own.is_whole() and not force:
         own.tidy()
         log.info("%s holds the run already", own.folder)
+        run = Run.load(own.folder)
+        instrument.begin(own.scenario, scenario.resolved())
+        _read_rows(run, instrument)
+        instrument.end(run.summary)
         return own.folder
     limits.check(scenario)
     check_workers(workers)
+    instrument.begin(own.scenario, scenario.resolved())
     with own.working(force) as area, InterruptSignals() as interrupts, started_workers(workers) as started:
         parts: list[Run] = []
         conditions = _conditions(scenario)
@@ -142,17 +165,18 @@ def execute(
             part = cached or _kept(place, scenario, seed)
             if part is not None:
                 log.info("seed %d was finished before, in %s", seed, place if cached is None else kept)
+                _read_rows(part, instrument)
             else:
                 snapshots = Snapshots(place.parent, scenario, seed)
                 file = place.with_suffix(CHECKPOINT)
                 checkpoints = Checkpoints(file, scenario, seed, until, interrupts=interrupts)
                 try:
-                    part = one_seed(scenario, seed, progress, prior, snapshots, stage, started, checkpoints)
+                    part = one_seed(scenario, seed, [instrument, snapshots], prior, started, checkpoints)
                     # On a nearly full disk the finished seed is worth more than the snapshots.
                     snapshots.clear()
                     if not _check_unchanged(scenario, own.scenario, seed, scenario.seeds[: len(parts)]):
                         kept = None
-                    with _staged(stage, f"files of seed {seed}"):
+                    with _one_part(instrument, f"files of seed {seed}"):
                         own.keep(place, _writer(part))
                 except PausedError as paused:
                     log.info("%s", paused)
@@ -167,17 +191,23 @@ def execute(
         if len(parts) < len(scenario.seeds):
             log.info("%s is not complete yet", own.folder)
             return own.folder
-        with _staged(stage, "files of the run"):
+        with _one_part(instrument, "files of the run"):
             own.replace(area, gather(scenario, parts, own.scenario).write_to, COMPLETE)
+    instrument.end(read_summary(own.folder / COMPLETE))
     log.info("%s written", own.folder)
     return own.folder
 
 
+def _read_rows(run: Run, instrument: Instrument) -> None:
+    for row in run.tables["rounds"].to_pylist():
+        instrument.row(row)
+
+
 @contextmanager
-def _staged(stage: Stage, what: str) -> Iterator[None]:
-    stage(what, 0, 1)
+def _one_part(instrument: Instrument, what: str) -> Iterator[None]:
+    instrument.progress(what, 0, 1)
     yield
-    stage(what, 1, 1)
+    instrument.progress(what, 1, 1)
 
 
 def _check_unchanged(scenario: Scenario, digest: str, seed: int, kept: Sequence[int] = ()) -> bool:
@@ -262,58 +292,34 @@ def _conditions(scenario: Scenario) -> str:
 def one_seed(
     scenario: Scenario,
     seed: int,
-    progress: Progress | None = None,
+    instruments: Iterable[Instrument] = (),
     prior: SimulatedRuns | None = None,
-    watch: Watch | None = None,
-    stage: Stage = ignore_progress,
     workers: TrainingWorkers | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> Run:
-    """Simulate one seed of `scenario`, and return its run. Writes no files.
-
-    `watch`: called after each version with the rounds so far; `stage`, `prior`: as in `execute`.
-    """
-    audit, observers = scenario.evaluation.audit, []
-    if audit is not None:
+    """Simulate one seed of `scenario`, and return its run. Writes no files. Arguments as in `simulate_seed`."""
+    instrument, audit = Instruments(instruments), scenario.evaluation.audit
+    twins = None if audit is None else TwinsObserver(audit, instrument)
+    if twins is not None:
         checkpoints = None  # the twins of audited clients are not part of a checkpoint
-
-    reading, beginning = f"data of seed {seed}", f"beginning of seed {seed}"
-
-    def watched(federation: Federation) -> Federation:
-        stage(reading, 1, 1)
-        if progress is not None:
-            stage(beginning, 0, 1)  # workers are started, and the initial model is evaluated
-        if audit is not None:
-            federation.path.observer = TwinsObserver(federation, audit, stage)
-            observers.append(federation.path.observer)
-        return federation
-
-    def told(row: dict[str, Any]) -> None:
-        stage(beginning, 1, 1)
-        if progress is not None:
-            progress(row)
-        if row["version"] == scenario.protocol.rounds:
-            stage(_tables_of(seed), 0, 1)
-
-    stage(reading, 0, 1)
+    followed_by = [instrument] if twins is None else [instrument, twins]
     with numpy_as_torch():
-        result = simulate_seed(
-            scenario, seed, None if progress is None else told, prior, watched, watch, workers, checkpoints
-        )
-        run = run_of(scenario, result, stage)
-        for observer in observers:
-            results = audited(observer, result, run.tables["ledger"])
+        result = simulate_seed(scenario, seed, followed_by, prior, workers, checkpoints)
+        run = run_of(scenario, result, instrument)
+        if twins is not None:
+            results = audited(twins, result, run.tables["ledger"])
             run.tables |= {"audit": results.table, "ledger": results.ledger}
             run.files |= results.files
             run.summary["seeds"][str(seed)]["notes"] += results.notes
     return run
 
 
-def run_of(scenario: Scenario, result: SeedRun, stage: Stage = ignore_progress) -> Run:
-    """Return the run of one seed from its result: tables, ledger, summary, kept models. `stage`: as in `execute`."""
+def run_of(scenario: Scenario, result: SeedRun, instrument: Instrument = NO_INSTRUMENT) -> Run:
+    """Return the run of one seed from its result: tables, ledger, summary, kept models. `instrument`: receives
+    the progress."""
     seed = result.seed
-    stage(_tables_of(seed), 0, 1)
-    ledger = SeedLedger(result, stage)
+    instrument.progress(_tables_of(seed), 0, 1)
+    ledger = SeedLedger(result, instrument)
     tables = {"rounds": ledger.with_epsilons(rounds_table(result)), "events": result.events, "tasks": result.tasks}
     tables |= {"clients": clients_table(result), "ledger": ledger.ledger, "spending": ledger.spending}
     if (by_client := per_client_table(result)) is not None:
@@ -326,7 +332,7 @@ def run_of(scenario: Scenario, result: SeedRun, stage: Stage = ignore_progress) 
         messages=[] if result.recording is None else [result.recording.text()],
         models={(seed, at): model for at, model in _kept_models(scenario, result).items()},
     )
-    stage(_tables_of(seed), 1, 1)
+    instrument.progress(_tables_of(seed), 1, 1)
     return run
 
 

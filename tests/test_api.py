@@ -3,7 +3,7 @@
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from threadpoolctl import threadpool_limits
 
 from asyncfl import DataError, Run, RunError, Scenario, ScenarioError, execute, simulate, timeline
 from asyncfl import api as api_module
+from asyncfl.base.instrument import Instrument, RowCallback
+from asyncfl.federation import Federation
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -170,7 +172,7 @@ def test_a_finished_seed_of_another_scenario_or_edited_is_computed_again(
 
     for name, one in (("run", scenario), ("other", scenario.override({"training.lr": 0.5}))):
         with pytest.raises(KeyboardInterrupt):
-            execute(one, tmp_path / name, after_one)
+            execute(one, tmp_path / name, [RowCallback(after_one)])
     (kept,) = (tmp_path / "run").glob(".partial/*/seed-0")
     if field == "training.lr":
         (foreign,) = (tmp_path / "other").glob(".partial/*/seed-0")
@@ -207,19 +209,33 @@ def make(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     sys.modules.pop("rule_that_changes", None)
 
 
-def changing(make: Make, folder: Path, tiny: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
+class ComputedSeeds(Instrument):
+    """Instrument that stores which seeds are computed, and the seed of each row."""
+
+    def __init__(self) -> None:
+        self.seeds: list[int] = []
+        self.rows: list[int] = []
+
+    def begin_seed(self, federation: Federation) -> None:
+        self.seeds.append(federation.resolved.seed)
+
+    def row(self, row: Mapping[str, Any]) -> None:
+        self.rows.append(row["seed"])
+
+
+def changing(make: Make, folder: Path, tiny: dict[str, Any]) -> RowCallback:
     def progress(row: dict[str, Any]) -> None:
         if (row["seed"], row["version"]) == (1, 1):
             make(folder, tiny, 0.25)
 
-    return progress
+    return RowCallback(progress)
 
 
 def test_seeds_of_two_worlds_are_never_put_into_one_run(make: Make, tmp_path: Path, tiny: dict[str, Any]) -> None:
     scenario = make(tmp_path, tiny, 0.5)
     digest, out, seed_cache = scenario.digest(), tmp_path / "run", tmp_path / "seed_cache"
     with pytest.raises(RunError, match=r"changed while seed 1 was computed: .* seed 0 is kept"):
-        execute(scenario, out, changing(make, tmp_path, tiny), seed_cache=seed_cache)
+        execute(scenario, out, [changing(make, tmp_path, tiny)], seed_cache=seed_cache)
     assert sorted(path.name for path in out.glob(".partial/*/*")) == ["seed-0"]
     assert sorted(path.name for path in seed_cache.glob("*/*")) == ["seed-0"]
     (kept,) = out.glob(".partial/*/seed-0/scenario.yaml")
@@ -227,14 +243,15 @@ def test_seeds_of_two_worlds_are_never_put_into_one_run(make: Make, tmp_path: Pa
     # As it was again, the run goes on.
     again = make(tmp_path, tiny, 0.5)
     assert again.digest() == digest
-    seen: set[int] = set()
-    execute(again, out, lambda row: seen.add(row["seed"]))
-    assert seen == {1, 2}
+    computed = ComputedSeeds()
+    execute(again, out, [computed])
+    assert computed.seeds == [1, 2]
+    assert computed.rows == [0] * 4 + [1] * 4 + [2] * 4, "rows of finished seeds are read from their files"
 
 
 def test_a_run_in_memory_is_of_one_world_too(make: Make, tmp_path: Path, tiny: dict[str, Any]) -> None:
     with pytest.raises(RunError, match=r"changed while seed 1 was computed"):
-        simulate(make(tmp_path, tiny, 0.5), changing(make, tmp_path, tiny))
+        simulate(make(tmp_path, tiny, 0.5), [changing(make, tmp_path, tiny)])
 
 
 def test_temporarily_unreadable_data_cost_no_seed(
@@ -248,7 +265,7 @@ def test_temporarily_unreadable_data_cost_no_seed(
         if (row["seed"], row["version"]) == (2, 1):
             data.rename(aside)
 
-    folder = execute(scenario, tmp_path / "run", progress, seed_cache=seed_cache)
+    folder = execute(scenario, tmp_path / "run", [RowCallback(progress)], seed_cache=seed_cache)
     aside.rename(data)
     run = Run.load(folder)
     assert list(run.summary["seeds"]) == ["0", "1", "2"]
@@ -263,7 +280,7 @@ def test_temporarily_unreadable_data_cost_no_seed(
             data.rename(aside)
 
     with pytest.raises(DataError, match=r"mine.npz"):
-        execute(scenario, tmp_path / "other", again)
+        execute(scenario, tmp_path / "other", [RowCallback(again)])
     assert sorted(path.name for path in (tmp_path / "other").glob(".partial/*/*")) == ["seed-0", "seed-1"]
 
 

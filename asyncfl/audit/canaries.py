@@ -21,7 +21,7 @@ left out. The scores need no knowledge of the noise, the clipping or the number 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,20 +36,20 @@ from asyncfl.audit.finished_run import (
     FinishedRun,
     audit_folder,
     schema,
-    with_model_callback,
     with_sparse_evaluation,
     write_attacks,
 )
 from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.files.atomic import atomic_file, write_text
-from asyncfl.base.progress import Stage, ignore_progress, one_by_one
-from asyncfl.client import Batch, TaskObserver
+from asyncfl.base.instrument import Instrument, Instruments, one_by_one
+from asyncfl.base.messages import Publish
+from asyncfl.client import Batch
 from asyncfl.data import FederatedData
 from asyncfl.data.canaries import Canaries, PlantedCanaries
 from asyncfl.federation import Federation, SeedLedger, SeedRun
+from asyncfl.federation.action_executor import Traffic
 from asyncfl.federation.adversaries import AdversaryHoldings, holdings
-from asyncfl.federation.round_recorder import Progress
 from asyncfl.federation.storage import Run
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.estimators.one_run import (
@@ -133,13 +133,13 @@ class CanaryRecords:
         return total
 
 
-class CanaryScorer(TaskObserver):
-    """Observer of a seed with canaries that scores uploads and models. It does not change the run."""
+class CanaryScorer(Instrument):
+    """Instrument of a seed with canaries that scores uploads and models."""
 
     planted: PlantedCanaries
 
-    def around(self, federation: Federation) -> Federation:
-        """Observe `federation`, whose data must have canaries, and return the observed federation."""
+    def begin_seed(self, federation: Federation) -> None:
+        """Score the initial model of a federation, whose data must have canaries."""
         data, planted = federation.data, federation.data.canaries
         if planted is None:
             raise ValueError("the data have no canaries")
@@ -155,12 +155,12 @@ class CanaryScorer(TaskObserver):
         self._pending: tuple[int, Vector] | None = None
         self._every = max(1, federation.plan.protocol.rounds // MOST_VERSIONS)
         self._first = self._preference(federation.plan.initial, self._all)
-        if federation.path.scheme.mixing_node is None:
-            federation.path.observer = self  # a mixed update belongs to no single client
-        return with_model_callback(federation, self.published)
+        self._mixed = federation.path.scheme.mixing_node is not None
 
-    def carried_out(self, batch: Batch) -> None:
+    def collected(self, batch: Batch) -> None:
         """Score the uploads of clients that hold canaries. Malformed and non-finite uploads are skipped."""
+        if self._mixed:
+            return  # a mixed update belongs to no single client
         for assignment, model, sound in zip(batch.assignments, batch.models, batch.sound, strict=True):
             records, update = self._of_client.get(assignment.client), model - assignment.base
             if records is not None and sound and np.isfinite(update).all():
@@ -168,10 +168,12 @@ class CanaryScorer(TaskObserver):
                 liked = self._preference(model, records) - self._first[records.canaries]
                 self._uploads[assignment.task] = assignment.client, -records.summed(slopes), liked
 
-    def published(self, version: int, model: Vector) -> None:
+    def published(self, time_s: float, publish: Publish, traffic: Traffic) -> None:
         """Score a published model; in a long run only evenly spaced versions and the last."""
-        self._pending = version, model.copy()
-        if version % self._every == 0:
+        if not publish.version:
+            return  # scores are differences from the initial model
+        self._pending = publish.version, publish.model.copy()
+        if publish.version % self._every == 0:
             self._score_pending()
 
     def scores(self, held: AdversaryHoldings) -> dict[str, Floats]:
@@ -231,8 +233,7 @@ def audit_canaries(
     canaries: Canaries,
     seeds: tuple[int, ...],
     delta: float | None = None,
-    progress: Progress | None = None,
-    stage: Stage = ignore_progress,
+    instruments: Iterable[Instrument] = (),
 ) -> CanaryAudit:
     """Simulate the run with canaries, and bound epsilon by the canaries that each adversary recognises.
 
@@ -240,30 +241,30 @@ def audit_canaries(
 
     Raises ScenarioError if the canaries do not fit into the data, RunError if the run with canaries diverges.
     """
-    scenario, prior = with_canaries(finished, canaries), SimulatedRuns()
+    scenario, prior, instrument = with_canaries(finished, canaries), SimulatedRuns(), Instruments(instruments)
     found, tables = [], []
     for seed in seeds:
-        watch = CanaryScorer()
+        scorer = CanaryScorer()
         with finished.compute_settings(seed):
             if finished.run.scenario.data.canaries is None:
-                run = simulate_seed(with_sparse_evaluation(scenario), seed, progress, prior, around=watch.around)
+                run = simulate_seed(with_sparse_evaluation(scenario), seed, [instrument, scorer], prior)
             else:
-                run = finished.resimulate(seed, watch.around, progress, prior)
+                run = finished.resimulate(seed, [instrument, scorer], prior)
             if run.diverged:
                 raise RunError(
                     f"{finished.folder}: with canaries seed {seed} diverges ({run.stopped}), so nothing can be "
                     "measured; plant fewer, or audit another seed with --seed"
                 )
             # Attackers' canaries are left out, since no scheme protects an attacker's data.
-            honest = np.flatnonzero(~np.isin(watch.planted.owners, run.attackers))
+            honest = np.flatnonzero(~np.isin(scorer.planted.owners, run.attackers))
             scores = {
-                who: {name: values[honest] for name, values in watch.scores(held).items()}
+                who: {name: values[honest] for name, values in scorer.scores(held).items()}
                 for who, held in held_releases(run).items()
             }
-        included = watch.planted.included[honest]
-        rows = _rows(run, scores, included, canaries.unit, delta, stage)
+        included = scorer.planted.included[honest]
+        rows = _rows(run, scores, included, canaries.unit, delta, instrument)
         found += [row | {"method": "canaries", "run": scenario.digest()} for row in rows]
-        owners = watch.planted.owners[honest]
+        owners = scorer.planted.owners[honest]
         columns = {"seed": np.full(len(honest), seed), "canary": honest, "client": owners, "included": included}
         columns |= {f"{who}: {name}": values for who, own in scores.items() for name, values in own.items()}
         tables.append(pa.table(columns))
@@ -278,11 +279,11 @@ def _rows(
     included: NDArray[np.bool_],
     unit: str,
     wanted: float | None,
-    stage: Stage,
+    instrument: Instrument,
 ) -> Iterator[dict[str, Any]]:
-    ledger = SeedLedger(run, stage).ledger.to_pandas()
+    ledger = SeedLedger(run, instrument).ledger.to_pandas()
     gaussian = bool((ledger["distribution"] == "gaussian").all())
-    for who, own in one_by_one(list(scores.items()), stage, f"adversaries judged in seed {run.seed}"):
+    for who, own in one_by_one(list(scores.items()), instrument, f"adversaries judged in seed {run.seed}"):
         claimed, exact, delta = _claim_of(ledger, who, unit, wanted)
         tried = own if len(included) else {}
         level = LEVEL / max(len(tried), 1)

@@ -7,7 +7,7 @@ noise, times and last losses are compared with the tables on disk, bit by bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,15 +23,16 @@ from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import Fault, OutputError, RunError, ScenarioError, system_says
 from asyncfl.base.files.atomic import atomic_file
 from asyncfl.base.files.reading import read_parquet
-from asyncfl.client import Assignment, Batch, TaskObserver
+from asyncfl.base.instrument import Instrument
+from asyncfl.base.messages import Publish
+from asyncfl.client import Assignment, Batch
 from asyncfl.federation import Federation, SeedRun, rounds_table
-from asyncfl.federation.round_recorder import Progress
+from asyncfl.federation.action_executor import Traffic
 from asyncfl.federation.run_files import conditions_of
 from asyncfl.federation.storage import Run
 from asyncfl.learning.gemm import use
 from asyncfl.privacy.release import Upload
 from asyncfl.scenario import Scenario
-from asyncfl.server.aggregation import AggregationResult
 from asyncfl.simulation import SimulatedRuns, simulate_seed
 from asyncfl.trace.query import select
 from asyncfl.trace.tasks import Tasks
@@ -109,18 +110,14 @@ class FinishedRun:
         return frozenset(tasks.task[held | ~np.isnan(tasks.overheard_scoring_s) if scoring else held].tolist())
 
     def resimulate(
-        self,
-        seed: int,
-        around: Callable[[Federation], Federation],
-        progress: Progress | None = None,
-        prior: SimulatedRuns | None = None,
+        self, seed: int, instruments: Iterable[Instrument] = (), prior: SimulatedRuns | None = None
     ) -> SeedRun:
         """Simulate a seed again, with the threads and the matrix library of the first time, and return the result.
 
         Models are evaluated at the last version only. Raises RunError if the result differs from the tables on disk.
 
-        `around`: wraps the federation to observe it, without changing the run. `progress`: called with each row of the
-        table of rounds. `prior`: runs simulated for personal budgets and schedules; None: simulate them again.
+        `instruments`: follow the seed. `prior`: runs simulated for personal budgets and schedules; None: simulate them
+        again.
         """
         rounds = self.run.rounds
         there = rounds[rounds["seed"] == seed].reset_index(drop=True)
@@ -129,7 +126,7 @@ class FinishedRun:
         every = {name: 0 if pd.isna(there[name].iloc[-1]) else last for name in ("train_loss", "test_loss")}
         scenario = with_sparse_evaluation(self.run.scenario, every["train_loss"], every["test_loss"])
         with self.compute_settings(seed):
-            again = simulate_seed(scenario, seed, progress, prior, around=around)
+            again = simulate_seed(scenario, seed, instruments, prior)
         self._compare(seed, there, rounds_table(again).to_pandas())
         return again
 
@@ -156,21 +153,6 @@ class FinishedRun:
             )
 
 
-def with_model_callback(federation: Federation, callback: Callable[[int, Vector], None]) -> Federation:
-    """Return the federation with a server that calls `callback` with each version and its model, noise included.
-
-    The run is unchanged.
-    """
-    plan = federation.plan
-
-    def report(result: AggregationResult, version: int) -> tuple[Vector, float]:
-        model, std = (result.model, 0.0) if plan.noise is None else plan.noise(result, version)
-        callback(version, model)
-        return model, std
-
-    return replace(federation, plan=replace(plan, noise=report))
-
-
 @dataclass(frozen=True)
 class HeldUpload:
     """Upload that an adversary holds: its task, with the model that the client was sent, and its federation."""
@@ -185,8 +167,8 @@ class HeldUpload:
         return self.upload.contribution.samples
 
 
-class UploadCollector(TaskObserver):
-    """Observer that keeps the last model, and each client's last usable honest upload among `tasks` (None: all)."""
+class UploadCollector(Instrument):
+    """Instrument that keeps the last model, and each client's last usable honest upload among `tasks` (None: all)."""
 
     def __init__(self, tasks: frozenset[int] | None) -> None:
         self._tasks = tasks
@@ -194,15 +176,13 @@ class UploadCollector(TaskObserver):
         self.held: dict[int, HeldUpload] = {}
         self.model: Vector
 
-    def around(self, federation: Federation) -> Federation:
-        self.federation, self.model = federation, federation.plan.initial
-        federation.path.observer = self
-        return with_model_callback(federation, self.published)
+    def begin_seed(self, federation: Federation) -> None:
+        self.federation, self.held = federation, {}
 
-    def published(self, version: int, model: Vector) -> None:
-        self.model = model.copy()
+    def published(self, time_s: float, publish: Publish, traffic: Traffic) -> None:
+        self.model = publish.model.copy()
 
-    def carried_out(self, batch: Batch) -> None:
+    def collected(self, batch: Batch) -> None:
         for row, assignment in enumerate(batch.assignments):
             upload, model = batch.uploads[row], batch.models[row]
             usable = batch.sound[row] and not upload.attacked and np.isfinite(model).all()

@@ -21,7 +21,7 @@ null. Canaries give a bound.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,12 +42,11 @@ from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.figure_style import canvas, looks, styled
 from asyncfl.base.figure_style import save as save_figure
-from asyncfl.base.progress import Stage, ignore_progress
+from asyncfl.base.instrument import Instrument, Instruments
 from asyncfl.base.streams import Streams
 from asyncfl.client import Assignment, TaskPath
 from asyncfl.data import FederatedData
 from asyncfl.federation import Federation
-from asyncfl.federation.round_recorder import Progress
 from asyncfl.learning import Learner
 from asyncfl.privacy import FixedNorm
 from asyncfl.privacy.estimators.roc import LEAST_OTHERS, area, area_interval, at_false_rate, curve
@@ -90,8 +89,7 @@ def audit_membership(
     adversary: str = "eavesdropper",
     clients: int = 5,
     shadow_worlds: int = 64,
-    progress: Progress | None = None,
-    stage: Stage = ignore_progress,
+    instruments: Iterable[Instrument] = (),
 ) -> MembershipAudit:
     """Simulate seeds again, infer membership from the uploads that the adversary holds, and return rates and scores.
 
@@ -108,26 +106,27 @@ def audit_membership(
             f"{finished.folder}: the shuffler mixes the updates of a buffer, so no upload belongs to one client; "
             "audit a run without a shuffler"
         )
+    instrument = Instruments(instruments)
     rows: list[dict[str, Any]] = []
     scores: dict[int, dict[str, Scores]] = {}
     for seed in seeds:
-        watch = UploadCollector(finished.overheard(seed) if adversary == "eavesdropper" else None)
-        run = finished.resimulate(seed, watch.around, progress)
-        held = {client: one for client, one in watch.held.items() if client not in run.attackers}
+        collector = UploadCollector(finished.overheard(seed) if adversary == "eavesdropper" else None)
+        run = finished.resimulate(seed, [instrument, collector])
+        held = {client: one for client, one in collector.held.items() if client not in run.attackers}
         if not held:
             raise RunError(
                 f"{finished.folder}: in seed {seed} the {adversary} holds no upload of an honest client that the "
                 "server used; set world.tap.uplink, lower world.tap.packet_loss, or audit with --adversary server"
             )
-        data, learner = watch.federation.data, watch.federation.learner
+        data, learner = collector.federation.data, collector.federation.learner
         with finished.compute_settings(seed):
             honest = ~np.isin(np.repeat(np.arange(data.clients), data.sizes), run.attackers)
             _check_enough(len(data.test_labels), finished)
             of_last = (
-                -learner.losses(watch.model, data.images[honest], data.labels[honest]),
-                -learner.losses(watch.model, data.test_images, data.test_labels),
+                -learner.losses(collector.model, data.images[honest], data.labels[honest]),
+                -learner.losses(collector.model, data.test_images, data.test_labels),
             )
-            of_uploads = _of_uploads(watch.federation, held, clients, shadow_worlds, finished, stage)
+            of_uploads = _of_uploads(collector.federation, held, clients, shadow_worlds, finished, instrument)
             scores[seed] = {LAST_MODEL: of_last, **of_uploads}
         for attack, (members, others) in scores[seed].items():
             point, (low, high) = at_false_rate(members, others), area_interval(members, others)
@@ -155,7 +154,7 @@ def _of_uploads(
     clients: int,
     shadow_worlds: int,
     finished: FinishedRun,
-    stage: Stage,
+    instrument: Instrument,
 ) -> dict[str, Scores]:
     """Score the samples of clients drawn from `held`, and test samples, by both attacks on uploads."""
     path, data, learner, streams = federation.path, federation.data, federation.learner, federation.resolved.streams
@@ -173,13 +172,13 @@ def _of_uploads(
         included = list(pool.worlds(shadow_worlds, streams.generator("membership", client)))
         shadows = np.empty((shadow_worlds, len(pool.labels)))
         for number, world in enumerate(included):
-            stage(what, done, len(pools) * shadow_worlds)
+            instrument.progress(what, done, len(pools) * shadow_worlds)
             model = train_shadow(path, one.assignment, one.upload, pool.images[world], pool.labels[world], number)
             shadows[number] = _confidence(learner, model, pool)
             done += 1
         losses.append(-learner.losses(one.sent, pool.images, pool.labels))
         ratios.append(likelihood_ratio(_confidence(learner, one.sent, pool), shadows, np.array(included)))
-    stage(what, done, done)
+    instrument.progress(what, done, done)
     joined = {UPLOAD_LOSS: np.concatenate(losses), LIKELIHOOD: np.concatenate(ratios)}
     return {attack: (values[member], values[~member]) for attack, values in joined.items()}
 

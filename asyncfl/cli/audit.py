@@ -101,7 +101,7 @@ def neighbours(
 
     audit = _twin_audit(clients, neighbours, twins)
     with _audited(run, seed, own_code, quiet or json) as (finished, seeds, bar):
-        audited = audit_neighbours(finished, audit, seeds, bar, bar.stage)
+        audited = audit_neighbours(finished, audit, seeds, [bar])
     save_run(finished, audited)
     ledger = audited.ledger
     measured = ledger[ledger["seed"].isin(seeds) & ledger["measured"].notna()][MEASURED]
@@ -167,7 +167,7 @@ def canaries(
 
     planted = Canaries(count=count, unit=unit, kind=kind)
     with _audited(run, seed, own_code, quiet or json) as (finished, seeds, bar):
-        audit = audit_canaries(finished, planted, seeds, delta, bar, bar.stage)
+        audit = audit_canaries(finished, planted, seeds, delta, [bar])
         folder = save(finished, audit)
         bounded = enter_bounds(finished.run, audit)
         save_run(finished, finished.run)
@@ -251,7 +251,7 @@ def membership(
     from asyncfl.audit.membership import audit_membership, save
 
     with _audited(run, seed, own_code, quiet or json) as (finished, seeds, bar):
-        audit = audit_membership(finished, seeds, adversary, shadow_worlds=worlds, progress=bar, stage=bar.stage)
+        audit = audit_membership(finished, seeds, adversary, shadow_worlds=worlds, instruments=[bar])
         files = [str(file) for file in save(finished, audit)]
     rows: list[dict[str, Any]] = audit.found.to_pylist()
     if json:
@@ -336,9 +336,9 @@ def reconstruct(
     attack = ReconstructionSettings(method, images, steps, most_parameters)
     attack.check(finished.run.scenario)
     with ProgressBar(finished.run.scenario.model_copy(update={"seeds": (chosen,)}), quiet or json) as bar:
-        held = find_upload(finished, chosen, choose_task(finished, chosen, adversary, client, task), bar)
+        held = find_upload(finished, chosen, choose_task(finished, chosen, adversary, client, task), [bar])
         with finished.compute_settings(chosen):
-            pictures = reconstruct_upload(held, attack, [*levels, None], bar.stage)
+            pictures = reconstruct_upload(held, attack, [*levels, None], bar)
     provenance = finished.run.summary["data"]["provenance"]
     written = write_images(pictures, provenance, out or finished.folder / "reconstruction")
     (_print_json if json else _print_quality)(finished.folder, chosen, pictures, written)

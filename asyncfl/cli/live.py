@@ -97,12 +97,14 @@ def here(
     limit_threads()
     places = _places(description, LIVE_RUNS, out, spill)
     from asyncfl.live import virtual_loop
-    from asyncfl.live.clock import Terms
+    from asyncfl.live.clock import LiveTiming
     from asyncfl.live.run import run_here
 
     print_text(f"data: {data_line(description.data)}")
     _print_log(quiet=True)
-    hold = partial(run_here, terms=Terms(shape=shape or virtual, speedup=speedup, virtual=virtual), workers=workers)
+    hold = partial(
+        run_here, timing=LiveTiming(shape=shape or virtual, speedup=speedup, virtual=virtual), workers=workers
+    )
     _run_seeds(description, description.seeds, places, hold, quiet, virtual_loop.run if virtual else None)
 
 

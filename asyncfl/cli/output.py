@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from asyncfl.base.errors import printable
-from asyncfl.base.tracking import plain_json
+from asyncfl.base.plain_json import plain_json
 
 _NO_TERMINAL = 10_000  # width of a console that is no terminal
 _GAP = 2  # characters between two columns

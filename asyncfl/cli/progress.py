@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from asyncfl.base.instrument import Instrument
 from asyncfl.base.quantities import quantity
 from asyncfl.cli.output import console
 from asyncfl.scenario import Scenario
@@ -42,7 +43,7 @@ def bars(quiet: bool) -> Progress:
     )
 
 
-class ProgressBar:
+class ProgressBar(Instrument):
     """Progress of a run: a bar of model versions with loss, virtual time and remaining real time."""
 
     def __init__(self, scenario: Scenario, quiet: bool) -> None:
@@ -50,7 +51,7 @@ class ProgressBar:
         self._seeds = {seed: place for place, seed in enumerate(scenario.seeds)}
         self._progress = bars(quiet)
         self._versions = self._progress.add_task("seed -", total=self._rounds * len(self._seeds), note="")
-        self._stages: dict[str, TaskID] = {}
+        self._computations: dict[str, TaskID] = {}
 
     def __enter__(self) -> ProgressBar:
         self._progress.start()
@@ -59,7 +60,7 @@ class ProgressBar:
     def __exit__(self, *exception: object) -> None:
         self._progress.stop()
 
-    def __call__(self, row: dict[str, Any]) -> None:
+    def row(self, row: Mapping[str, Any]) -> None:
         """Advance the bar to the seed and version of `row`, a row of the table of rounds."""
         if self._progress.disable:
             return
@@ -70,17 +71,17 @@ class ProgressBar:
             note=_note(row),
         )
 
-    def stage(self, what: str, done: int, of: int | None) -> None:
-        """Show `done` of `of` steps of the stage `what` in a bar of its own, and remove the bar at the end."""
+    def progress(self, what: str, done: int, of: int | None) -> None:
+        """Show `done` of `of` parts of a computation in a bar of its own, and remove the bar at the end."""
         if self._progress.disable:
             return
-        if what not in self._stages:
-            self._stages[what] = self._progress.add_task(what, total=of, note="")
-        self._progress.update(self._stages[what], completed=done)
+        if what not in self._computations:
+            self._computations[what] = self._progress.add_task(what, total=of, note="")
+        self._progress.update(self._computations[what], completed=done)
         if done == of:
-            # Bars are drawn ten times a second; a shorter stage would never be seen without this.
+            # Bars are drawn ten times a second; a shorter computation would never be seen without this.
             self._progress.refresh()
-            self._progress.remove_task(self._stages.pop(what))
+            self._progress.remove_task(self._computations.pop(what))
 
 
 class SweepBars:

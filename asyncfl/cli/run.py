@@ -13,7 +13,6 @@ import typer
 from asyncfl.base.interrupt_signals import status_of
 from asyncfl.base.own_classes import look_for_modules_in
 from asyncfl.base.quantities import quantity
-from asyncfl.base.tracking import JsonLines, Trackers, read_tracker
 from asyncfl.cli.options import (
     Assignments,
     MaxGib,
@@ -73,6 +72,7 @@ def run(
 
     asked = 0 if workers is None else check_workers(workers, least=1)
     from asyncfl.federation.storage import Run, RunFolder
+    from asyncfl.federation.trackers import JsonLines, Trackers, read_tracker
 
     own = RunFolder(folder, description)
     own.check(force)
@@ -89,22 +89,13 @@ def run(
     began = time.monotonic()
     try:
         with ProgressBar(description, quiet or json) as bar:
-            trackers.begin(description.digest(), description.resolved())
-
-            def progress(row: dict[str, Any]) -> None:
-                bar(row)
-                trackers.row(row)
-
             limits = Limits(hours=max_hours, gib=max_gib)
-            execute(
-                description, folder, progress, force=force, limits=limits, stage=bar.stage, workers=asked, until=until
-            )
+            execute(description, folder, [bar, trackers], force=force, limits=limits, workers=asked, until=until)
         if not own.is_whole() or any(own.checkpoints()):
             pauses = f"{folder} pauses at version {until} or later; repeat the command with a later --until, or without"
             print_text(pauses, to=stderr if json else console)
             return
         result = Run.load(folder)
-        trackers.end(result.tables["rounds"].to_pylist(), result.summary)
     except KeyboardInterrupt as error:
         finished = sum(place.name.startswith("seed-") for place in own.kept())
         kept = [f"{finished} of {len(description.seeds)} seeds are kept"] if finished else []
@@ -112,8 +103,6 @@ def run(
         told = f"{', '.join(kept)}; repeat the command to continue" if kept else "nothing is kept"
         print_text(f"interrupted; {told}", to=stderr)
         raise typer.Exit(status_of(error)) from None
-    finally:
-        trackers.close()
     if not json:
         print_summary(result)
         note = "exists already" if existed else f"written in {time.monotonic() - began:.1f} s"

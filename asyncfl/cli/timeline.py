@@ -44,7 +44,7 @@ def timeline(
     timelines = []
     with ProgressBar(description, quiet or json) as bar:
         for seed in description.seeds:
-            run = simulate_clock(description, seed, progress=bar, whole=not fates)
+            run = simulate_clock(description, seed, whole=not fates, instruments=[bar])
             tables = rounds_table(run), run.events, run.tasks, clients_table(run)
             found = timeline_of(seed, run.stopped, *tables, run.fates)
             timelines.append(replace(found, retransmitted=None) if fates else found)

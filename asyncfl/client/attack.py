@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from asyncfl.base.answers import numbers
 from asyncfl.base.arrays import Ints, Vector
 from asyncfl.client.attackers import Attackers, Rehearse, Scores
-from asyncfl.client.batch import Batch, RunFacts, Stage, work_of
+from asyncfl.client.batch import Batch, PathComponents, Stage, work_of
 from asyncfl.threats import AttackView, Rehearsal
 
 HELD = 100
@@ -23,7 +23,7 @@ class CraftUploads(Stage):
     """Stage that replaces attacked rows by the attackers' uploads before noise, and records which tasks these depend
     on."""
 
-    def __init__(self, facts: RunFacts, accuracies: Scores) -> None:
+    def __init__(self, facts: PathComponents, accuracies: Scores) -> None:
         """`accuracies`: true accuracies of models on a client's data."""
         super().__init__(facts)
         self.accuracies = accuracies

@@ -49,8 +49,8 @@ def work_of(done: Sequence[int | None], epochs: int) -> Floats | None:
 
 
 @dataclass(eq=False)
-class RunFacts:
-    """Facts of one run that its stages share."""
+class PathComponents:
+    """Components of one run that the stages of a task's path share."""
 
     data: FederatedData
     learner: Learner
@@ -155,20 +155,9 @@ class Batch:
 class Stage:
     """A stage of a task's path, with its state."""
 
-    def __init__(self, facts: RunFacts) -> None:
+    def __init__(self, facts: PathComponents) -> None:
         self.facts = facts
 
     def run(self, batch: Batch) -> None:
         """Do this stage's part for all tasks of `batch`, in place."""
         raise NotImplementedError
-
-
-class TaskObserver:
-    """Base class of observers: audits, which train some tasks again on other data. An observer uses no random stream of
-    the run and changes nothing, so that an observed run equals an unobserved one."""
-
-    def trained(self, assignment: Assignment, contribution: Contribution, attacked: bool) -> None:
-        """Called after a task was trained ahead of its collection, because the scheme needs every task."""
-
-    def carried_out(self, batch: Batch) -> None:
-        """Called for each collection, before the privacy scheme updates its state."""

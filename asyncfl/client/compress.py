@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from asyncfl.base.arrays import Vector
-from asyncfl.client.batch import Batch, RunFacts, Stage
+from asyncfl.client.batch import Batch, PathComponents, Stage
 from asyncfl.client.compression import Compression
 
 REMAINDER = "compression_remainder"
@@ -15,7 +15,7 @@ REMAINDER = "compression_remainder"
 class Compress(Stage):
     """Stage that compresses uploads, with the clients' memory of numbers that they have not sent yet."""
 
-    def __init__(self, facts: RunFacts, compression: Compression) -> None:
+    def __init__(self, facts: PathComponents, compression: Compression) -> None:
         super().__init__(facts)
         self.compression = compression
 

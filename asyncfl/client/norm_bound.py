@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from asyncfl.base.arrays import Bools, Vector
-from asyncfl.client.batch import RunFacts
+from asyncfl.client.batch import PathComponents
 from asyncfl.privacy import Contribution
 from asyncfl.privacy.release import Distribution
 
@@ -51,7 +51,7 @@ def largest_noise(distribution: Distribution, std: float, n: int) -> float:
     return std / math.sqrt(2) * (math.log(n) + t**2 / 2)
 
 
-def payload_limit(facts: RunFacts, clip_norm: float | None, contribution: Contribution) -> float:
+def payload_limit(facts: PathComponents, clip_norm: float | None, contribution: Contribution) -> float:
     """Return the norm that the payload of an upload can have; infinite where nothing bounds it: without clipping, with
     noise between the epochs of a task, and where clients send later what compression left out."""
     scheme, compression, n = facts.scheme, facts.compression, facts.learner.n_parameters
@@ -70,7 +70,7 @@ def payload_limit(facts: RunFacts, clip_norm: float | None, contribution: Contri
 
 
 def too_long(
-    facts: RunFacts,
+    facts: PathComponents,
     models: Vector,
     bases: Sequence[Vector],
     clip_norm: float | None,

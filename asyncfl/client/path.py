@@ -16,8 +16,9 @@ import numpy as np
 
 from asyncfl.base.arrays import Floats, Vector
 from asyncfl.base.client_state import ClientState
+from asyncfl.base.instrument import NO_INSTRUMENT, Instrument
 from asyncfl.client.attack import CraftUploads
-from asyncfl.client.batch import Assignment, Batch, RunFacts, Stage, TaskObserver
+from asyncfl.client.batch import Assignment, Batch, PathComponents, Stage
 from asyncfl.client.clip import ClipPayloads, Measure
 from asyncfl.client.compress import Compress
 from asyncfl.client.noise import AddAttackersNoise, AddNoise
@@ -31,13 +32,13 @@ from asyncfl.privacy.ledger.releases import upload_release, usable_norm
 from asyncfl.privacy.release import Upload
 
 
-class TaskPath(RunFacts):
+class TaskPath(PathComponents):
     """Path of the tasks of one run. The matrix of uploads is reused: it is valid until the next collection."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.observer: TaskObserver | None = None
-        """Observer of each collection; None for none."""
+        self.instrument: Instrument = NO_INSTRUMENT
+        """Instrument that receives each collection."""
         self._poison, self._clip = Poison(self), ClipPayloads(self)
         self._train = Train(self, self._poison)
         self.personal: PersonalLayers | None = self._train.personal
@@ -79,8 +80,7 @@ class TaskPath(RunFacts):
         for stage in self._together:
             stage.run(batch)
         batch.record()
-        if self.observer is not None:
-            self.observer.carried_out(batch)
+        self.instrument.collected(batch)
         random = self.streams.generator("clip_quantile", number=self._collections)
         self.state.record_collection(batch.contributions, batch.norms, random)
         self._collections += 1
@@ -91,8 +91,7 @@ class TaskPath(RunFacts):
         batch = Batch([assignment], np.empty((1, self._rows.shape[1]), dtype=np.float32))
         for stage in self._alone:
             stage.run(batch)
-        if self.observer is not None:
-            self.observer.trained(batch.assignments[0], batch.contributions[0], bool(batch.attacked[0]))
+        self.instrument.trained(batch.assignments[0], batch.contributions[0], bool(batch.attacked[0]))
         self._ready[assignment.task] = batch
 
     def trained(self, assignment: Assignment, attacked: bool, carried: ClientState) -> Trained:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from asyncfl.base.arrays import Bools, Vector
 from asyncfl.base.client_state import NOTHING, ClientState
-from asyncfl.client.batch import Assignment, Batch, RunFacts, Stage
+from asyncfl.client.batch import Assignment, Batch, PathComponents, Stage
 from asyncfl.client.poison import Poison
 from asyncfl.learning import Job
 from asyncfl.learning.personal_layers import PERSONAL, PersonalLayers, SharedPartLearner
@@ -51,7 +51,7 @@ class Train(Stage):
     trainers: Trainers | None = None
     """Trainers elsewhere; None to train here."""
 
-    def __init__(self, facts: RunFacts, poison: Poison) -> None:
+    def __init__(self, facts: PathComponents, poison: Poison) -> None:
         super().__init__(facts)
         self._poison = poison
         learner = facts.learner

@@ -78,7 +78,11 @@ Factors: TypeAlias = Callable[[Ints, Ints, Floats | None], Floats]
 
 @dataclass(frozen=True)
 class DefenceContext:
-    """Facts about the federation that a defence knows before the run starts."""
+    """Facts about the federation that a defence knows before the run starts.
+
+    Privacy schemes get a view of their own (`asyncfl.privacy.PrivacyContext`): clients run them, and may not see the
+    root set.
+    """
 
     clients: int
     """Number of clients."""

@@ -22,6 +22,7 @@ from typing import Any
 from asyncfl.base.description import override
 from asyncfl.base.errors import AsyncflError, Fault, ScenarioError, hint, shortened
 from asyncfl.base.files.yaml_text import read_text, read_yaml, write_text
+from asyncfl.base.instrument import RowCallback
 from asyncfl.base.interrupt_signals import InterruptSignals
 from asyncfl.base.own_classes import describe_user_exception, look_for_modules_in
 from asyncfl.experiments.cells import Cell, cells
@@ -309,7 +310,7 @@ def _run(description: dict[str, Any], folder: Path, limits: Limits, progress: Ru
     try:
         scenario = Scenario.read(description)
         was_there = RunFolder(folder, scenario).is_whole()
-        execute(scenario, folder, None if progress is None else partial(progress, folder), limits=limits)
+        execute(scenario, folder, [] if progress is None else [RowCallback(partial(progress, folder))], limits=limits)
     except Exception as error:
         message = str(error) if isinstance(error, AsyncflError) else describe_user_exception(error)
         if message is None:

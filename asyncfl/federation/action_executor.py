@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, TypeAlias
 
+from asyncfl.base.instrument import Instrument
 from asyncfl.base.messages import (
     Action,
     Ban,
@@ -143,26 +144,14 @@ class Traffic:
             self.overheard_versions.add(version)
 
 
-class Watcher(Protocol):
-    """Observer of every verdict and every published model."""
-
-    def judged(self, judged: BufferVerdict) -> None:
-        """Called for each verdict of a detector."""
-        ...
-
-    def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
-        """Called for each version. Returns a reason to stop the run, or None."""
-        ...
-
-
 class ActionExecutor(ABC):
     """Executes the actions of one server. A derived class defines how clients and timers are reached."""
 
-    def __init__(self, server: Server, event_log: EventLog, *, watcher: Watcher | None = None) -> None:
-        """`watcher`: None for none."""
+    def __init__(self, server: Server, event_log: EventLog, *, instruments: Sequence[Instrument] = ()) -> None:
+        """`instruments`: receive every verdict and every version; any may stop the run."""
         self.server = server
         self.event_log = event_log
-        self.watcher = watcher
+        self.instruments = instruments
         self.tasks = server.tasks
         self.traffic = Traffic()
         self.stopped: str | None = None
@@ -243,8 +232,8 @@ class ActionExecutor(ABC):
                 case ScoreRequest():
                     self._request_scores(action)
                 case BufferVerdict():
-                    if self.watcher is not None:
-                        self.watcher.judged(action)
+                    for one in self.instruments:
+                        one.judged(action)
                 case Ban():
                     record(Kind.BANNED, client=action.client)
                     log.debug("client %d is banned at %.6g s", action.client, self.event_log.now)
@@ -282,9 +271,9 @@ class ActionExecutor(ABC):
     def _published(self, action: Publish) -> None:
         self.event_log.version = action.version
         self.event_log.record(Kind.PUBLISHED, detail="" if action.version else "initial model")
-        if self.watcher is not None:
-            # A run that must stop does so after the tasks of this version have begun, or failed to begin.
-            self._stopping = self.watcher.published(self.event_log.now, action, self.traffic)
+        reasons = [one.published(self.event_log.now, action, self.traffic) for one in self.instruments]
+        # A run that must stop does so after the tasks of this version have begun, or failed to begin.
+        self._stopping = next((reason for reason in reasons if reason is not None), None)
 
     def _collect(self, action: Collect) -> list[Action]:
         return self.server.handle(self._updates(action))

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.columns import AggregateColumns
+from asyncfl.base.instrument import Instrument
 from asyncfl.client import Attackers
 from asyncfl.defences import Buffer, Verdict
 from asyncfl.server import Protocol
@@ -25,16 +26,16 @@ NOT_MEASURED = dict.fromkeys(AggregateColumns.model_fields, math.nan)
 """Columns of a version without an aggregated buffer."""
 
 
-class AggregateErrors:
-    """Observes aggregations and measures the error of each."""
+class AggregateErrors(Instrument):
+    """Instrument that measures the error of each aggregation."""
 
     def __init__(self, protocol: Protocol, attackers: Attackers | None) -> None:
         self.protocol = protocol
         self.attackers = attackers
         self._found: dict[int, dict[str, float]] = {}  # version -> its columns
 
-    def __call__(self, buffer: Buffer, tasks: tuple[int, ...], verdict: Verdict, outcome: ModelStep) -> None:
-        """Measure the error of an aggregate and store it for `columns`. Arguments as in `AggregationObserver`."""
+    def aggregated(self, buffer: Buffer, tasks: tuple[int, ...], verdict: Verdict, step: ModelStep) -> None:
+        """Measure the error of an aggregate and store it for `columns`."""
         bad = np.zeros(len(tasks), dtype=bool)
         if self.attackers is not None:
             bad[:] = self.attackers.malicious_among(tasks, buffer.clients.tolist())
@@ -44,12 +45,12 @@ class AggregateErrors:
             factors *= verdict.weights[kept]
         # Staleness or few updates shorten the step without changing the mean.
         mass = self.protocol.rate * float(factors.sum())
-        step = outcome.model.astype(np.float64) - buffer.current
+        moved = step.model.astype(np.float64) - buffer.current
         if verdict.correction is not None:
             # The correction of earlier versions does not belong to this buffer.
-            step -= verdict.correction
-        step /= mass or 1.0
-        self._found[buffer.version + 1] = aggregate_error(buffer.deltas, weights, bad, step)
+            moved -= verdict.correction
+        moved /= mass or 1.0
+        self._found[buffer.version + 1] = aggregate_error(buffer.deltas, weights, bad, moved)
 
     def columns(self, version: int) -> dict[str, float]:
         """Return the columns of the table of rounds for that version, and forget them; NaN if nothing was

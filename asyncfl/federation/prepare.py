@@ -161,7 +161,7 @@ def prepare(resolved: ResolvedSeed, data: FederatedData | None = None) -> Federa
     aggregates = None
     if scenario.evaluation.aggregates:
         aggregates = AggregateErrors(scenario.protocol, attackers)
-        plan = replace(plan, observer=aggregates)
+        plan = replace(plan, instrument=aggregates)
     return Federation(resolved, data, learner, attackers, path, record, plan, aggregates)
 
 

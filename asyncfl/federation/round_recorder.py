@@ -6,20 +6,21 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby, islice
-from typing import Any, Protocol, TypeAlias, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 import pyarrow as pa
 
 from asyncfl.base.arrays import Floats, Vector
 from asyncfl.base.columns import AggregateColumns, RoundsTable, UploadEpsilonColumns, schema_of
+from asyncfl.base.instrument import NO_INSTRUMENT, Instrument, Row
 from asyncfl.base.messages import BufferVerdict, Publish
 from asyncfl.client import TaskPath
 from asyncfl.defences.quality import COUNTS, SHARES, Judgement, overall_quality
-from asyncfl.federation.action_executor import Traffic
+from asyncfl.federation.action_executor import EventLog, Traffic
 from asyncfl.federation.evaluation import (
     BY_DOMAIN,
     METRIC,
@@ -35,15 +36,7 @@ from asyncfl.learning.personal_layers import PersonalLayers
 from asyncfl.privacy.release import ModelRelease
 from asyncfl.scenario import Scenario
 from asyncfl.trace.batch_spool import BatchSpool
-
-Row: TypeAlias = dict[str, Any]
-"""A row of the table of rounds."""
-Progress: TypeAlias = Callable[[Row], None]
-"""Callback for each row of the table of rounds as soon as it is complete."""
-PartialTables: TypeAlias = Callable[[], Mapping[str, pa.Table]]
-"""Function that returns the tables `rounds`, `events` and `tasks` of a seed so far."""
-Watch: TypeAlias = Callable[[int, PartialTables], None]
-"""Callback (version, function that returns the tables so far), called for each evaluated version."""
+from asyncfl.trace.query import end_of
 
 DETECTOR = "detector_"
 """Prefix of the further columns of a run with a detector: its statistics of each buffer (`Verdict.notes`)."""
@@ -130,17 +123,24 @@ class RoundRows(Sequence[Row]):
         return next(islice(self, number, None))
 
 
-class RoundRecorder:
+class RoundRecorder(Instrument):
     """Writes the table of rounds, and ends a run that diverges."""
 
     def __init__(
-        self, scenario: Scenario, seed: int, federation: Federation | None = None, progress: Progress | None = None
+        self,
+        scenario: Scenario,
+        seed: int,
+        federation: Federation | None = None,
+        instrument: Instrument = NO_INSTRUMENT,
     ) -> None:
-        """`federation`: None if only the clock is simulated and no model is evaluated."""
+        """`federation`: None if only the clock is simulated and no model is evaluated. `instrument`: receives each
+        row when it is complete."""
         self.seed = seed
         self.scenario = scenario
         self.federation = federation
-        self.progress = progress
+        self.event_log: EventLog | None = None
+        """Events and tasks of the seed, for the tables so far; None: nobody receives these."""
+        self.instrument = instrument
         self.evaluator: Evaluator | None = None
         self.kept = KeptModels(scenario.evaluation, scenario.protocol.rounds)
         self._attackers = None if federation is None else federation.attackers
@@ -184,7 +184,7 @@ class RoundRecorder:
 
     def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
         """Write and evaluate the row of a version. Returns a reason to stop if the run has diverged."""
-        row = self.begin(time_s, publish, traffic)
+        row = self.begin_row(time_s, publish, traffic)
         if self.evaluators is None or self._personal is not None or not np.abs(publish.model).max() < TAME:
             self.finish()
             return self.evaluate(row, publish)
@@ -201,7 +201,7 @@ class RoundRecorder:
             if self._complete(row, publish, measured) is not None:
                 raise LateDivergenceError(publish.version)
 
-    def begin(self, time_s: float, publish: Publish, traffic: Traffic) -> Row:
+    def begin_row(self, time_s: float, publish: Publish, traffic: Traffic) -> Row:
         """Append the row of a version at its publication, without the results of evaluation, and return it."""
         federation = self.federation
         newest = () if federation is None else federation.releases.newest
@@ -276,9 +276,18 @@ class RoundRecorder:
             *(row[name] for name in ("seed", "version", "time_s", "participants")),
             *(row[name] for name in ("train_loss", "test_loss", "test_accuracy")),
         )
-        if self.progress is not None:
-            self.progress(row)
+        self.instrument.row(row)
+        if self.event_log is not None:
+            self.instrument.so_far(publish.version, self.tables)
         return diverged_at(publish.version) if row["diverged"] else None
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Return the tables `rounds`, `events` and `tasks` so far."""
+        rounds = {"rounds": table_of_rounds(self.rows)}
+        if self.event_log is None:
+            return rounds
+        events = self.event_log.recorder.table()
+        return {**rounds, "events": events, "tasks": self.event_log.tasks.table(end_of(events))}
 
     @property
     def diverged(self) -> int | None:

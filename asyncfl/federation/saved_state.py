@@ -24,7 +24,7 @@ def prepared_parts(federation: Federation, rounds: RoundRecorder) -> dict[str, A
         built["backdoor"] = rounds.evaluator.backdoor
         if rounds.evaluator.learner is not learner:
             built["evaluator.learner"] = rounds.evaluator.learner
-    built["progress"] = rounds.progress
+    built["instrument"] = rounds.instrument
     return {name: one for name, one in built.items() if one is not None}
 
 

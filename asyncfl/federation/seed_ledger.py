@@ -15,9 +15,15 @@ from numpy.typing import NDArray
 from asyncfl.base.columns import LedgerTable, SpendingTable, schema_of
 from asyncfl.base.component import Described
 from asyncfl.base.disclosure import leaks
+from asyncfl.base.instrument import NO_INSTRUMENT, Instrument, one_by_one
 from asyncfl.base.messages import Collected, Fate
-from asyncfl.base.progress import Stage, ignore_progress, one_by_one
-from asyncfl.federation.adversaries import TRUSTS, RejectedUpdate, ScoreRelease, adversary_views, overheard_answers
+from asyncfl.federation.adversaries import (
+    TRUSTS,
+    RejectedUpdate,
+    ScoreRelease,
+    adversary_views,
+    overheard_answers,
+)
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.sent_uploads import SentUploads
 from asyncfl.privacy import Guarantee
@@ -47,10 +53,10 @@ release without noise."""
 class SeedLedger:
     """Privacy accounts of one seed."""
 
-    def __init__(self, run: SeedRun, stage: Stage = ignore_progress) -> None:
-        """`stage`: progress callback, one step per adversary. Raises ValueError for a timeline without training."""
+    def __init__(self, run: SeedRun, instrument: Instrument = NO_INSTRUMENT) -> None:
+        """`instrument`: receives the progress, one step per adversary. Raises ValueError for a run without training."""
         self.run = run
-        self.stage = stage
+        self.instrument = instrument
         self._uploads_sent = SentUploads(run)
         self._resolved, self._context = self._uploads_sent.resolved, self._uploads_sent.context
         self._scheme = self._uploads_sent.scheme
@@ -106,7 +112,7 @@ class SeedLedger:
             tasks, self._requests, published, self._sent, self._moment, members, scenario.world, *others
         )
         found = []
-        for view in one_by_one(views, self.stage, f"ledger of seed {self.run.seed}"):
+        for view in one_by_one(views, self.instrument, f"ledger of seed {self.run.seed}"):
             found.append(self._of(view))
             _ = [account.spent for account in found[-1]]  # computed here, one step of progress each
         return found

@@ -10,12 +10,13 @@ from typing import Any
 import pyarrow as pa
 
 from asyncfl.base.arrays import Floats, Ints, Vector
+from asyncfl.base.instrument import Row
 from asyncfl.base.messages import Fate
 from asyncfl.client import Attackers
 from asyncfl.federation.action_executor import ActionExecutor, Traffic
 from asyncfl.federation.prepare import Federation, ResolvedSeed
 from asyncfl.federation.release_store import ModelRecords, UploadRecords, with_uploads
-from asyncfl.federation.round_recorder import RoundRecorder, Row, diverged_at
+from asyncfl.federation.round_recorder import RoundRecorder, diverged_at
 from asyncfl.privacy import PrivacyContext
 from asyncfl.privacy.ledger.rows import scheme_notes
 from asyncfl.privacy.scheme import stop_notes

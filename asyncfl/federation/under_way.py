@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from asyncfl.base.errors import AsyncflError
 from asyncfl.base.files.own_folder import PARTIAL
-from asyncfl.federation.round_recorder import PartialTables
+from asyncfl.base.instrument import Instrument, PartialTables
 from asyncfl.federation.run_files import read_scenario, read_table
 from asyncfl.scenario import Scenario
 
@@ -50,7 +50,7 @@ class Snapshot:
     """`rounds`, `events` and `tasks`."""
 
 
-class Snapshots:
+class Snapshots(Instrument):
     """Writer of snapshots of a seed into the folder `place`. A full disk does not stop the run."""
 
     def __init__(
@@ -61,13 +61,13 @@ class Snapshots:
         # Left over by a run that was killed.
         self.clear()
 
-    def __call__(self, version: int, so_far: PartialTables) -> None:
-        """Write a snapshot of `version`, unless the last one is too recent. `so_far`: returns the tables to write."""
+    def so_far(self, version: int, tables: PartialTables) -> None:
+        """Write a snapshot of `version`, unless the last one is too recent."""
         began_s = self._clock_s()
         if began_s < self._next_s:
             return
         try:
-            self._write(version, so_far())
+            self._write(version, tables())
         except OSError:
             # The run itself needs the remaining space.
             shutil.rmtree(self._place / WRITING, ignore_errors=True)

@@ -12,7 +12,7 @@ from asyncfl.live.virtual_loop import VirtualLoop
 
 
 @dataclass(frozen=True)
-class Terms:
+class LiveTiming:
     """Relation of a live run to real time."""
 
     shape: bool = False

@@ -8,25 +8,26 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from asyncfl.base.instrument import Instrument, Row
 from asyncfl.base.messages import BufferVerdict, Publish
 from asyncfl.federation.action_executor import Traffic
-from asyncfl.federation.round_recorder import RoundRecorder, Row
+from asyncfl.federation.round_recorder import RoundRecorder
 from asyncfl.learning.personal_layers import PersonalLayers
 
 WAITING = 4
 """Versions that wait to be evaluated before the server waits for them."""
 
-Progress: TypeAlias = Callable[[Row, int], None]
+OnRow: TypeAlias = Callable[[Row, int], None]
 """Called with each row of the table of rounds when it is complete, and the tasks in flight when it began."""
 
 
 @dataclass
-class Evaluations:
+class Evaluations(Instrument):
     """Evaluates published versions one after another in a thread, while the run goes on."""
 
     rounds: RoundRecorder
     in_flight: Callable[[], int]
-    progress: Progress | None
+    on_row: OnRow | None
     diverged: Callable[[str], None]
     personal: PersonalLayers | None = None
     """The clients' own layers; None: there are none, or the server does not know them."""
@@ -35,13 +36,12 @@ class Evaluations:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def judged(self, judged: BufferVerdict) -> None:
-        """See `Watcher`."""
         self.rounds.judged(judged)
 
     def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
-        """See `Watcher`. A run that diverges is stopped later, when its version has been evaluated."""
+        """Queue the version for its evaluation. A run that diverges is stopped later, once its version is evaluated."""
         personal = None if self.personal is None else self.personal.copy()
-        self.waiting.append((self.rounds.begin(time_s, publish, traffic), publish, self.in_flight(), personal))
+        self.waiting.append((self.rounds.begin_row(time_s, publish, traffic), publish, self.in_flight(), personal))
         self._changed.set()
         return None
 
@@ -66,8 +66,8 @@ class Evaluations:
         # The thread goes on, also if the run ends meanwhile.
         reason = await asyncio.shield(evaluated)
         self._changed.set()
-        if self.progress is not None:
-            self.progress(row, in_flight)
+        if self.on_row is not None:
+            self.on_row(row, in_flight)
         if reason is not None:
             self.diverged(reason)
 

@@ -22,8 +22,8 @@ from asyncfl.federation.event_order import EventOrder, Priority
 from asyncfl.live.client_messages import ClientEvent, FromClient, FromServer, Hello
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.evaluations import Evaluations
+from asyncfl.live.live_executor import Alarm, Handling
 from asyncfl.live.live_federation import LiveFederation
-from asyncfl.live.run_context import Alarm, Handling
 
 DETECTION = EventOrder(Priority.DETECTION)
 NO_MODELS: Vector = np.zeros((0, 0), dtype=np.float32)

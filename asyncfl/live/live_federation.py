@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from asyncfl.base import messages
 from asyncfl.base.errors import MessageError
+from asyncfl.base.instrument import Instrument
 from asyncfl.base.messages import Stop
-from asyncfl.federation.action_executor import Steps, Watcher
+from asyncfl.federation.action_executor import Steps
 from asyncfl.federation.event_order import EventOrder
 from asyncfl.federation.prepare import Federation
 from asyncfl.live.client_messages import Begin, ClientEvent, Hello
-from asyncfl.live.clock import StepClock, Terms
+from asyncfl.live.clock import LiveTiming, StepClock
+from asyncfl.live.live_executor import Alarm, ClientLink, Handling, LiveExecutor
 from asyncfl.live.remote_client import RemoteClient
-from asyncfl.live.run_context import Alarm, ClientLink, Handling, RunContext
 from asyncfl.server import Server
 from asyncfl.server.task_record import TaskRecord
 from asyncfl.trace import Kind
 
 
-class LiveFederation(RunContext):
+class LiveFederation(LiveExecutor):
     """Executes a server's actions with clients of a live run. Its driver (`host`):
 
     - hands it connections (`connect`) and their ends and messages (`RemoteClient.disconnect`, `RemoteClient.receive`);
@@ -26,9 +29,14 @@ class LiveFederation(RunContext):
     """
 
     def __init__(
-        self, federation: Federation, server: Server, clock: StepClock, terms: Terms, watcher: Watcher | None = None
+        self,
+        federation: Federation,
+        server: Server,
+        clock: StepClock,
+        timing: LiveTiming,
+        instruments: Sequence[Instrument] = (),
     ) -> None:
-        super().__init__(federation, server, clock, terms, watcher)
+        super().__init__(federation, server, clock, timing, instruments)
         self.clients: dict[int, RemoteClient] = {}
         """Clients that have been connected, by number."""
         self._starts: list[TaskRecord | messages.ScoreRequest] = []

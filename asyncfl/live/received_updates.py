@@ -17,7 +17,7 @@ from asyncfl.client.norm_bound import DEVIATIONS, too_long
 from asyncfl.federation.phases import Workload, epochs_done
 from asyncfl.federation.prepare import Federation
 from asyncfl.live.client_messages import Update
-from asyncfl.live.clock import Terms
+from asyncfl.live.clock import LiveTiming
 from asyncfl.privacy import Contribution
 from asyncfl.privacy.ledger.releases import upload_release, usable_norm
 from asyncfl.privacy.release import Upload
@@ -37,11 +37,11 @@ CLASSIFIER_LOSS = 149 * math.log(2)
 class ReceivedUpdates:
     """Updates of one run that wait to be collected."""
 
-    def __init__(self, federation: Federation, server: Server, load: Workload, terms: Terms) -> None:
-        self._virtual = terms.virtual
+    def __init__(self, federation: Federation, server: Server, load: Workload, timing: LiveTiming) -> None:
+        self._virtual = timing.virtual
         self._federation, self._server, self._load = federation, server, load
         checks = federation.resolved.scenario.protocol.check_norms
-        self._checks_norms = not terms.virtual if checks is None else checks
+        self._checks_norms = not timing.virtual if checks is None else checks
         self._waiting: dict[int, tuple[Update, Vector]] = {}
         self._path, self._attackers = federation.path, federation.attackers
         self._scenario = scenario = federation.resolved.scenario
@@ -49,7 +49,7 @@ class ReceivedUpdates:
         self._clip_norm = federation.path.clip_norm(np.ones(1))
         # The world whose draws decide when clients stop; None: no client is stopped by the world.
         self._world = None
-        if terms.shape and scenario.training.deadline_s is not None:
+        if timing.shape and scenario.training.deadline_s is not None:
             self._world = scenario.world.start(len(server.samples), federation.resolved.streams, server.samples)
 
     def check(self, update: Update, task: TaskRecord) -> None:

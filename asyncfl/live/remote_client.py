@@ -15,7 +15,7 @@ MessageError, and ends the client's connection (`host`).
 
 Inputs are plain calls: `connect`, `receive`, `disconnect`, `begin`, `send_task`, `ask`. Their effects are messages that
 are sent over the client's link, and actions of the server. Actions come as a `Handling`: lists, each of which must be
-carried out before the next is asked for; those that wait lie in the run (`RunContext`). After the end of the
+carried out before the next is asked for; those that wait lie in the run (`LiveExecutor`). After the end of the
 run only messages are handled, for the trace.
 """
 
@@ -45,7 +45,7 @@ from asyncfl.live.client_messages import (
     Trace,
     Update,
 )
-from asyncfl.live.run_context import Alarm, ClientLink, Handling, RunContext
+from asyncfl.live.live_executor import Alarm, ClientLink, Handling, LiveExecutor
 from asyncfl.server.task_record import TaskRecord
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
@@ -57,7 +57,7 @@ log = logging.getLogger("asyncfl.live")
 class RemoteClient:
     """One client, as its server knows it."""
 
-    def __init__(self, run: RunContext, number: int, samples: int) -> None:
+    def __init__(self, run: LiveExecutor, number: int, samples: int) -> None:
         """`samples`: that it has, for the whole run."""
         self._run = run
         self.number, self.samples = number, samples
@@ -430,7 +430,7 @@ class RemoteClient:
         scores = message.scores
         if scores is not None and len(scores) != number:
             raise MessageError(f"request {message.request} is for scores of {number} models, got {len(scores)}")
-        if scores is not None and not run.terms.virtual:
+        if scores is not None and not run.timing.virtual:
             run.updates.check_scores(self.number, scores)
         self._place_request(message.request, number, message.report)
         if scores is not None:

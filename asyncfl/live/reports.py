@@ -14,11 +14,12 @@ from itertools import accumulate
 import numpy as np
 import pyarrow as pa
 
+from asyncfl.base.instrument import Row
 from asyncfl.federation.action_executor import EventLog, Traffic
 from asyncfl.federation.phases import Way
-from asyncfl.federation.round_recorder import RoundRows, Row
+from asyncfl.federation.round_recorder import RoundRows
 from asyncfl.live.client_messages import SENT, ClientEvent, Report
-from asyncfl.live.clock import StepClock, Terms
+from asyncfl.live.clock import LiveTiming, StepClock
 from asyncfl.scenario import Scenario
 from asyncfl.server.task_record import FINAL, TaskRecord
 from asyncfl.server.tasks import TaskTable
@@ -79,13 +80,13 @@ class Reports:
     """Reports of the clients of one run, which keep to the rules (`report_rules`)."""
 
     def __init__(
-        self, event_log: LiveEventLog, tasks: TaskTable, traffic: Traffic, scenario: Scenario, terms: Terms
+        self, event_log: LiveEventLog, tasks: TaskTable, traffic: Traffic, scenario: Scenario, timing: LiveTiming
     ) -> None:
         self._event_log, self._tasks, self._traffic = event_log, tasks, traffic
-        self._shape, self._observed = terms.shape, terms.virtual
+        self._shape, self._observed = timing.shape, timing.virtual
         self._downloads: list[tuple[float, int]] = []
         # On a tapped real link every message counts as overheard; shaped clients report what the tap heard.
-        self._tap = None if terms.shape else scenario.world.tap
+        self._tap = None if timing.shape else scenario.world.tap
 
     def place(
         self,

@@ -18,8 +18,8 @@ from asyncfl.federation.prepare import Federation, ResolvedSeed, learner_of, pre
 from asyncfl.federation.round_recorder import RoundRecorder
 from asyncfl.federation.seed_run import SeedRun, conclude, seed_run
 from asyncfl.live.client import LiveClient
-from asyncfl.live.clock import LiveClock, StepClock, Terms
-from asyncfl.live.evaluations import Evaluations, Progress
+from asyncfl.live.clock import LiveClock, LiveTiming, StepClock
+from asyncfl.live.evaluations import Evaluations, OnRow
 from asyncfl.live.faults import live_faults, personal_faults
 from asyncfl.live.host import Host
 from asyncfl.live.interrupts import INTERRUPTED, Interrupts
@@ -35,14 +35,14 @@ Surroundings: TypeAlias = Callable[[Host], Awaitable[None]]
 
 async def run_live(
     resolved: ResolvedSeed,
-    terms: Terms,
+    timing: LiveTiming,
     around: Surroundings,
     *,
     secret: int | None = None,
     interrupts: Interrupts | None = None,
     known: bool = True,
     here: bool = True,
-    progress: Progress | None = None,
+    progress: OnRow | None = None,
     federation: Federation | None = None,
     rounds: RoundRecorder | None = None,
 ) -> SeedRun:
@@ -50,7 +50,7 @@ async def run_live(
 
     Args:
         resolved: The scenario and its seed.
-        terms: How the run relates to real time.
+        timing: How the run relates to real time.
         around: Connects the clients.
         secret: Seed of the server's noise; None: an unpredictable one. A shaped run is a simulation, and takes the
             scenario's.
@@ -65,13 +65,13 @@ async def run_live(
     if federation is None:
         federation = await asyncio.get_running_loop().run_in_executor(None, prepare, resolved)
     scenario = federation.resolved.scenario
-    faults = list(live_faults(scenario, federation.path.context, terms.shape))
+    faults = list(live_faults(scenario, federation.path.context, timing.shape))
     apart = scenario.model.personal and not here
     if apart:
         faults += personal_faults(scenario)
     if faults:
         raise ScenarioError(faults)
-    if not terms.shape:
+    if not timing.shape:
         federation.path.streams = Streams(unknown_seed() if secret is None else secret)
     plan = replace(federation.plan, all_present=known)
     server: Server = Server(plan)
@@ -86,14 +86,15 @@ async def run_live(
         # It evaluates while others train and aggregate: with a learner of its own.
         rounds.evaluator.learner = learner_of(scenario, federation.data)
     is_prepared = time.perf_counter()
-    live = LiveFederation(federation, server, StepClock(), terms)
+    live = LiveFederation(federation, server, StepClock(), timing)
     with ThreadPoolExecutor(1, "aggregation") as executor, ExitStack() as stack:
-        live.watcher = watcher = Evaluations(rounds, lambda: live.in_flight, progress, lambda reason: host.end(reason))
-        watcher.personal = None if apart else federation.path.personal
-        host = Host(live, LiveClock(terms.speedup), executor, watcher)
+        evaluations = Evaluations(rounds, lambda: live.in_flight, progress, lambda reason: host.end(reason))
+        live.instruments = (evaluations,)
+        evaluations.personal = None if apart else federation.path.personal
+        host = Host(live, LiveClock(timing.speedup), executor, evaluations)
         if interrupts is not None:
             stack.enter_context(interrupts.ending(partial(host.end, INTERRUPTED)))
-        evaluating = asyncio.ensure_future(watcher.run())
+        evaluating = asyncio.ensure_future(evaluations.run())
         surroundings = asyncio.ensure_future(around(host))
         running = asyncio.ensure_future(host.run())
         try:
@@ -110,32 +111,32 @@ async def run_live(
             together.cancel()
             with suppress(asyncio.CancelledError):
                 await together
-        await watcher.run(forever=False)
+        await evaluations.run(forever=False)
     spent = None if federation.path.scheme.stop_at is None else live.spent
     events = live.event_log.table()
     run = seed_run(live, rounds, stopped, events, live.trained, server.samples, spent, federation.attackers)
-    run.in_real_time = not terms.virtual
-    if terms.shape and not terms.virtual:
+    run.in_real_time = not timing.virtual
+    if timing.shape and not timing.virtual:
         run.rounds = live.reports.with_downloads(run.rounds)
     conclude(run, federation, server, server.recording if isinstance(server, RecordedServer) else None)
-    run.notes.extend(_notes(terms, live, apart=apart))
+    run.notes.extend(_notes(timing, live, apart=apart))
     total = time.perf_counter() - began
     run.seconds = {"preparation": is_prepared - began, "evaluation": rounds.seconds, "total": total}
     return run
 
 
-def _notes(terms: Terms, live: LiveFederation, *, apart: bool) -> Iterator[str]:
+def _notes(timing: LiveTiming, live: LiveFederation, *, apart: bool) -> Iterator[str]:
     """Yield the notes that a reader of the run's numbers needs."""
     scenario = live.federation.resolved.scenario
     tap = scenario.world.tap
     renewed = ", ".join(map(str, live.renewed))
     again = f"live: other nodes took the place of clients {renewed}"
-    time_is = "on virtual" if terms.virtual else "in real"
-    links = "those of the scenario's world" if terms.shape else "what they are"
+    time_is = "on virtual" if timing.virtual else "in real"
+    links = "those of the scenario's world" if timing.shape else "what they are"
     yield f"live: clients trained {time_is} time; devices and links were {links}"
-    if terms.speedup != 1:
-        yield f"live: {terms.speedup:g} s of the scenario passed in each second"
-    if not terms.shape and (tap.uplink or tap.downlink or tap.scoring):
+    if timing.speedup != 1:
+        yield f"live: {timing.speedup:g} s of the scenario passed in each second"
+    if not timing.shape and (tap.uplink or tap.downlink or tap.scoring):
         yield "live: every message on a tapped link counts as overheard, since nobody knows which were"
     if renewed and live.federation.path.scheme.stop_at is not None:
         yield (
@@ -164,28 +165,28 @@ def local_clients(host: Host, executor: Executor, streams: Streams) -> list[Live
 
     `executor`: where they train. `streams`: source of their randomness.
     """
-    federation, terms = host.live.federation, host.live.terms
+    federation, timing = host.live.federation, host.live.timing
     scenario, data, path = federation.resolved.scenario, federation.data, federation.path
-    world = scenario.world.start(data.clients, federation.resolved.streams, data.sizes) if terms.shape else None
+    world = scenario.world.start(data.clients, federation.resolved.streams, data.sizes) if timing.shape else None
     load, training = Workload.of(scenario, data.sizes), training_of(federation, streams)
     clients = list[LiveClient]()
     for number in range(data.clients):
         budgets = scenario.budget_tracker(path.context, data.sizes, path.state, path.states)
-        observer = partial(host.observe, number) if terms.virtual else None
+        observer = partial(host.observe, number) if timing.virtual else None
         setup = ClientSetup(number, scenario, training, executor, load, world, budgets, observer)
         clients.append(LiveClient(setup, host, data.samples(number)))
     return clients
 
 
-async def run_here(resolved: ResolvedSeed, terms: Terms, workers: int = 2, **options: Any) -> SeedRun:
+async def run_here(resolved: ResolvedSeed, timing: LiveTiming, workers: int = 2, **options: Any) -> SeedRun:
     """Run one seed with clients in this process, `workers` of which train at the same time.
 
     `options`: of `run_live`, which says what is raised.
     """
 
     async def clients(host: Host) -> None:
-        streams = host.live.federation.resolved.streams if terms.shape else Streams(unknown_seed())
+        streams = host.live.federation.resolved.streams if timing.shape else Streams(unknown_seed())
         with ThreadPoolExecutor(workers, "training") as executor:
             await asyncio.gather(*[client.run() for client in local_clients(host, executor, streams)])
 
-    return await run_live(resolved, terms, clients, **options)
+    return await run_live(resolved, timing, clients, **options)

@@ -25,7 +25,12 @@ audit of the run | a wrong formula | no noise. Whether there is enough noise for
 
 @dataclass(frozen=True, slots=True)
 class PrivacyContext:
-    """Facts about a run that noise is calibrated to, fixed before training."""
+    """Facts about a run that noise is calibrated to, fixed before training.
+
+    Defences get a view of their own (`asyncfl.defences.DefenceContext`), with the server's root set, which no client
+    may see, and the size of each client's data set. This one holds numbers that every client may know, and calculators
+    make one without data.
+    """
 
     clients: int  # N: number of clients, >= 1
     participants: int  # K: number of updates in one aggregation, 1..clients

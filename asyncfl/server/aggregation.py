@@ -19,6 +19,7 @@ from msgspec.structs import replace as replaced
 
 from asyncfl.base.answers import flags, numbers, require, with_state
 from asyncfl.base.arrays import Bools, Floats, Ints, Vector
+from asyncfl.base.instrument import NO_INSTRUMENT, Instrument
 from asyncfl.base.messages import Action, BufferVerdict, Collect, Collected, Fate, ScoreRequest
 from asyncfl.base.streams import Streams
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, Strikes, Verdict, accept_all
@@ -29,8 +30,6 @@ from asyncfl.server.tasks import TaskTable
 
 Scores: TypeAlias = Callable[[int, Vector], Floats]
 """(client, models (n, n_parameters)) -> (n,) accuracies that the client reports."""
-AggregationObserver: TypeAlias = Callable[[Buffer, tuple[int, ...], Verdict, ModelStep], None]
-"""Callback (buffer, tasks of its updates, verdict, next model), called for each buffer that is aggregated."""
 LARGEST = float(np.sqrt(np.finfo(np.float32).max))
 """Largest absolute value of a usable parameter, 1.8e19: its square, and sums of updates, stay within float32."""
 LEAST_REJECTED = 20
@@ -217,12 +216,12 @@ class Aggregation:
     _clip_norm: float | None
 
     def __init__(
-        self, defences: DefenceState, table: TaskTable, samples: Ints, observer: AggregationObserver | None = None
+        self, defences: DefenceState, table: TaskTable, samples: Ints, instrument: Instrument = NO_INSTRUMENT
     ) -> None:
         self.defences = defences
         self.table = table
         self.samples = samples
-        self.observer = observer
+        self.instrument = instrument
         self._malformed: list[tuple[int, bool]] = []
         """Sender of each update that was rejected since the last sound one, and whether its length was wrong."""
         self.tasks: list[TaskRecord] = []
@@ -354,8 +353,7 @@ class Aggregation:
         buffer, tasks = self._buffer, tuple(task.number for task in self.tasks)
         verdict, banned = self.defences.judge(buffer, scores)
         made = self.defences.aggregate(buffer, verdict)
-        if self.observer is not None:
-            self.observer(buffer, tasks, verdict, made)
+        self.instrument.aggregated(buffer, tasks, verdict, made)
         details = verdict.details or [""] * len(tasks)
         columns = self.tasks, made.weights.tolist(), buffer.staleness.tolist(), details
         every = [AggregatedUpdate(*one) for one in zip(*columns, strict=True)]

@@ -24,6 +24,7 @@ from msgspec.structs import replace as replaced
 
 from asyncfl.base.arrays import Bools, Floats, Ints, Vector
 from asyncfl.base.component import kind_of
+from asyncfl.base.instrument import NO_INSTRUMENT, Instrument
 from asyncfl.base.messages import (
     Action,
     Ban,
@@ -48,7 +49,6 @@ from asyncfl.base.messages import (
 from asyncfl.base.streams import Streams
 from asyncfl.server.aggregation import (
     Aggregation,
-    AggregationObserver,
     AggregationResult,
     DefencePlan,
     DefenceState,
@@ -99,8 +99,8 @@ class ServerPlan:
     """Versions between two evaluations; 0 to evaluate the last version only."""
     score_s: float = 0.0
     """Virtual seconds of the server's own work to judge a buffer, with a detector."""
-    observer: AggregationObserver | None = None
-    """Callback for each buffer that is aggregated; None for none."""
+    instrument: Instrument = NO_INSTRUMENT
+    """Instrument that receives each buffer that is aggregated."""
     all_present: bool = True
     """Whether all clients take part from the start; otherwise each takes part after it has joined."""
     downloads: Callable[[Vector, int], Download] | None = None
@@ -168,7 +168,7 @@ class Server:
         """Tasks that failed since the last update arrived."""
         self._give_up_at = max(LEAST_TASKS, TASKS_PER_CLIENT * self.clients)
         defences = DefenceState(plan.defence, plan.protocol, self.clients, plan.streams)
-        self._aggregation = Aggregation(defences, self.tasks, self.samples, plan.observer)
+        self._aggregation = Aggregation(defences, self.tasks, self.samples, plan.instrument)
         self._made: AggregationResult | None = None
 
     # --- messages --------------------------------------------------------------------------------------------------

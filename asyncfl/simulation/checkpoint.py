@@ -162,5 +162,5 @@ class Checkpoints:
 
 def _fixed(state: UnderWay) -> dict[str, Any]:
     """Return what is built again when a seed goes on: name -> object."""
-    # Workers and who is told of progress are given anew to a seed that goes on.
+    # Workers and instruments are given anew to a seed that goes on.
     return prepared_parts(state.federation, state.rounds) | {"pool": state.clients.pool}

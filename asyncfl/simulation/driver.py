@@ -6,11 +6,12 @@ Tasks of clients and requests for scores are processes (`client_processes`), and
 from __future__ import annotations
 
 import gc
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
 import simpy
 
+from asyncfl.base.instrument import Instrument
 from asyncfl.base.messages import (
     Action,
     ClientGone,
@@ -23,7 +24,7 @@ from asyncfl.base.messages import (
     SetTimer,
     TimerFired,
 )
-from asyncfl.federation.action_executor import ActionExecutor, Watcher
+from asyncfl.federation.action_executor import ActionExecutor
 from asyncfl.federation.event_order import SERVER, EventOrder
 from asyncfl.privacy import MixingNode
 from asyncfl.server import Server
@@ -103,13 +104,13 @@ class Driver(ActionExecutor):
         recorder: Recorder,
         clients: SimulatedClients,
         *,
-        watcher: Watcher | None = None,
+        instruments: Sequence[Instrument] = (),
         mixing_node: MixingNode | None = None,
     ) -> None:
-        """`watcher`: None to observe nothing. `mixing_node`: node through which the updates of a buffer pass together
-        to the server; None without one."""
+        """`instruments`: as in `ActionExecutor`. `mixing_node`: node through which the updates of a buffer pass
+        together to the server; None without one."""
         self.clock = clock = Clock(server, world, recorder, self.tell)
-        super().__init__(server, clock, watcher=watcher)
+        super().__init__(server, clock, instruments=instruments)
         self.clients = clients
         self.mixing_node = mixing_node
         self.processors = Processors(clock, world.settings.processors)

@@ -71,7 +71,7 @@ class TrainingOrder:
 
 
 @dataclass(frozen=True)
-class Setup:
+class SeedDescription:
     """Description of a seed from which a worker prepares it."""
 
     resolved: ResolvedSeed
@@ -89,7 +89,7 @@ class NotComputed(NamedTuple):
 class _Seed:
     """A seed in a worker."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: SeedDescription) -> None:
         self.scenario = setup.resolved.scenario
         for name in {name for part in components_in(self.scenario) for name in part.code_modules}:
             importlib.import_module(name)  # the digest covers what is imported
@@ -195,7 +195,7 @@ class _Model:
 class TrainingPool:
     """Computes the tasks and evaluations of one seed by workers. Must be closed."""
 
-    def __init__(self, workers: TrainingWorkers, setup: Setup) -> None:
+    def __init__(self, workers: TrainingWorkers, setup: SeedDescription) -> None:
         self._workers = workers
         self._key = uuid.uuid4().hex
         self._names = itertools.count()
@@ -235,7 +235,7 @@ class TrainingPool:
 
         resolved = federation.resolved
         choice = Arithmetic(torch.get_num_threads(), federation.learner.gemm)
-        return cls(workers, Setup(resolved, resolved.scenario.digest(), choice))
+        return cls(workers, SeedDescription(resolved, resolved.scenario.digest(), choice))
 
     @property
     def number(self) -> int:

@@ -8,15 +8,15 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import pyarrow as pa
 
+from asyncfl.base.instrument import Instrument, Instruments
 from asyncfl.data import FederatedData
-from asyncfl.federation.action_executor import EventLog
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import (
     Federation,
@@ -30,14 +30,7 @@ from asyncfl.federation.prepare import (
     streams_of,
     with_exposures,
 )
-from asyncfl.federation.round_recorder import (
-    LateDivergenceError,
-    Progress,
-    RoundRecorder,
-    Row,
-    Watch,
-    table_of_rounds,
-)
+from asyncfl.federation.round_recorder import LateDivergenceError, RoundRecorder
 from asyncfl.federation.seed_run import SeedRun, conclude, seed_run
 from asyncfl.privacy.release import Upload
 from asyncfl.scenario import Scenario
@@ -49,7 +42,6 @@ from asyncfl.simulation.driver import Driver
 from asyncfl.simulation.pool import TrainingPool
 from asyncfl.simulation.workers import TrainingWorkers
 from asyncfl.trace import Recorder
-from asyncfl.trace.query import end_of
 
 KEPT_BYTES = 2**30
 """Samples kept for other runs of a process, in bytes."""
@@ -109,22 +101,18 @@ def prepared(scenario: Scenario, seed: int, prior: SimulatedRuns | None = None) 
 def simulate_seed(
     scenario: Scenario,
     seed: int,
-    progress: Progress | None = None,
+    instruments: Iterable[Instrument] = (),
     prior: SimulatedRuns | None = None,
-    around: Callable[[Federation], Federation] | None = None,
-    watch: Watch | None = None,
     workers: TrainingWorkers | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> SeedRun:
     """Simulate one seed to its end with training, and return its results. `prior`: runs on which it may depend.
 
-    `around`: function by which an audit changes the federation before it begins, e.g. adds an observer
-    (`TaskPath.observer`). `watch`: callback after each version. `progress`: callback for each row of the
-    table of rounds. `workers`: train and evaluate, which `around` must not change then; None: this process does.
-    `checkpoints`: where to begin, if a seed was interrupted, and to leave checkpoints; None: none. Raises PausedError
-    where they say so.
+    `instruments`: follow the seed from `begin_seed` to `end_seed`. `workers`: train and evaluate; None: this process
+    does. `checkpoints`: where to begin, if a seed was interrupted, and to leave checkpoints; None: none. Raises
+    PausedError where they say so.
     """
-    simulated = partial(_simulated, scenario, seed, progress, prior, around, watch, workers, checkpoints)
+    simulated = partial(_simulated, scenario, seed, Instruments(instruments), prior, workers, checkpoints)
     try:
         return simulated()
     except LateDivergenceError as late:
@@ -137,27 +125,25 @@ def simulate_seed(
 def _simulated(
     scenario: Scenario,
     seed: int,
-    progress: Progress | None,
+    instrument: Instrument,
     prior: SimulatedRuns | None,
-    around: Callable[[Federation], Federation] | None,
-    watch: Watch | None,
     workers: TrainingWorkers | None,
     checkpoints: Checkpoints | None,
     evaluate_elsewhere: bool = True,
 ) -> SeedRun:
     began = time.perf_counter()
+    reading, beginning = f"data of seed {seed}", f"beginning of seed {seed}"
+    instrument.progress(reading, 0, 1)
     federation = prepared(scenario, seed, prior)
-    if around is not None:
-        federation = around(federation)
+    instrument.progress(reading, 1, 1)
+    instrument.begin_seed(federation)
     data = federation.data
     sizes = seed, data.clients, len(data.labels), data.provenance, len(data.test_labels)
     log.info("seed %d: %d clients hold %d samples of %s, tested on %d; %s", *sizes, federation.learner.log_line)
-    fresh = _begun(federation)
+    instrument.progress(beginning, 0, 1)  # workers are started, and the initial model is evaluated
+    fresh = _begun(federation, instrument)
     state = fresh if checkpoints is None else checkpoints.load(fresh) or fresh
     driver, rounds, clients = state.driver, state.rounds, state.clients
-    rounds.progress = progress
-    if watch is not None:
-        rounds.progress = partial(_watched, rounds, driver.clock, watch, progress)
     is_prepared = time.perf_counter()
     with ExitStack() as stack:
         pool = None
@@ -168,9 +154,10 @@ def _simulated(
         clients.train_elsewhere(pool, driver.clock.now, driver.clock.world)
         if state is fresh:
             driver.begin()
-        elif progress is not None:
+        else:
             for row in rounds.rows:
-                progress(row)
+                instrument.row(row)
+        instrument.progress(beginning, 1, 1)
         _take_steps(state, checkpoints)
         if checkpoints is not None:
             checkpoints.ended = state
@@ -189,6 +176,7 @@ def _simulated(
     parts = ", ".join(f"{name} {took:.2f} s" for name, took in run.seconds.items())
     versions = len(rounds.rows) - 1
     log.info("seed %d: %s after %d versions, %d tasks trained; %s", seed, run.stopped, versions, run.trained, parts)
+    instrument.end_seed(run)
     return run
 
 
@@ -210,22 +198,25 @@ def _take_steps(state: UnderWay, checkpoints: Checkpoints | None) -> None:
                 checkpoints.at(version, state)
 
 
-def _begun(federation: Federation) -> UnderWay:
+def _begun(federation: Federation, instrument: Instrument) -> UnderWay:
     """Return a seed before its first step."""
+    federation.path.instrument = instrument
+    plan = replace(federation.plan, instrument=Instruments((federation.plan.instrument, instrument)))
     scenario, streams, seed = federation.resolved.scenario, federation.resolved.streams, federation.resolved.seed
-    server: Server = Server(federation.plan)
+    server: Server = Server(plan)
     if scenario.evaluation.record != "none":
-        recording = Recording.of(federation.plan, scenario.evaluation.record, seed)
-        server = RecordedServer(federation.plan, recording)
-    rounds = RoundRecorder(scenario, seed, federation)
+        recording = Recording.of(plan, scenario.evaluation.record, seed)
+        server = RecordedServer(plan, recording)
+    rounds = RoundRecorder(scenario, seed, federation, instrument)
     driver = Driver(
         server,
         scenario.world.start(scenario.data.clients, streams, federation.data.sizes),
         Recorder(seed),
         TrainingClients(federation, server),
-        watcher=rounds,
+        instruments=(instrument, rounds),
         mixing_node=federation.path.scheme.mixing_node,
     )
+    rounds.event_log = driver.clock
     return UnderWay(driver, rounds, federation)
 
 
@@ -233,17 +224,17 @@ def simulate_clock(
     scenario: Scenario,
     seed: int,
     prior: SimulatedRuns | None = None,
-    progress: Progress | None = None,
     whole: bool = True,
+    instruments: Iterable[Instrument] = (),
 ) -> SeedRun:
     """Simulate the timeline of one seed without training, and return it: which clients were asked, what arrived when,
     what was overheard. Flooding attackers flood, but nothing is judged, so no client is banned. `whole`: see
-    `Recorder`."""
+    `Recorder`. `instruments`: receive the rows of the table of rounds."""
     began = time.perf_counter()
     streams = streams_of(scenario, seed)
     sizes = scenario.data.client_sizes(streams)
     server = Server(server_plan(scenario, sizes, np.empty(0, dtype=np.float32), streams))
-    rounds = RoundRecorder(scenario, seed, progress=progress)
+    rounds = RoundRecorder(scenario, seed, instrument=Instruments(instruments))
     attackers = attackers_of(scenario, streams)
     budgets = None
     if scenario.privacy.stop_at is not None:
@@ -255,7 +246,7 @@ def simulate_clock(
         scenario.world.start(scenario.data.clients, streams, sizes),
         Recorder(seed, whole),
         SimulatedClients(server, Workload.of(scenario, sizes), attackers=attackers, budgets=budgets),
-        watcher=rounds,
+        instruments=(rounds,),
         mixing_node=scenario.privacy.mixing_node,
     )
     run = _seed_run(driver, rounds, driver.run())
@@ -267,18 +258,3 @@ def _seed_run(driver: Driver, rounds: RoundRecorder, stopped: str) -> SeedRun:
     clients, events = driver.clients, driver.clock.recorder.table()
     spent = None if clients.budgets is None else driver.processes.spent
     return seed_run(driver, rounds, stopped, events, clients.trained, clients.load.samples, spent, clients.attackers)
-
-
-def _watched(rounds: RoundRecorder, event_log: EventLog, watch: Watch, progress: Progress | None, row: Row) -> None:
-    if progress is not None:
-        progress(row)
-
-    def so_far() -> dict[str, pa.Table]:
-        events = event_log.recorder.table()
-        return {
-            "rounds": table_of_rounds(rounds.rows),
-            "events": events,
-            "tasks": event_log.tasks.table(end_of(events)),
-        }
-
-    watch(row["version"], so_far)

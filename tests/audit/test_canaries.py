@@ -24,10 +24,12 @@ from asyncfl.audit.canaries import (
 from asyncfl.audit.finished_run import FinishedRun, read_attacks, write_attacks
 from asyncfl.audit.neighbours.audit_run import audit_neighbours, save_run
 from asyncfl.base.errors import RunError, ScenarioError
+from asyncfl.base.messages import Publish
 from asyncfl.client import Assignment, Batch
 from asyncfl.data.canaries import Canaries
 from asyncfl.evaluation import TwinAudit
 from asyncfl.federation import Federation
+from asyncfl.federation.action_executor import Traffic
 from asyncfl.federation.adversaries import AdversaryHoldings
 from asyncfl.privacy.estimators.one_run import largest_detectable_epsilon
 from asyncfl.scenario import Scenario
@@ -131,6 +133,10 @@ def versions(*held: int) -> AdversaryHoldings:
     return AdversaryHoldings({}, dict.fromkeys(held, 0.0))
 
 
+def publish(scorer: CanaryScorer, version: int, model: np.ndarray) -> None:
+    scorer.published(0.0, Publish(version, model), Traffic())
+
+
 def collected(federation: Federation, client: int, update: np.ndarray, sound: bool = True) -> Batch:
     base = federation.plan.initial
     batch = Batch([Assignment(7, client, 0, base)], (base + update)[None], 0)
@@ -139,16 +145,16 @@ def collected(federation: Federation, client: int, update: np.ndarray, sound: bo
 
 
 def test_an_update_along_the_difference_of_gradients_scores_its_norm(federation: Federation) -> None:
-    watch = CanaryScorer()
-    seen = watch.around(federation)
+    scorer = CanaryScorer()
+    scorer.begin_seed(federation)
     planted, learner, base = federation.data.canaries, federation.learner, federation.plan.initial
     assert planted is not None
     chosen = int(np.flatnonzero(planted.owners == 3)[0])
     part = slice(chosen, chosen + 1)
     towards = learner.gradient(base, planted.images[part], planted.labels[part])
     away = learner.gradient(base, planted.replaced_images[part], planted.replaced_labels[part])
-    seen.path.observer.carried_out(collected(federation, 3, -(towards - away) / 1000))  # type: ignore[union-attr]
-    scores = watch.scores(AdversaryHoldings({7: 0.0}, {}))
+    scorer.collected(collected(federation, 3, -(towards - away) / 1000))
+    scores = scorer.scores(AdversaryHoldings({7: 0.0}, {}))
     score = scores["updates"]
     # For so small a step the fall of the loss is close to its slope.
     np.testing.assert_allclose(scores["uploads"], score, rtol=0.1, atol=0.02 * np.nanmax(np.abs(score)))
@@ -160,14 +166,14 @@ def test_an_update_along_the_difference_of_gradients_scores_its_norm(federation:
 
 
 def test_a_model_trained_on_the_canary_scores_the_fall_of_its_loss(federation: Federation) -> None:
-    watch = CanaryScorer()
-    watch.around(federation)
+    scorer = CanaryScorer()
+    scorer.begin_seed(federation)
     planted, learner, base = federation.data.canaries, federation.learner, federation.plan.initial
     assert planted is not None
     gradient = learner.gradient(base, planted.images[:1], planted.labels[:1])
-    watch.published(1, base)
-    watch.published(2, base - gradient / 10)
-    found = watch.scores(versions(1, 2))
+    publish(scorer, 1, base)
+    publish(scorer, 2, base - gradient / 10)
+    found = scorer.scores(versions(1, 2))
     before = learner.losses(base, planted.replaced_images[:1], planted.replaced_labels[:1])
     after = learner.losses(base - gradient / 10, planted.replaced_images[:1], planted.replaced_labels[:1])
     own = learner.losses(base, planted.images[:1], planted.labels[:1])
@@ -175,8 +181,8 @@ def test_a_model_trained_on_the_canary_scores_the_fall_of_its_loss(federation: F
     assert own[0] > 0
     assert found["last model"][0] == pytest.approx(float(own[0] + after[0] - before[0]), rel=1e-6)
     assert found["models"] == pytest.approx(found["last model"] / 2)
-    assert set(watch.scores(versions(1))) == {"last model"}
-    assert watch.scores(AdversaryHoldings({}, {})) == {}
+    assert set(scorer.scores(versions(1))) == {"last model"}
+    assert scorer.scores(AdversaryHoldings({}, {})) == {}
 
 
 def test_long_runs_are_scored_at_evenly_spaced_versions_and_the_last(
@@ -184,18 +190,18 @@ def test_long_runs_are_scored_at_evenly_spaced_versions_and_the_last(
 ) -> None:
     federation = prepared(scenario.override({"data.canaries": {"count": 20}, "protocol.rounds": 7}), 0)
     monkeypatch.setattr(canaries, "MOST_VERSIONS", 3)
-    watch = CanaryScorer()
-    watch.around(federation)
+    scorer = CanaryScorer()
+    scorer.begin_seed(federation)
     base = federation.plan.initial
     for version in range(1, 6):
-        watch.published(version, base * version)
-    scores = {version: watch.scores(versions(version)) for version in range(1, 6)}
+        publish(scorer, version, base * version)
+    scores = {version: scorer.scores(versions(version)) for version in range(1, 6)}
     assert {version for version, found in scores.items() if found} == {2, 4, 5}
-    assert watch.scores(versions(1, 2, 3))["last model"].tolist() == scores[2]["last model"].tolist()
+    assert scorer.scores(versions(1, 2, 3))["last model"].tolist() == scores[2]["last model"].tolist()
     # A model that is not finite has no score.
-    watch.published(6, base * np.nan)
-    assert np.isnan(watch.scores(versions(6))["last model"]).all()
-    assert watch.scores(versions(5))["last model"].tolist() == scores[5]["last model"].tolist()
+    publish(scorer, 6, base * np.nan)
+    assert np.isnan(scorer.scores(versions(6))["last model"]).all()
+    assert scorer.scores(versions(5))["last model"].tolist() == scores[5]["last model"].tolist()
 
 
 # An upload of 25 kB is 17 packets, all of which the eavesdropper must catch: 0.95^17 = 0.42.

@@ -11,7 +11,8 @@ import pytest
 from asyncfl.api import execute
 from asyncfl.audit.finished_run import FinishedRun, read_attacks, write_attacks
 from asyncfl.base.errors import OutputError, RunError, ScenarioError
-from asyncfl.client import Batch, TaskObserver
+from asyncfl.base.instrument import Instrument
+from asyncfl.client import Batch
 from asyncfl.federation import Federation
 from asyncfl.scenario import Scenario
 
@@ -24,24 +25,19 @@ def run(tmp_path: Path, tiny: dict[str, Any]) -> Path:
     return execute(Scenario.read({**tiny, "privacy": NOISED, "seeds": 2}), tmp_path / "run")
 
 
-class Recorder(TaskObserver):
-    """Observer that keeps versions, clients and norms."""
+class Recorder(Instrument):
+    """Instrument that keeps versions, clients and norms."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[int, list[int], np.ndarray[Any, Any]]] = []
 
-    def carried_out(self, batch: Batch) -> None:
+    def collected(self, batch: Batch) -> None:
         self.seen.append((batch.version, [t.client for t in batch.assignments], batch.norms))
 
 
 def test_observing_a_run_does_not_change_it(run: Path) -> None:
     recorder = Recorder()
-
-    def around(federation: Federation) -> Federation:
-        federation.path.observer = recorder
-        return federation
-
-    again = FinishedRun.load(run).resimulate(1, around)
+    again = FinishedRun.load(run).resimulate(1, [recorder])
     assert [(version, sorted(clients)) for version, clients, _ in recorder.seen] == [
         (n, [0, 1, 2, 3, 4]) for n in (0, 1, 2)
     ]
@@ -62,7 +58,7 @@ def test_runs_that_ended_early_or_with_rare_evaluations_can_be_repeated(
     tmp_path: Path, tiny: dict[str, Any], changes: dict[str, Any], version: int
 ) -> None:
     folder = execute(Scenario.read(tiny).override(changes), tmp_path / "run")
-    again = FinishedRun.load(folder).resimulate(0, lambda federation: federation)
+    again = FinishedRun.load(folder).resimulate(0)
     assert again.rounds[-1]["version"] == version
     losses = FinishedRun.load(folder).run.rounds["train_loss"]
     assert again.rounds[-1]["train_loss"] == losses.iloc[-1]
@@ -74,12 +70,14 @@ def share_right(logits: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> f
 
 
 def test_a_repetition_that_differs_is_refused(run: Path) -> None:
-    def around(federation: Federation) -> Federation:
-        federation.path.data = replace(federation.data, labels=np.zeros_like(federation.data.labels))
-        return federation
+    class Relabelling(Instrument):
+        """Instrument that changes the run, which none should."""
+
+        def begin_seed(self, federation: Federation) -> None:
+            federation.path.data = replace(federation.data, labels=np.zeros_like(federation.data.labels))
 
     with pytest.raises(RunError, match=r"seed 0 differs: clip_norm of version 1 is .*, on disk .*again here"):
-        FinishedRun.load(run).resimulate(0, around)
+        FinishedRun.load(run).resimulate(0, [Relabelling()])
 
 
 def test_missing_and_diverged_seeds_are_refused(run: Path, tiny: dict[str, Any], tmp_path: Path) -> None:

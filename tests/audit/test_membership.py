@@ -18,10 +18,24 @@ from asyncfl.audit.membership import (
     train_shadow,
 )
 from asyncfl.base.errors import RunError, ScenarioError
+from asyncfl.base.instrument import Instrument
 from asyncfl.client import Assignment
 from asyncfl.federation import Federation
 from asyncfl.scenario import Scenario
 from asyncfl.simulation.run import prepared
+
+
+class ProgressReports(Instrument):
+    """Instrument that stores the progress of computations."""
+
+    def __init__(self) -> None:
+        self.reports: list[tuple[str, int, int | None]] = []
+
+    def progress(self, what: str, done: int, of: int | None) -> None:
+        self.reports.append((what, done, of))
+
+    def of(self, what: str) -> list[tuple[str, int, int | None]]:
+        return [report for report in self.reports if report[0] == what]
 
 
 def finished(folder: Path, tiny: dict[str, Any], **fields: Any) -> FinishedRun:
@@ -51,10 +65,10 @@ def test_without_noise_members_are_found_and_the_ratio_finds_most(tmp_path: Path
     drawn = save(run, audit)
     assert [path.name for path in drawn] == ["roc-seed-0.svg", "roc-seed-0.png", "roc-seed-0.pdf"]
     first = [path.read_bytes() for path in drawn]
-    progress: list[Any] = []
-    again = audit_membership(run, (0,), shadow_worlds=16, stage=lambda *what: progress.append(what))
+    reports = ProgressReports()
+    again = audit_membership(run, (0,), shadow_worlds=16, instruments=[reports])
     assert [path.read_bytes() for path in save(run, again)] == first
-    assert progress == [("shadow worlds of seed 0", number, 80) for number in range(81)]
+    assert reports.of("shadow worlds of seed 0") == [("shadow worlds of seed 0", number, 80) for number in range(81)]
     written = read_attacks(run.folder)
     assert written is not None
     assert written["method"].to_pylist() == ["membership"] * 3

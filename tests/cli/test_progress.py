@@ -2,6 +2,7 @@
 
 import io
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import yaml
 from rich.console import Console
 
 from asyncfl.api import execute
+from asyncfl.base.instrument import Instrument
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.scenario import Scenario
 
@@ -54,32 +56,35 @@ def test_the_bar_counts_versions_of_all_seeds(tiny: dict[str, Any], drawn: io.St
         ({"seed": 3, "version": 0, "time_s": 90.0, "train_loss": math.nan, "test_loss": 0.5}, 3, "loss 0.5000  "),
         ({"seed": 3, "version": 1, "time_s": 90.0, "train_loss": math.nan, "test_loss": math.nan}, 4, ""),
     ):
-        bar(row)
+        bar.row(row)
         shown = (task.description, task.completed, task.fields["note"])
         assert shown == (f"seed {row['seed']}", completed, f"{note}virtual 1.5 min  ")
-    bar.stage("twins", 1, 3)
+    bar.progress("twins", 1, 3)
     assert [(one.description, one.completed, one.total) for one in bar._progress.tasks[1:]] == [("twins", 1, 3)]
-    bar.stage("twins", 3, 3)
-    assert [one.description for one in bar._progress.tasks] == ["seed 3"], "a finished stage is removed"
+    bar.progress("twins", 3, 3)
+    assert [one.description for one in bar._progress.tasks] == ["seed 3"], "a finished computation is removed"
 
 
 def test_what_is_done_before_the_first_version_and_after_the_last_is_told(tiny: dict[str, Any], tmp_path: Path) -> None:
     told: list[Any] = []
+
+    class Listing(Instrument):
+        def row(self, row: Mapping[str, Any]) -> None:
+            told.append(row["version"])
+
+        def progress(self, what: str, done: int, of: int | None) -> None:
+            told.append((what, done, of))
+
     scenario = Scenario.read(tiny | {"seeds": [7]})
-    execute(
-        scenario,
-        tmp_path / "run",
-        lambda row: told.append(row["version"]),
-        stage=lambda what, done, of: told.append((what, done, of)),
-    )
+    execute(scenario, tmp_path / "run", [Listing()])
     rounds = scenario.protocol.rounds
     first, last = told.index(0), told.index(rounds)
     assert told[:first] == [
         ("data of seed 7", 0, 1),
         ("data of seed 7", 1, 1),
         ("beginning of seed 7", 0, 1),
-        ("beginning of seed 7", 1, 1),
     ]
+    assert told[first + 1] == ("beginning of seed 7", 1, 1)
     after = [one[:2] for one in told[last + 1 :]]
     assert after[0] == ("tables of seed 7", 0)
     ends = [("tables of seed 7", 1), ("files of seed 7", 0), ("files of seed 7", 1)]
@@ -91,10 +96,10 @@ def test_a_full_bar_tells_no_time_left(tiny: dict[str, Any], drawn: io.StringIO)
     scenario = Scenario.read(tiny | {"seeds": [7]})
     with ProgressBar(scenario, quiet=False) as bar:
         for version in range(scenario.protocol.rounds + 1):
-            bar({"seed": 7, "version": version, "time_s": 1.0, "train_loss": 0.5, "test_loss": 0.5})
+            bar.row({"seed": 7, "version": version, "time_s": 1.0, "train_loss": 0.5, "test_loss": 0.5})
         bar._progress.refresh()
         drawn.truncate(0)
-        bar.stage("tables", 0, 1)
+        bar.progress("tables", 0, 1)
         bar._progress.refresh()
     assert "tables" in drawn.getvalue()
     assert "0:00:00" not in drawn.getvalue()

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from asyncfl.api import execute, simulate
+from asyncfl.base.instrument import RowCallback
 from asyncfl.federation import under_way
 from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
@@ -95,7 +96,7 @@ def test_follow_updates_the_page_until_the_run_ends(
 
     with monkeypatch.context() as changed:
         changed.setattr("asyncfl.cli.view.time.sleep", interrupted)
-        execute(scenario, folder, look)
+        execute(scenario, folder, [RowCallback(look)])
     assert len(set(texts)) == 3
     status, out, err = view(folder, "--follow")
     assert (status, err) == (0, "")

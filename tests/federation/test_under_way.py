@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 from asyncfl.api import execute, simulate
+from asyncfl.base.instrument import RowCallback
 from asyncfl.federation import under_way
 from asyncfl.federation.storage import Run
 from asyncfl.federation.under_way import Snapshots, snapshot_in
@@ -30,7 +31,7 @@ def test_a_run_shows_how_far_it_has_come_and_ends_with_the_same_bytes(
         if (found := snapshot_in(tmp_path / "run")) is not None:
             seen.append(found)
 
-    execute(two, tmp_path / "run", look)
+    execute(two, tmp_path / "run", [RowCallback(look)])
     assert [(one.seed, one.version) for one in seen] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
     assert all(one.scenario == seen[0].scenario for one in seen)
     last = seen[-1].tables
@@ -55,7 +56,7 @@ def test_nothing_of_it_stays_where_the_run_is_interrupted(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        execute(scenario, tmp_path / "run", stop)
+        execute(scenario, tmp_path / "run", [RowCallback(stop)])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -74,7 +75,7 @@ def test_the_remains_of_a_killed_run_block_no_other(scenario: Scenario, tmp_path
         if row["version"] == 2:
             shutil.copytree(tmp_path / "run", tmp_path / "killed")
 
-    execute(scenario, tmp_path / "run", look)
+    execute(scenario, tmp_path / "run", [RowCallback(look)])
     found = snapshot_in(tmp_path / "killed")
     assert found is not None
     assert found.version == 1
@@ -91,10 +92,10 @@ def test_snapshots_take_a_twentieth_of_the_time_at_most(scenario: Scenario, tmp_
         now[0] += 1.0
         return {}
 
-    write = Snapshots(tmp_path, scenario, 0, lambda: now[0])
+    snapshots = Snapshots(tmp_path, scenario, 0, lambda: now[0])
     for version in range(100):
         now[0] += 1.0
-        write(version, tables)
+        snapshots.so_far(version, tables)
     assert made == [2.0, 23.0, 44.0, 65.0, 86.0]
 
 
@@ -107,5 +108,5 @@ def test_a_snapshot_that_fails_halfway_takes_no_room(
 
     monkeypatch.setattr(under_way.pq, "write_table", full)
     snapshots = Snapshots(tmp_path, scenario, 0)
-    snapshots(1, lambda: {"rounds": pa.table({})})
+    snapshots.so_far(1, lambda: {"rounds": pa.table({})})
     assert list(tmp_path.iterdir()) == []

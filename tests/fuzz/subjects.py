@@ -11,6 +11,7 @@ from typing import Any
 
 from asyncfl.base.errors import AsyncflError
 from asyncfl.base.files.yaml_text import read_text, read_yaml
+from asyncfl.base.instrument import RowCallback
 from asyncfl.experiments.cells import cells
 from asyncfl.experiments.loading import load
 from asyncfl.scenario import Scenario
@@ -108,7 +109,7 @@ def interrupts(rng: random.Random, folder: Path) -> Case:
         execute(scenario, place / "whole")
         for _ in range(len(breaks) + 1):
             try:
-                execute(scenario, place / "broken", progress)
+                execute(scenario, place / "broken", [RowCallback(progress)])
                 break
             except KeyboardInterrupt:
                 continue

@@ -10,7 +10,7 @@ import pytest
 
 from asyncfl.federation.prepare import resolve
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.live.clock import Terms
+from asyncfl.live.clock import LiveTiming
 from asyncfl.live.host import Host
 from asyncfl.live.run import local_clients, run_live
 from asyncfl.scenario import Scenario
@@ -28,11 +28,11 @@ SMALL: dict[str, Any] = {
 Scene = Callable[[Host, Executor], Awaitable[None]]
 """Start clients of a host, and return when they have ended."""
 
-SHAPED = Terms(shape=True)
+SHAPED = LiveTiming(shape=True)
 
 
 def hold_seed(
-    scenario: Scenario, scene: Scene, *, terms: Terms = SHAPED, seed: int = 0, real: bool = False, **options: Any
+    scenario: Scenario, scene: Scene, *, timing: LiveTiming = SHAPED, seed: int = 0, real: bool = False, **options: Any
 ) -> SeedRun:
     """Run a seed with the clients that `scene` starts, on virtual time or in real time."""
 
@@ -42,7 +42,7 @@ def hold_seed(
 
     async def main() -> SeedRun:
         resolved = resolve(scenario, seed, SimulatedRuns())
-        return await run_live(resolved, terms, around, secret=1, **options)
+        return await run_live(resolved, timing, around, secret=1, **options)
 
     return asyncio.run(main()) if real else virtual_loop.run(main)
 
@@ -54,7 +54,7 @@ def live(scenario: Scenario, seed: int = 0, *, shape: bool = True, virtual: bool
         clients = local_clients(host, executor, host.live.federation.resolved.streams)
         await asyncio.gather(*[client.run() for client in clients])
 
-    return hold_seed(scenario, scene, terms=Terms(shape=shape, virtual=virtual), seed=seed)
+    return hold_seed(scenario, scene, timing=LiveTiming(shape=shape, virtual=virtual), seed=seed)
 
 
 @pytest.fixture(scope="session", name="live")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from asyncfl.base.errors import ScenarioError
-from asyncfl.live.clock import Terms
+from asyncfl.live.clock import LiveTiming
 from asyncfl.scenario import Scenario
 from tests.live.conftest import SMALL, hold_seed
 
@@ -52,7 +52,7 @@ def test_what_needs_knowledge_of_other_clients_is_refused(
         raise AssertionError("it began")
 
     with pytest.raises(ScenarioError) as caught:
-        hold_seed(Scenario.read(SMALL).override(changes), scene, terms=Terms(shape=shape), here=here)
+        hold_seed(Scenario.read(SMALL).override(changes), scene, timing=LiveTiming(shape=shape), here=here)
     faults = [str(fault) for fault in caught.value.faults]
     assert len(faults) == len(told)
     assert all(fault.startswith(start) for fault, start in zip(faults, told, strict=True)), faults

@@ -17,7 +17,7 @@ from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.client import LiveClient
 from asyncfl.live.client_messages import Gone
-from asyncfl.live.clock import Terms
+from asyncfl.live.clock import LiveTiming
 from asyncfl.live.host import Host
 from asyncfl.live.local_training import LocalTraining
 from asyncfl.live.run import local_clients
@@ -39,7 +39,7 @@ def held(description: dict[str, Any], scene: Scene, *, shape: bool = False, real
         await scene(host, clients)
         await asyncio.gather(*running)
 
-    return hold_seed(scenario, with_clients, terms=Terms(shape=shape), real=real)
+    return hold_seed(scenario, with_clients, timing=LiveTiming(shape=shape), real=real)
 
 
 async def nothing(host: Host, clients: list[LiveClient]) -> None:

@@ -10,7 +10,7 @@ from asyncfl.base.errors import MessageError
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation, prepare, resolve
 from asyncfl.live.client_messages import ClientEvent, Update
-from asyncfl.live.clock import Terms
+from asyncfl.live.clock import LiveTiming
 from asyncfl.live.received_updates import ReceivedUpdates
 from asyncfl.scenario import Scenario
 from asyncfl.server.tasks import TaskTable
@@ -36,7 +36,7 @@ def desk(
         samples=samples, tasks=SimpleNamespace(model=lambda version: np.full(n, 10.0, np.float32))
     )
     load = Workload.of(federation.resolved.scenario, samples)
-    return ReceivedUpdates(federation, server, load, Terms(shape=shape)), federation, tasks
+    return ReceivedUpdates(federation, server, load, LiveTiming(shape=shape)), federation, tasks
 
 
 def update(task: int = 0, **more: Any) -> Update:

@@ -24,10 +24,10 @@ from asyncfl.live.client_messages import (
     Trace,
     Update,
 )
-from asyncfl.live.clock import Terms
+from asyncfl.live.clock import LiveTiming
+from asyncfl.live.live_executor import Handling
 from asyncfl.live.live_federation import LiveFederation
 from asyncfl.live.remote_client import RemoteClient
-from asyncfl.live.run_context import Handling
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server
 from asyncfl.simulation import SimulatedRuns
@@ -84,7 +84,7 @@ class Table:
         plan = federation.plan.__class__(**{**vars(federation.plan), "all_present": known})
         self.clock: Any = Clock()
         self.n = federation.learner.n_parameters
-        self.live = LiveFederation(federation, Server(plan), self.clock, Terms(shape=shape))
+        self.live = LiveFederation(federation, Server(plan), self.clock, LiveTiming(shape=shape))
         self.links: dict[int, Link] = {}
 
     def do(self, handling: Handling) -> None:

@@ -8,7 +8,7 @@ import pytest
 from asyncfl.federation.action_executor import Traffic
 from asyncfl.learning import Training
 from asyncfl.live.client_messages import ClientEvent
-from asyncfl.live.clock import Terms
+from asyncfl.live.clock import LiveTiming
 from asyncfl.live.reports import LiveEventLog, Reports
 from asyncfl.server.tasks import TaskTable
 from asyncfl.world.tap import Tap
@@ -35,7 +35,7 @@ class Desk:
         self.traffic = Traffic()
         self.ended_s: float | None = None
         scenario: Any = SimpleNamespace(training=training or Training(lr=0.1), world=SimpleNamespace(tap=Tap()))
-        self.reports = Reports(self.event_log, tasks, self.traffic, scenario, Terms(shape=shape))
+        self.reports = Reports(self.event_log, tasks, self.traffic, scenario, LiveTiming(shape=shape))
 
     def place(self, *report: ClientEvent, arrived_s: float | None = None) -> list[tuple[Any, ...]]:
         """Time, kind, task, client, version then and version of the task, for each event that was written."""

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import BufferVerdict, Collect, Collected, Publish, ScoreRequest
+from asyncfl.base.instrument import Instrument
+from asyncfl.base.messages import Collect, Collected, Publish, ScoreRequest
 from asyncfl.base.streams import Streams
 from asyncfl.defences import Detector, Mean, Rule, Strikes
 from asyncfl.federation.action_executor import Traffic
@@ -60,15 +61,12 @@ class Clients(SimulatedClients):
 
 
 @dataclass
-class Watching:
+class Watching(Instrument):
     """Stores what was published, and stops the run at version `until`."""
 
     until: int | None = None
     at: Callable[[Publish], None] | None = None
     published_at: list[tuple[int, float]] = field(default_factory=list)
-
-    def judged(self, judged: BufferVerdict) -> None:
-        pass
 
     def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
         self.published_at.append((publish.version, time_s))
@@ -119,7 +117,7 @@ def federation(
             every_task,
             scoring=chosen.scoring,
         ),
-        watcher=Watching(until, at),
+        instruments=(Watching(until, at),),
     )
 
 

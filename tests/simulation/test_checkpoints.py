@@ -18,6 +18,7 @@ from asyncfl import Scenario
 from asyncfl.api import execute, one_seed
 from asyncfl.base.errors import OutputError, ScenarioError
 from asyncfl.base.files import checkpoint_file
+from asyncfl.base.instrument import RowCallback
 from asyncfl.base.interrupt_signals import InterruptedBySignalError
 from asyncfl.cli import app
 from asyncfl.federation.storage import Run
@@ -105,7 +106,7 @@ def test_until_200_and_then_until_400_are_one_run(tmp_path: Path) -> None:
     execute(scenario, folder, until=2)
     assert not (folder / "summary.json").exists()
     execute(scenario, folder, until=4)
-    execute(scenario, folder, rows.append, until=400)
+    execute(scenario, folder, [RowCallback(rows.append)], until=400)
     assert [(row["seed"], row["version"]) for row in rows] == [(seed, at) for seed in (0, 1) for at in range(7)]
     assert not [*folder.glob(".partial/**/*.checkpoint")]
     execute(scenario, tmp_path / "undisturbed")

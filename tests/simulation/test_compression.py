@@ -9,9 +9,12 @@ import pytest
 
 from asyncfl.api import simulate
 from asyncfl.base.arrays import Vector
-from asyncfl.client import Assignment, Batch, TaskObserver
+from asyncfl.base.instrument import Instrument
+from asyncfl.base.messages import Publish
+from asyncfl.client import Assignment, Batch
 from asyncfl.client.compression import Downloads, Quantised
 from asyncfl.federation import Federation
+from asyncfl.federation.action_executor import Traffic
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun
@@ -40,34 +43,27 @@ def scenario(**changes: Any) -> Scenario:
     return Scenario.read(DESCRIPTION).override(changes)
 
 
-class Seen(TaskObserver):
+class Seen(Instrument):
     """Stores the models that clients were sent and that the server published."""
 
     def __init__(self) -> None:
         self.assignments: list[Assignment] = []
-        self.published: dict[int, Vector] = {}
+        self.models: dict[int, Vector] = {}
         self.federation: Federation
 
-    def around(self, federation: Federation) -> Federation:
+    def begin_seed(self, federation: Federation) -> None:
         self.federation = federation
-        federation.path.observer = self
-        self.published[0] = federation.plan.initial
-        noise = federation.plan.noise
-        assert noise is not None
 
-        def told(made: Any, version: int) -> tuple[Vector, float]:
-            self.published[version] = made.model.copy()
-            return noise(made, version)
+    def published(self, time_s: float, publish: Publish, traffic: Traffic) -> None:
+        self.models[publish.version] = publish.model.copy()
 
-        return replace(federation, plan=replace(federation.plan, noise=told))
-
-    def carried_out(self, batch: Batch) -> None:
+    def collected(self, batch: Batch) -> None:
         self.assignments += [replace(assignment, base=assignment.base.copy()) for assignment in batch.assignments]
 
 
 def watched(**changes: Any) -> tuple[Seen, SeedRun]:
     seen = Seen()
-    return seen, simulate_seed(scenario(**changes), 0, around=seen.around)
+    return seen, simulate_seed(scenario(**changes), 0, [seen])
 
 
 def test_all_clients_train_from_the_same_quantised_model() -> None:
@@ -76,7 +72,7 @@ def test_all_clients_train_from_the_same_quantised_model() -> None:
     assert {assignment.base_version for assignment in seen.assignments} >= {0, 1, 2}
     assert len({assignment.client for assignment in seen.assignments if assignment.base_version == 0}) == 4
     for assignment in seen.assignments:
-        published = seen.published[assignment.base_version]
+        published = seen.models[assignment.base_version]
         assert (assignment.base == made(published, assignment.base_version).model).all()
         assert (assignment.base != published).any()
         assert len(np.unique(assignment.base)) <= 15
@@ -86,8 +82,8 @@ def test_all_clients_train_from_the_same_quantised_model() -> None:
 def test_updates_are_differences_from_the_downloaded_model(rule: str) -> None:
     """Clients that learn nothing leave the server's model unchanged, despite the rounding of downloads."""
     seen, _ = watched(**{"training.lr": 1e-30, "defence.rule": {"kind": rule}})
-    for model in seen.published.values():
-        np.testing.assert_allclose(model, seen.published[0], atol=1e-6)
+    for model in seen.models.values():
+        np.testing.assert_allclose(model, seen.models[0], atol=1e-6)
 
 
 def test_downloads_take_time_and_bytes_of_the_compressed_model() -> None:

@@ -68,7 +68,7 @@ def test_a_diverging_run_with_unreachable_clients_settles_every_task(
         driver = federation(protocol, AWAY | {"aggregate_s": 1.0}, seed=seed, until=until)
         assert driver.run() == "diverged: it was to"
         check_whole(driver)
-        assert [version for version, _ in driver.watcher.published_at] == list(range(until + 1))  # type: ignore[union-attr]
+        assert [version for version, _ in driver.instruments[0].published_at] == list(range(until + 1))  # type: ignore[attr-defined]
         unreached += driver.server.tasks.withdrawn
     assert unreached
 
@@ -77,7 +77,7 @@ def test_a_diverging_run_with_unreachable_clients_settles_every_task(
     "error", [ValueError("no"), KeyboardInterrupt(), MemoryError()], ids=lambda one: type(one).__name__
 )
 @pytest.mark.parametrize("version", [0, 1, 6, 12])
-def test_exceptions_of_observers_are_raised(federation: Federation, version: int, error: BaseException) -> None:
+def test_exceptions_of_instruments_are_raised(federation: Federation, version: int, error: BaseException) -> None:
     def fail(publish: Publish) -> None:
         if publish.version == version:
             raise error

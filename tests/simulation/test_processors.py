@@ -97,7 +97,9 @@ def test_clients_that_score_take_their_share(federation: Any) -> None:
     assert done_s <= driver.clock.now <= done_s + 4
     roomy, alone = (federation(protocol, {**world, **more}, detector=Safl()) for more in ({"processors": 9}, {}))
     assert roomy.run() == alone.run()
-    assert roomy.watcher.published_at == [(version, pytest.approx(at)) for version, at in alone.watcher.published_at]
+    assert roomy.instruments[0].published_at == [
+        (version, pytest.approx(at)) for version, at in alone.instruments[0].published_at
+    ]
 
 
 @pytest.mark.parametrize("processors", [None, 50])

@@ -6,6 +6,7 @@ import pytest
 
 from asyncfl.api import execute
 from asyncfl.base.errors import RunError
+from asyncfl.base.instrument import RowCallback
 from asyncfl.federation import under_way
 from asyncfl.scenario import Scenario
 from asyncfl.view import page
@@ -22,7 +23,7 @@ def each_version(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_stands_where_its_seeds_are(scenario: Scenario, tmp_path: Path) -> None:
     seen: list[RunState] = []
     folder = tmp_path / "run"
-    execute(scenario.override({"seeds": 2}), folder, lambda row: seen.append(run_state(folder)))
+    execute(scenario.override({"seeds": 2}), folder, [RowCallback(lambda row: seen.append(run_state(folder)))])
     assert [one.description for one in seen] == [
         "",
         *(
@@ -51,7 +52,7 @@ def test_a_run_stands_where_its_seeds_are(scenario: Scenario, tmp_path: Path) ->
 def test_a_run_that_replaces_another_is_followed_and_not_the_other(scenario: Scenario, tmp_path: Path) -> None:
     seen: list[RunState] = []
     execute(scenario, tmp_path / "run")
-    execute(scenario, tmp_path / "run", lambda row: seen.append(run_state(tmp_path / "run")), force=True)
+    execute(scenario, tmp_path / "run", [RowCallback(lambda row: seen.append(run_state(tmp_path / "run")))], force=True)
     assert [one.going for one in seen] == [True] * 4
     assert [one.run is None for one in seen] == [True, False, False, False]
 
@@ -61,7 +62,7 @@ def test_a_killed_run_is_shown_as_interrupted(scenario: Scenario, tmp_path: Path
         if row["version"] == 2:
             shutil.copytree(tmp_path / "run", tmp_path / "killed")
 
-    execute(scenario, tmp_path / "run", look)
+    execute(scenario, tmp_path / "run", [RowCallback(look)])
     found = run_state(tmp_path / "killed")
     assert found.description == "This run was interrupted: 0 of 1 seeds are finished, seed 0 is at version 1 of 3."
     assert found.run is not None

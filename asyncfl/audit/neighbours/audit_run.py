@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,10 +11,8 @@ from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.audit.neighbours.findings import NOTE, audited
 from asyncfl.audit.neighbours.observer import TwinsObserver
 from asyncfl.base.errors import Fault, RunError, ScenarioError
-from asyncfl.base.progress import Stage, ignore_progress
+from asyncfl.base.instrument import Instrument, Instruments
 from asyncfl.evaluation import TwinAudit
-from asyncfl.federation import Federation
-from asyncfl.federation.round_recorder import Progress
 from asyncfl.federation.storage import AUDIT, COMPLETE, Run, RunFolder
 from asyncfl.privacy.ledger.audit_columns import without_measured
 from asyncfl.privacy.ledger.statements import statements
@@ -25,8 +23,7 @@ def audit_neighbours(
     finished: FinishedRun,
     audit: TwinAudit,
     seeds: Sequence[int],
-    progress: Progress | None = None,
-    stage: Stage = ignore_progress,
+    instruments: Iterable[Instrument] = (),
 ) -> Run:
     """Audit `seeds`, and return the run with the results. Nothing is written.
 
@@ -41,17 +38,11 @@ def audit_neighbours(
     if faults := list(audit.training_faults(scenario.privacy, scenario.training, scenario.model.personal)):
         raise ScenarioError(faults, finished.folder / "scenario.yaml")
     _check_uploads(finished, audit, seeds)
-    run, prior = finished.run, SimulatedRuns()
+    run, prior, instrument = finished.run, SimulatedRuns(), Instruments(instruments)
     for seed in seeds:
-        observers: list[TwinsObserver] = []
-
-        def watched(federation: Federation, observers: list[TwinsObserver] = observers) -> Federation:
-            observers.append(TwinsObserver(federation, audit, stage))
-            federation.path.observer = observers[0]
-            return federation
-
-        again = finished.resimulate(seed, watched, progress, prior)
-        found = audited(observers[0], again, without_measured(run.tables["ledger"], seed))
+        twins = TwinsObserver(audit, instrument)
+        again = finished.resimulate(seed, [instrument, twins], prior)
+        found = audited(twins, again, without_measured(run.tables["ledger"], seed))
         table = found.table
         if AUDIT in run.tables:
             others = run.tables[AUDIT].filter(pc.not_equal(run.tables[AUDIT]["seed"], seed))

@@ -20,7 +20,7 @@ from asyncfl.audit.neighbours.observer import AuditedClient, AuditedTask, TwinsO
 from asyncfl.audit.neighbours.training import TwinUpload
 from asyncfl.base.arrays import Floats
 from asyncfl.base.columns import AuditTable, schema_of
-from asyncfl.base.progress import one_by_one
+from asyncfl.base.instrument import one_by_one
 from asyncfl.client import TaskPath
 from asyncfl.data import FederatedData
 from asyncfl.evaluation import OF_CLIENTS, OF_SAMPLES, Twin
@@ -218,8 +218,7 @@ class Audited:
 
 
 def audited(observer: TwinsObserver, run: SeedRun, ledger: pa.Table) -> Audited:
-    """Return the findings of the twins of a seed that has ended; reports progress to the observer's `stage`."""
-    observer.ended()
+    """Return the findings of the twins of a seed that has ended; reports progress to the observer's instrument."""
     return _Findings(observer, run, ledger).found()
 
 
@@ -251,7 +250,7 @@ class _Findings:
         in_training = scheme.noise_each_epoch or path.training.example_noise > 0
         are_sums = of_models is not None and not in_training and defence.rule.is_linear and defence.detector is None
         what = f"epsilons of twins of seed {seed}"
-        for adversary, held in one_by_one(list(held_by.items()), self.observer.stage, what):
+        for adversary, held in one_by_one(list(held_by.items()), self.observer.instrument, what):
             for client in self.clients:
                 row: Row = (seed, "client", client.client, adversary)
                 for neighbour in self._best(client):

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from asyncfl.audit.neighbours.data import Neighbour, furthest, neighbours
 from asyncfl.audit.neighbours.training import TwinUpload, recorded_model, twin_uploads
-from asyncfl.base.progress import Stage, ignore_progress
-from asyncfl.client import Assignment, Batch, TaskObserver, TaskPath
+from asyncfl.base.instrument import NO_INSTRUMENT, Instrument
+from asyncfl.client import Assignment, Batch, TaskPath
 from asyncfl.evaluation import FOLLOWED, Twin, TwinAudit
-from asyncfl.federation import Federation
+from asyncfl.federation import Federation, SeedRun
 from asyncfl.privacy import Contribution, Release, State
 from asyncfl.privacy.ledger.releases import upload_release
 
@@ -72,12 +72,15 @@ class AuditedClient:
         return sorted(of_kind, key=lambda one: (-self.so_far(one), one.number))
 
 
-class TwinsObserver(TaskObserver):
-    """Observer that trains the twins of the chosen clients while their tasks are carried out."""
+class TwinsObserver(Instrument):
+    """Instrument that trains the twins of the chosen clients while their tasks are carried out."""
 
-    def __init__(self, federation: Federation, audit: TwinAudit, stage: Stage = ignore_progress) -> None:
-        """`stage`: called after each task with the number of twins trained so far."""
-        self.federation, self.audit, self.stage = federation, audit, stage
+    def __init__(self, audit: TwinAudit, instrument: Instrument = NO_INSTRUMENT) -> None:
+        """`instrument`: receives the number of twins trained so far after each task."""
+        self.audit, self.instrument = audit, instrument
+
+    def begin_seed(self, federation: Federation) -> None:
+        self.federation = federation
         self.path: TaskPath = federation.path
         self.clients: dict[int, AuditedClient] = {}
         """Audited clients by number, in the order of their first tasks."""
@@ -91,7 +94,7 @@ class TwinsObserver(TaskObserver):
             release = upload_release(path.scheme, path.context, path.clip_norm(np.ones(1)), contribution)
             self._train(assignment, contribution, release, np.ones(1), 0)
 
-    def carried_out(self, batch: Batch) -> None:
+    def collected(self, batch: Batch) -> None:
         if self.path.scheme.needs_every_task:
             return
         for row, (assignment, upload) in enumerate(zip(batch.assignments, batch.uploads, strict=True)):
@@ -103,11 +106,11 @@ class TwinsObserver(TaskObserver):
                 if twin.clip_norm != batch.clip_norm:
                     task.others[number] = tuple(self._others(batch, row, twin))
 
-    def ended(self) -> None:
+    def end_seed(self, run: SeedRun) -> None:
         self._report(self.trained_twins)
 
     def _report(self, total: int | None = None) -> None:
-        self.stage(f"twins trained in seed {self.federation.resolved.seed}", self.trained_twins, total)
+        self.instrument.progress(f"twins trained in seed {self.federation.resolved.seed}", self.trained_twins, total)
 
     def _is_audited(self, client: int) -> bool:
         wanted, canaries = self.audit.clients, self.path.data.canaries

@@ -29,7 +29,7 @@ from asyncfl.audit.reconstruction.upload import upload_at_epsilon
 from asyncfl.base.contact_sheet import SheetRow, draw_sheet, true_row
 from asyncfl.base.errors import Fault, OutputError, ScenarioError
 from asyncfl.base.files.atomic import atomic_file
-from asyncfl.base.progress import Stage, ignore_progress, one_by_one
+from asyncfl.base.instrument import NO_INSTRUMENT, Instrument, one_by_one
 from asyncfl.scenario import Scenario
 
 WANG_WINDOW = 11
@@ -202,7 +202,7 @@ def reconstruct(
     held: HeldUpload,
     settings: ReconstructionSettings,
     epsilons: Sequence[float | None] = LEVELS,
-    stage: Stage = ignore_progress,
+    instrument: Instrument = NO_INSTRUMENT,
 ) -> ReconstructedImages:
     """Attack the upload under the noise of each of `epsilons` (see `upload_at_epsilon`), and return the images.
 
@@ -216,7 +216,7 @@ def reconstruct(
     count = min(settings.images, held.samples)
     best = np.arange(0)
     levels = []
-    for place, epsilon in enumerate(one_by_one(epsilons, stage, "levels of noise")):
+    for place, epsilon in enumerate(one_by_one(epsilons, instrument, "levels of noise")):
         upload = upload_at_epsilon(held, epsilon)
         # The same first guess under each noise.
         random = federation.resolved.streams.generator("reconstruction", task.client, task.turn)

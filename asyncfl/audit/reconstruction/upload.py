@@ -19,6 +19,7 @@ Under other noise, model, batches and random streams stay the same, and the nois
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -26,9 +27,9 @@ import numpy as np
 from asyncfl.audit.finished_run import FinishedRun, HeldUpload, UploadCollector
 from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import Fault, RunError, ScenarioError
+from asyncfl.base.instrument import Instrument
 from asyncfl.base.messages import Fate
 from asyncfl.client import TaskPath
-from asyncfl.federation.round_recorder import Progress
 from asyncfl.learning import Training, make_learner
 from asyncfl.privacy import FixedNorm, Scheme
 
@@ -72,13 +73,13 @@ def choose_task(run: FinishedRun, seed: int, holder: Holder, client: int | None 
     )
 
 
-def find_upload(run: FinishedRun, seed: int, task: int, progress: Progress | None = None) -> HeldUpload:
+def find_upload(run: FinishedRun, seed: int, task: int, instruments: Iterable[Instrument] = ()) -> HeldUpload:
     """Simulate the seed again, and return the upload of `task`. Raises RunError like `FinishedRun.resimulate`."""
-    watch = UploadCollector(frozenset({task}))
-    run.resimulate(seed, watch.around, progress)
-    if not watch.held:
+    collector = UploadCollector(frozenset({task}))
+    run.resimulate(seed, [*instruments, collector])
+    if not collector.held:
         raise RunError(f"{run.folder}: task {task} of seed {seed} was not collected when it was simulated again")
-    [held] = watch.held.values()
+    [held] = collector.held.values()
     return held
 
 

@@ -44,7 +44,7 @@ from asyncfl.live.client_messages import (
     Update,
     Welcome,
 )
-from asyncfl.live.clock import Terms
+from asyncfl.live.clock import LiveTiming
 from asyncfl.live.flower import records
 from asyncfl.live.flower.frames import HELLOS, Decoder, answer_decoder, encode
 from asyncfl.live.flower.records import FlowerError, GridError, GridMessages, LostError, flower
@@ -293,7 +293,7 @@ async def run_on_grid(
         with ThreadPoolExecutor(1, "grid") as executor:
             await NodeManager(host, GridMessages(grid, timeout_s, executor), spoken).run()
 
-    run = await run_live(resolved, Terms(), nodes, here=dialect is not None, **options)
+    run = await run_live(resolved, LiveTiming(), nodes, here=dialect is not None, **options)
     app = "where a client is started for each message"
     if dialect is not None:
         app = "with a ClientApp of the user's own; updates are clipped by the server"

@@ -24,19 +24,20 @@ from pydantic import Field
 
 from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import Fault, ScenarioError, shortened
+from asyncfl.base.instrument import Row
 from asyncfl.base.messages import Download, Publish
 from asyncfl.data.own import Dataset
 from asyncfl.data.own.samples import Samples
 from asyncfl.federation import SeedLedger, rounds_table
 from asyncfl.federation.evaluation import Measured
 from asyncfl.federation.prepare import ResolvedSeed, prepare, privacy_context
-from asyncfl.federation.round_recorder import RoundRecorder, Row
+from asyncfl.federation.round_recorder import RoundRecorder
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.learning import Architecture
 from asyncfl.learning.architecture import Shape
 from asyncfl.learning.personal_layers import PersonalLayers
 from asyncfl.live.client_messages import ClientEvent, ClientScoreRequest, Hello, Scores, Task, Update
-from asyncfl.live.evaluations import Progress
+from asyncfl.live.evaluations import OnRow
 from asyncfl.live.flower.nodes import Answers, Dialect, Given, Read, run_on_grid
 from asyncfl.live.flower.records import ARRAYS, CONFIG, METRICS, FlowerError, Shapes, flower, record_of
 from asyncfl.live.host import NO_MODELS
@@ -132,7 +133,7 @@ def federate(
     privacy: Mapping[str, Any] | None = None,
     defence: Mapping[str, Any] | None = None,
     evaluate: Callable[[ArrayRecord], Mapping[str, float]] | None = None,
-    progress: Progress | None = None,
+    progress: OnRow | None = None,
     timeout_s: float = 3600.0,
 ) -> FlowerOutcome:
     """Run a federation of `clients` nodes of `grid`, and return its results. It begins when they are all connected.

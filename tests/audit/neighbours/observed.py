@@ -5,7 +5,6 @@ from typing import Any
 from asyncfl.audit.neighbours import TwinsObserver
 from asyncfl.audit.neighbours.observer import AuditedTask
 from asyncfl.evaluation import TwinAudit
-from asyncfl.federation import Federation
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 
@@ -18,15 +17,8 @@ TINY: dict[str, Any] = {
 
 
 def observed(changes: dict[str, Any], **audit: Any) -> tuple[TwinsObserver, Any]:
-    observers: list[TwinsObserver] = []
-
-    def watched(federation: Federation) -> Federation:
-        observers.append(TwinsObserver(federation, TwinAudit(**audit)))
-        federation.path.observer = observers[0]
-        return federation
-
-    run = simulate_seed(Scenario.read(TINY).override(changes), 0, around=watched)
-    return observers[0], run
+    observer = TwinsObserver(TwinAudit(**audit))
+    return observer, simulate_seed(Scenario.read(TINY).override(changes), 0, [observer])
 
 
 def first_task(observer: TwinsObserver) -> AuditedTask:

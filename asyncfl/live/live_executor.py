@@ -1,23 +1,24 @@
 """The server and the records that all clients of a live run share, and what waits to be handled.
 
 Actions of the server come as a `Handling`: lists, each of which must be carried out before the next is asked for. Those
-that wait lie in `RunContext.later` and `RunContext.alarms`.
+that wait lie in `LiveExecutor.later` and `LiveExecutor.alarms`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from asyncfl.base import messages
 from asyncfl.base.arrays import Vector
-from asyncfl.federation.action_executor import ActionExecutor, Watcher
+from asyncfl.base.instrument import Instrument
+from asyncfl.federation.action_executor import ActionExecutor
 from asyncfl.federation.event_order import EventOrder
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation
 from asyncfl.live.client_messages import FromServer
-from asyncfl.live.clock import StepClock, Terms
+from asyncfl.live.clock import LiveTiming, StepClock
 from asyncfl.live.received_updates import ReceivedUpdates
 from asyncfl.live.report_rules import ReportRules
 from asyncfl.live.reports import LiveEventLog, Reports
@@ -45,26 +46,31 @@ class Alarm(NamedTuple):
     handling: Handling
 
 
-class RunContext(ActionExecutor):
-    """The server and the records that all clients of a run share."""
+class LiveExecutor(ActionExecutor):
+    """Executor of a live server's actions, with the records that all clients of the run share."""
 
     event_log: LiveEventLog
 
     def __init__(
-        self, federation: Federation, server: Server, clock: StepClock, terms: Terms, watcher: Watcher | None = None
+        self,
+        federation: Federation,
+        server: Server,
+        clock: StepClock,
+        timing: LiveTiming,
+        instruments: Sequence[Instrument] = (),
     ) -> None:
-        super().__init__(server, LiveEventLog(Recorder(federation.resolved.seed), clock), watcher=watcher)
+        super().__init__(server, LiveEventLog(Recorder(federation.resolved.seed), clock), instruments=instruments)
         scenario = federation.resolved.scenario
-        self.federation, self.clock, self.shape = federation, clock, terms.shape
-        self.terms = terms
+        self.federation, self.clock, self.shape = federation, clock, timing.shape
+        self.timing = timing
         self.attackers = federation.attackers
         self.every_task = federation.path.every_task
         self.serial = scenario.protocol.scoring == "serial"
         self.failure_detection = scenario.world.failure_detection
         self.load = Workload.of(scenario, server.samples)
-        self.updates = ReceivedUpdates(federation, server, self.load, terms)
-        self.reports = Reports(self.event_log, server.tasks, self.traffic, scenario, terms)
-        self.report_rules = ReportRules(scenario, self.load, shape=terms.shape)
+        self.updates = ReceivedUpdates(federation, server, self.load, timing)
+        self.reports = Reports(self.event_log, server.tasks, self.traffic, scenario, timing)
+        self.report_rules = ReportRules(scenario, self.load, shape=timing.shape)
         self.trained = 0
         """Updates that have arrived."""
         self.spent: dict[int, float] = {}

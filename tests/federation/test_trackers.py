@@ -17,9 +17,10 @@ from typer.testing import CliRunner
 
 from asyncfl import simulate
 from asyncfl.base.errors import OutputError, ScenarioError
+from asyncfl.base.instrument import Instrument
 from asyncfl.base.own_classes import look_for_modules_in
-from asyncfl.base.tracking import TensorBoard, Tracker, Trackers, read_tracker
 from asyncfl.cli import app
+from asyncfl.federation.trackers import TensorBoard, Trackers, read_tracker
 
 ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "trackers.md").read_text(encoding="utf-8"), re.DOTALL)
@@ -39,7 +40,7 @@ def test_it_is_about_ten_lines_and_tells_every_version(
     body = code[code.index("class ") :].strip().splitlines()
     assert len([line for line in body if line.strip()]) <= 12
     tracker = found[name]()
-    assert isinstance(tracker, Tracker)
+    assert isinstance(tracker, Instrument)
     run = simulate(tiny)
     tracker.begin("mine", run.scenario.model_dump(mode="json"))
     for row in run.rounds.to_dict("records"):
@@ -80,9 +81,9 @@ def test_writers_of_seeds_are_told_numbers_alone(tmp_path: Path, monkeypatch: py
 
 
 CODE = """
-from asyncfl.base.tracking import Tracker
+from asyncfl import Instrument
 
-class Notes(Tracker):
+class Notes(Instrument):
     lines = []
 
     def begin(self, name, scenario):
@@ -97,14 +98,14 @@ class Notes(Tracker):
     def close(self):
         self.lines.append(("close",))
 
-class Broken(Tracker):
+class Broken(Instrument):
     def row(self, row):
         raise OSError("no network")
 
     def close(self):
         print("Broken is closed")
 
-class Demanding(Tracker):
+class Demanding(Instrument):
     def __init__(self, key):
         pass
 
@@ -173,7 +174,7 @@ def test_json_lines_are_all_that_is_printed(file: Path) -> None:
         ("wandb", "must be tensorboard:DIR or my_module:MyTracker"),
         ("tensorboard:", "must be tensorboard:DIR or my_module:MyTracker"),
         ("trackers_of_ones_own:Missing", "has no 'Missing'"),
-        ("trackers_of_ones_own:Other", "must be a class derived from asyncfl.base.tracking.Tracker"),
+        ("trackers_of_ones_own:Other", "must be a class derived from asyncfl.Instrument"),
         ("trackers_of_ones_own:Demanding", "cannot be made: .*missing 1 required positional argument: 'key'"),
     ],
 )
@@ -183,7 +184,7 @@ def test_what_is_no_tracker_is_refused(text: str, message: str) -> None:
 
 
 def test_rows_are_handed_on_as_copies() -> None:
-    class Greedy(Tracker):
+    class Greedy(Instrument):
         def row(self, row: Any) -> None:
             row.clear()
 

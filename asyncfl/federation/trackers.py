@@ -1,38 +1,21 @@
-"""Trackers that follow a run while it is computed: TensorBoard, JSON lines, or a class of your own."""
+"""Trackers, the instruments of `--track`: TensorBoard, JSON lines, or a class of your own."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 from asyncfl.base.errors import Fault, OutputError, ScenarioError
+from asyncfl.base.instrument import Instrument, Instruments
 from asyncfl.base.own_classes import describe_exception, own_class
+from asyncfl.base.plain_json import plain_json
 
 
-class Tracker:
-    """Base class of trackers. Its methods do nothing; an exception in an override does not end the run."""
-
-    def begin(self, name: str, scenario: Mapping[str, Any]) -> None:
-        """Begin a run, or the reading of a finished one. `name`: 16 hexadecimal digits; `scenario`: plain values."""
-
-    def row(self, row: Mapping[str, Any]) -> None:
-        """Receive a published version as a row of `rounds`, see `docs/columns.md`. NaN: not measured.
-
-        Rows come seed after seed, in order of `version`.
-        """
-
-    def end(self, summary: Mapping[str, Any]) -> None:
-        """Receive the summary of the complete run, the content of `summary.json`."""
-
-    def close(self) -> None:
-        """Release resources. Called last, also after an interrupted run."""
-
-
-class JsonLines(Tracker):
+class JsonLines(Instrument):
     """Writer of the lines `{"begin": ...}`, `{"row": ...}` for each version, and `{"end": ...}`.
 
     Infinities and NaN, which JSON lacks, become null.
@@ -54,19 +37,7 @@ class JsonLines(Tracker):
         print(json.dumps(plain_json(value), ensure_ascii=False), file=self._to, flush=True)
 
 
-def plain_json(value: Any) -> Any:
-    """Return plain values as JSON can hold them: infinities and NaN become null, NumPy's numbers Python's."""
-    if isinstance(value, Mapping):
-        return {str(key): plain_json(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain_json(inner) for inner in value]
-    if isinstance(value, bool | int | str) or value is None:
-        return value
-    number = float(value)
-    return number if math.isfinite(number) else None
-
-
-class TensorBoard(Tracker):
+class TensorBoard(Instrument):
     """Writer of `<folder>/<run>/seed-<seed>`, for `tensorboard --logdir <folder>`."""
 
     def __init__(self, folder: Path) -> None:
@@ -98,7 +69,7 @@ class TensorBoard(Tracker):
             writer.close()
 
 
-def read_tracker(text: str) -> Tracker:
+def read_tracker(text: str) -> Instrument:
     """Make the tracker that `--track` names: `tensorboard:DIR`, or a user's class `my_module:MyTracker`.
 
     Raises ScenarioError for another text or class, OutputError where TensorBoard is not installed.
@@ -108,9 +79,9 @@ def read_tracker(text: str) -> Tracker:
         return TensorBoard(Path(place))
     try:
         found = own_class(text)
-        if isinstance(found, type) and issubclass(found, Tracker):
+        if isinstance(found, type) and issubclass(found, Instrument):
             return found()
-        why = f"{text} must be a class derived from asyncfl.base.tracking.Tracker"
+        why = f"{text} must be a class derived from asyncfl.Instrument"
     except ImportError as error:
         why = f"must be tensorboard:DIR or my_module:MyTracker: {str(error).removeprefix('kind ')}"
     except Exception as error:
@@ -118,39 +89,28 @@ def read_tracker(text: str) -> Tracker:
     raise ScenarioError([Fault("--track", why)])
 
 
-class Trackers:
-    """Several trackers of one run. A tracker that raises is closed and dropped; the run continues."""
+class Trackers(Instruments):
+    """Several trackers of one run, each of which gets each row once. A tracker that raises is closed and dropped; the
+    run continues."""
 
-    def __init__(self, trackers: Sequence[Tracker], warn: Callable[[str], None]) -> None:
+    def __init__(self, trackers: Sequence[Instrument], warn: Callable[[str], None]) -> None:
         """`warn`: called with a message for each tracker that raises."""
-        self._trackers, self._warn = list(trackers), warn
+        super().__init__(trackers)
+        self._warn = warn
         self._rows: set[tuple[int, int]] = set()
 
-    def begin(self, name: str, scenario: Mapping[str, Any]) -> None:
-        self._tell(lambda one: one.begin(name, scenario))
-
     def row(self, row: Mapping[str, Any]) -> None:
-        """Send a row of `rounds`, unless it was sent before."""
         key = int(row["seed"]), int(row["version"])
         if key not in self._rows:
             self._rows.add(key)
-            self._tell(lambda one: one.row(dict(row)))
+            self._call(lambda one: one.row(dict(row)))
 
-    def end(self, rows: Iterable[Mapping[str, Any]], summary: Mapping[str, Any]) -> None:
-        """End the run. `rows`: all rows of the run; those not yet sent are sent first."""
-        for row in rows:
-            self.row(row)
-        self._tell(lambda one: one.end(summary))
-
-    def close(self) -> None:
-        self._tell(lambda one: one.close())
-
-    def _tell(self, call: Callable[[Tracker], None]) -> None:
-        for one in list(self._trackers):
+    def _call(self, call: Callable[[Instrument], object]) -> None:
+        for one in list(self._instruments):
             try:
                 call(one)
             except Exception as error:
-                self._trackers.remove(one)
+                self._instruments.remove(one)
                 with suppress(Exception):
                     one.close()
                 self._warn(f"the tracker {type(one).__name__} failed and is dropped: {describe_exception(error)}")
