@@ -14,12 +14,12 @@ from asyncfl.base.errors import AsyncflError, DataError, Fault, OutputError, Run
 if TYPE_CHECKING:
     from asyncfl.api import execute, simulate, timeline
     from asyncfl.base.instrument import Instrument
-    from asyncfl.federation.storage import Run
+    from asyncfl.results.storage import Run
     from asyncfl.scenario import Scenario
 
 _ELSEWHERE = {
     "Instrument": "asyncfl.base.instrument",
-    "Run": "asyncfl.federation.storage",
+    "Run": "asyncfl.results.storage",
     "Scenario": "asyncfl.scenario",
     "execute": "asyncfl.api",
     "simulate": "asyncfl.api",

@@ -16,29 +16,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from asyncfl.audit.neighbours import TwinsObserver, audited
 from asyncfl.base.errors import AsyncflError, Fault, OutputError, RunError, ScenarioError, system_says
 from asyncfl.base.files.own_folder import CHECKPOINT, FORMAT, FolderMark, Write, fill
 from asyncfl.base.instrument import NO_INSTRUMENT, Instrument, Instruments
 from asyncfl.base.interrupt_signals import InterruptSignals
-from asyncfl.federation import (
-    SeedLedger,
-    SeedRun,
-    clients_table,
-    per_client_table,
-    rounds_table,
-    seed_summary,
-)
-from asyncfl.federation.limits import USUAL, Limits
-from asyncfl.federation.run_files import read_summary
-from asyncfl.federation.storage import COMPLETE, PER_CLIENT, Run, RunFolder
-from asyncfl.federation.under_way import Snapshots
 from asyncfl.learning.gemm import choice, numpy_as_torch
 from asyncfl.learning.weights import as_safetensors
 from asyncfl.privacy.ledger.statements import statements
+from asyncfl.results.run_files import read_summary
+from asyncfl.results.run_tables import clients_table, per_client_table, rounds_table, seed_summary
+from asyncfl.results.seed_ledger import SeedLedger
+from asyncfl.results.snapshots import Snapshots
+from asyncfl.results.storage import COMPLETE, PER_CLIENT, Run, RunFolder
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, TrainingWorkers, simulate_clock, simulate_seed, started_workers
 from asyncfl.simulation.checkpoint import Checkpoints, PausedError
+from asyncfl.simulation.limits import USUAL, Limits
+from asyncfl.simulation.seed_run import SeedRun
 from asyncfl.simulation.workers import check_workers
 
 log = logging.getLogger(__name__)
@@ -108,7 +102,7 @@ def execute(
     """Simulate `scenario` and write the run to `folder`, unless a complete run is there already. Return the folder.
 
     The folder must be new, empty, or hold a run. Finished seeds are kept in its `.partial` until the run is complete,
-    so an interrupted run continues with the seeds that it lacks; `asyncfl.federation.under_way` reports the progress of
+    so an interrupted run continues with the seeds that it lacks; `asyncfl.results.snapshots` reports the progress of
     the seed that is being computed.
 
     `force`: compute the run again, and replace a run of another scenario. `prior`: clock-only runs that several
@@ -298,19 +292,15 @@ def one_seed(
     checkpoints: Checkpoints | None = None,
 ) -> Run:
     """Simulate one seed of `scenario`, and return its run. Writes no files. Arguments as in `simulate_seed`."""
-    instrument, audit = Instruments(instruments), scenario.evaluation.audit
-    twins = None if audit is None else TwinsObserver(audit, instrument)
-    if twins is not None:
+    instrument = Instruments(instruments)
+    followed_by: list[Instrument] = [instrument]
+    if (audit := scenario.evaluation.audit) is not None:
         checkpoints = None  # the twins of audited clients are not part of a checkpoint
-    followed_by = [instrument] if twins is None else [instrument, twins]
+        followed_by.append(audit.instrument(instrument))
     with numpy_as_torch():
         result = simulate_seed(scenario, seed, followed_by, prior, workers, checkpoints)
         run = run_of(scenario, result, instrument)
-        if twins is not None:
-            results = audited(twins, result, run.tables["ledger"])
-            run.tables |= {"audit": results.table, "ledger": results.ledger}
-            run.files |= results.files
-            run.summary["seeds"][str(seed)]["notes"] += results.notes
+        Instruments(followed_by).complete(result, run)
     return run
 
 

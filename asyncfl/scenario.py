@@ -28,17 +28,17 @@ from asyncfl.base.quantities import MeasuredIn
 from asyncfl.client.compression import AnyCompression, NoCompression, download_faults
 from asyncfl.data import DataSpec
 from asyncfl.defences import Defence
-from asyncfl.evaluation import Evaluation
 from asyncfl.learning import AnyArchitecture, Mlp, Training
 from asyncfl.learning.weights import weights_digest
+from asyncfl.measurements import Evaluation
 from asyncfl.privacy import AnyScheme, MeasuredExposures, NoPrivacy, PrivacyContext
 from asyncfl.privacy.exposures import exposure_faults
 from asyncfl.privacy.ledger.budgets import BudgetTracker, stop_faults
 from asyncfl.privacy.scheme import State, coalition_faults
 from asyncfl.privacy.stop_at import StopAt
-from asyncfl.server import AnyProtocol, Protocol
-from asyncfl.server.model_step import mode_faults, partial_faults
-from asyncfl.server.protocol import shuffler_faults
+from asyncfl.protocol import AnyProtocol, Protocol
+from asyncfl.protocol.model_step import mode_faults, partial_faults
+from asyncfl.protocol.settings import shuffler_faults
 from asyncfl.threats import Threats
 from asyncfl.world import World
 

@@ -50,7 +50,7 @@ def main() -> None:
     torch.set_num_threads(1)
     # The simulator times its parts by the wall; here they are to be told in CPU seconds.
     time.perf_counter = time.process_time
-    from asyncfl.federation import clients_table, rounds_table
+    from asyncfl.results.run_tables import clients_table, rounds_table
     from asyncfl.scenario import Scenario
     from asyncfl.simulation import simulate_seed
 

@@ -48,11 +48,11 @@ def main() -> None:
 
     torch.set_num_threads(1)
     from asyncfl.api import execute
-    from asyncfl.audit.canaries import audit_canaries
-    from asyncfl.audit.finished_run import FinishedRun
-    from asyncfl.audit.neighbours.audit_run import audit_neighbours, save_run
     from asyncfl.data.canaries import Canaries
-    from asyncfl.evaluation import TwinAudit
+    from asyncfl.extras.audit.canaries import audit_canaries
+    from asyncfl.extras.audit.finished_run import FinishedRun
+    from asyncfl.extras.audit.neighbours.audit_run import audit_neighbours, save_run
+    from asyncfl.measurements import TwinAudit
     from asyncfl.scenario import Scenario
 
     scenario = Scenario.read(FIGURE_2)

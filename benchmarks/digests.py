@@ -293,7 +293,7 @@ def _data() -> Iterator[tuple[str, dict[str, Any]]]:
 def digests(name: str, changes: dict[str, Any]) -> dict[str, str]:
     """`table.column` -> digest of its values, for one scenario; of one that is refused `error` -> what is said."""
     from asyncfl import AsyncflError, Scenario, simulate, timeline
-    from asyncfl.federation import clients_table, rounds_table
+    from asyncfl.results.run_tables import clients_table, rounds_table
 
     try:
         scenario = Scenario.read(BASE).override({"evaluation.record": "digests", **changes})

@@ -13,7 +13,7 @@ import argparse
 import time
 from typing import Any
 
-from asyncfl.federation import SeedLedger
+from asyncfl.results.seed_ledger import SeedLedger
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 

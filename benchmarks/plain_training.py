@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from asyncfl.learning.architecture import Architecture
 from asyncfl.learning.job import Job
 from asyncfl.learning.loss import loss_of
-from asyncfl.learning.noise import StandardNormal
+from asyncfl.learning.normal_noise import StandardNormal
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from asyncfl.calibration import calibrate
-from asyncfl.calibration.observations import ObservedRun
-from asyncfl.federation import rounds_table
+from asyncfl.extras.calibration import calibrate
+from asyncfl.extras.calibration.observations import ObservedRun
+from asyncfl.protocol.events import Kind
+from asyncfl.results.run_tables import rounds_table
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
-from asyncfl.trace.events import Kind
 
 CLIENTS, SEEDS = 24, 3
 BASE: dict[str, Any] = {

@@ -68,7 +68,7 @@ def main() -> None:
     chosen = parser.parse_args()
 
     from asyncfl.experiments.timeline import summary, timeline_of
-    from asyncfl.federation import clients_table, rounds_table
+    from asyncfl.results.run_tables import clients_table, rounds_table
     from asyncfl.scenario import Scenario
     from asyncfl.simulation import simulate_clock
 

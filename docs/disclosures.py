@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import get_args
 
-from asyncfl.base.columns import columns_of
 from asyncfl.base.disclosure import Disclosure, Leak, Public, Released, disclosures
-from asyncfl.base.messages import Input, ScoreRequest
-from asyncfl.live import client_messages
-from asyncfl.trace.events import DISCLOSED, EventsTable
+from asyncfl.base.tables import columns_of
+from asyncfl.extras.live import client_messages
+from asyncfl.protocol.events import DISCLOSED, EventsTable
+from asyncfl.protocol.messages import Input, ScoreRequest
 
 INTRO = """# What do messages tell?
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from asyncfl.base.columns import (
+from asyncfl.base.tables import (
     FAMILIES,
     AuditTable,
     ClientsTable,
@@ -28,7 +28,7 @@ from asyncfl.base.columns import (
 )
 from asyncfl.cli import COMMANDS, app
 from asyncfl.experiments.claims import Claim
-from asyncfl.experiments.columns import (
+from asyncfl.experiments.experiment_columns import (
     OF_ROUNDS,
     OF_WHOLE_RUN,
     TARGETS,
@@ -42,7 +42,7 @@ from asyncfl.experiments.spec import AUTHORS, Experiment, Source
 from asyncfl.experiments.verdicts import NOUNS
 from asyncfl.manual.explanation import example_text
 from asyncfl.manual.parts import SCENARIO, FieldEntry, Part, all_parts, components, places_of
-from asyncfl.trace.events import EventsTable
+from asyncfl.protocol.events import EventsTable
 
 Pages = dict[str, str]
 """File -> Markdown text."""

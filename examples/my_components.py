@@ -14,7 +14,7 @@ from pydantic import Field
 
 from asyncfl.base.arrays import Vector
 from asyncfl.defences import Buffer, DefenceContext, Detector, Rule, Verdict
-from asyncfl.server.staleness import Staleness
+from asyncfl.protocol.staleness import Staleness
 from asyncfl.threats import Attack, AttackView
 
 

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from my_components import AgreedMean, FlipLargest, LinearStaleness, OppositeDirection
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import Fate
 from asyncfl.defences import Buffer, Strikes
-from asyncfl.server import Buffered
-from asyncfl.server.dispatch import ContinuousDispatch
-from asyncfl.server.staleness import ConstantStaleness
+from asyncfl.protocol import Buffered
+from asyncfl.protocol.dispatch import ContinuousDispatch
+from asyncfl.protocol.messages import Fate
+from asyncfl.protocol.staleness import ConstantStaleness
 from asyncfl.testing import (
     Lost,
     arrivals,

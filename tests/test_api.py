@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from asyncfl import DataError, Run, RunError, Scenario, ScenarioError, execute, simulate, timeline
 from asyncfl import api as api_module
 from asyncfl.base.instrument import Instrument, RowCallback
-from asyncfl.federation import Federation
+from asyncfl.simulation.prepare import Federation
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -10,11 +10,11 @@ import yaml
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from asyncfl.base.columns import LedgerTable, SpendingTable, columns_of
-from asyncfl.base.messages import Fate
+from asyncfl.base.tables import LedgerTable, SpendingTable, columns_of
 from asyncfl.cli import app
 from asyncfl.manual.symbols import glossary_text
-from asyncfl.trace.events import SCHEMA, Kind
+from asyncfl.protocol.events import SCHEMA, Kind
+from asyncfl.protocol.messages import Fate
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -42,7 +42,7 @@ from asyncfl.defences import (
     TrimmedMean,
 )
 from asyncfl.privacy.accounting.accountants import COARSE, curve
-from asyncfl.privacy.accounting.events import MechanismEvent
+from asyncfl.privacy.accounting.mechanism_events import MechanismEvent
 from asyncfl.privacy.estimators import one_run
 from asyncfl.testing import view
 from asyncfl.threats import Alie, Ipm, Mimic, SignFlip

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.base.defaults import DefaultSince
 from asyncfl.base.errors import OutputError
 from asyncfl.base.files.own_folder import MARK
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.federation.storage import Run, RunFolder
+from asyncfl.extras.audit.finished_run import FinishedRun
 from asyncfl.learning import Training
+from asyncfl.results.storage import Run, RunFolder
 from asyncfl.scenario import Scenario
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from asyncfl.base.errors import ScenarioError
 from asyncfl.base.files.yaml_text import read_yaml
-from asyncfl.federation.limits import Limits
 from asyncfl.manual.starter import STARTERS
 from asyncfl.scenario import Scenario
+from asyncfl.simulation.limits import Limits
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = {

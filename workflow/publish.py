@@ -43,7 +43,7 @@ from asyncfl.experiments.report import write_report
 from asyncfl.experiments.site.contents import PROVENANCE
 from asyncfl.experiments.spec import Experiment
 from asyncfl.experiments.verdicts import make_verdicts
-from asyncfl.federation.storage import COMPLETE
+from asyncfl.results.storage import COMPLETE
 
 ROOT = Path(__file__).resolve().parents[1]
 ORDER = ("nbafl", "safl", "adaptive", "outside", "mechanisms", "ledger", "audit", "clock", "defence")

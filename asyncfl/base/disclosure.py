@@ -1,8 +1,8 @@
 """Declarations of what a field of a message, or an event, tells its reader about training data.
 
-Each field of each message to a server (`asyncfl.base.messages`), each field of each live message
-(`asyncfl.live.client_messages`), and each kind and column of the trace (`asyncfl.trace.events`) declares one of these
-classes, as metadata of `typing.Annotated`:
+Each field of each message to a server (`asyncfl.protocol.messages`), each field of each live message
+(`asyncfl.extras.live.client_messages`), and each kind and column of the trace (`asyncfl.protocol.events`) declares one
+of these classes, as metadata of `typing.Annotated`:
 
     losses: Annotated[NDArray[np.float64] | None, Leak(LOSSES, Public("not sent"))] = None
 

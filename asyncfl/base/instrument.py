@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from asyncfl.base.messages import BufferVerdict, Publish
     from asyncfl.client import Assignment, Batch
     from asyncfl.defences import Buffer, Verdict
-    from asyncfl.federation import Federation, SeedRun
-    from asyncfl.federation.action_executor import Traffic
     from asyncfl.privacy import Contribution
-    from asyncfl.server.model_step import ModelStep
+    from asyncfl.protocol.messages import BufferVerdict, Publish
+    from asyncfl.protocol.model_step import ModelStep
+    from asyncfl.results.storage import Run
+    from asyncfl.simulation.action_executor import Traffic
+    from asyncfl.simulation.prepare import Federation
+    from asyncfl.simulation.seed_run import SeedRun
 
 Part = TypeVar("Part")
 Row: TypeAlias = dict[str, Any]
@@ -69,6 +71,9 @@ class Instrument:
     def end_seed(self, run: SeedRun) -> None:
         """Receive the results of a seed."""
 
+    def complete(self, result: SeedRun, run: Run) -> None:
+        """Receive the run of a seed, all tables made. An audit adds what it found to `run`, which nothing else does."""
+
     def end(self, summary: Mapping[str, Any]) -> None:
         """Receive the summary of the complete run, the content of `summary.json`."""
 
@@ -118,6 +123,9 @@ class Instruments(Instrument):
 
     def end_seed(self, run: SeedRun) -> None:
         self._call(lambda one: one.end_seed(run))
+
+    def complete(self, result: SeedRun, run: Run) -> None:
+        self._call(lambda one: one.complete(result, run))
 
     def end(self, summary: Mapping[str, Any]) -> None:
         self._call(lambda one: one.end(summary))

@@ -28,11 +28,11 @@ from asyncfl.cli.options import (
 )
 from asyncfl.cli.output import console, format_number, print_json, print_rows, print_table, print_text
 from asyncfl.cli.progress import ProgressBar
-from asyncfl.evaluation import OF_CLIENTS, OF_SAMPLES, TwinAudit
+from asyncfl.measurements import OF_CLIENTS, OF_SAMPLES, TwinAudit
 
 if TYPE_CHECKING:
-    from asyncfl.audit.finished_run import FinishedRun
-    from asyncfl.audit.reconstruction.image_reconstruction import ReconstructedImages
+    from asyncfl.extras.audit.finished_run import FinishedRun
+    from asyncfl.extras.audit.reconstruction.image_reconstruction import ReconstructedImages
 
 HELP = """Measure what a finished run reveals about its training data.
 
@@ -46,7 +46,7 @@ app = typer.Typer(cls=CommandGroup, no_args_is_help=True, help=HELP)
 
 def _finished(folder: Path, own_code: bool) -> FinishedRun:
     """Load a finished run that an audit repeats. Raises RunError."""
-    from asyncfl.audit.finished_run import FinishedRun
+    from asyncfl.extras.audit.finished_run import FinishedRun
 
     run = load_run(folder, own_code=own_code)
     check_own_code(run)
@@ -97,7 +97,7 @@ def neighbours(
 
     Example: asyncfl audit neighbours results/runs/HASH --clients 5 --twins 200
     """
-    from asyncfl.audit.neighbours.audit_run import audit_neighbours, save_run
+    from asyncfl.extras.audit.neighbours.audit_run import audit_neighbours, save_run
 
     audit = _twin_audit(clients, neighbours, twins)
     with _audited(run, seed, own_code, quiet or json) as (finished, seeds, bar):
@@ -161,9 +161,9 @@ def canaries(
 
     Example: asyncfl audit canaries results/runs/HASH --count 1000
     """
-    from asyncfl.audit.canaries import audit_canaries, enter_bounds, save
-    from asyncfl.audit.neighbours.audit_run import save_run
     from asyncfl.data.canaries import Canaries
+    from asyncfl.extras.audit.canaries import audit_canaries, enter_bounds, save
+    from asyncfl.extras.audit.neighbours.audit_run import save_run
 
     planted = Canaries(count=count, unit=unit, kind=kind)
     with _audited(run, seed, own_code, quiet or json) as (finished, seeds, bar):
@@ -181,7 +181,7 @@ def canaries(
 
 
 def print_bounds(rows: list[dict[str, Any]]) -> None:
-    """Print the measured epsilons, and sentences that explain them. `rows`: columns `asyncfl.audit.canaries.FOUND`."""
+    """Print the measured epsilons, and sentences that explain them. `rows`: columns `audit.canaries.FOUND`."""
     epsilons = {
         "measured": "measured",
         "could show": "most",
@@ -248,7 +248,7 @@ def membership(
 
     Example: asyncfl audit membership results/runs/HASH --adversary server
     """
-    from asyncfl.audit.membership import audit_membership, save
+    from asyncfl.extras.audit.membership import audit_membership, save
 
     with _audited(run, seed, own_code, quiet or json) as (finished, seeds, bar):
         audit = audit_membership(finished, seeds, adversary, shadow_worlds=worlds, instruments=[bar])
@@ -264,7 +264,7 @@ def membership(
 
 
 def print_rates(rows: list[dict[str, Any]]) -> None:
-    """Print true positive rates and their meaning. `rows`: columns `asyncfl.audit.membership.FOUND`."""
+    """Print true positive rates and their meaning. `rows`: columns `asyncfl.extras.audit.membership.FOUND`."""
     cells = [
         {
             **{name: row[name] for name in ("seed", "adversary", "attack")},
@@ -324,9 +324,9 @@ def reconstruct(
 
     Example: asyncfl audit reconstruct results/runs/HASH --client 3 --epsilon inf --epsilon 100
     """
-    from asyncfl.audit.reconstruction.image_reconstruction import LEVELS, ReconstructionSettings, write_images
-    from asyncfl.audit.reconstruction.image_reconstruction import reconstruct as reconstruct_upload
-    from asyncfl.audit.reconstruction.upload import choose_task, find_upload
+    from asyncfl.extras.audit.reconstruction.image_reconstruction import LEVELS, ReconstructionSettings, write_images
+    from asyncfl.extras.audit.reconstruction.image_reconstruction import reconstruct as reconstruct_upload
+    from asyncfl.extras.audit.reconstruction.upload import choose_task, find_upload
 
     finished = _finished(run, own_code)
     chosen = finished.seeds(seed)[0]
@@ -346,8 +346,8 @@ def reconstruct(
 
 def _print_quality(run: Path, seed: int, pictures: ReconstructedImages, written: Sequence[Path]) -> None:
     """Print the quality of the images for each level of noise, and the written files."""
-    from asyncfl.audit.reconstruction.image_reconstruction import GRANTED, METHODS, level_name
-    from asyncfl.base.contact_sheet import decibels
+    from asyncfl.extras.audit.reconstruction.image_reconstruction import GRANTED, METHODS, level_name
+    from asyncfl.results.contact_sheet import decibels
 
     steps = "1 local step" if pictures.steps == 1 else f"{pictures.steps} local steps, attacked as one"
     print_text(

@@ -39,13 +39,13 @@ def calibrate(
     Example: asyncfl calibrate results/live/today --out world.yaml; asyncfl timeline scenario.yaml --world world.yaml
     """
     from asyncfl.base.files.atomic import check_free
-    from asyncfl.calibration import calibrate as fit
-    from asyncfl.calibration import observe_run
-    from asyncfl.calibration.predictions import misfits, predictions_of, table_of
-    from asyncfl.calibration.report import fit_table
     from asyncfl.cli.run import read_scenario
-    from asyncfl.federation.run_files import is_read_in_part
-    from asyncfl.federation.storage import Run
+    from asyncfl.extras.calibration import calibrate as fit
+    from asyncfl.extras.calibration import observe_run
+    from asyncfl.extras.calibration.predictions import misfits, predictions_of, table_of
+    from asyncfl.extras.calibration.report import fit_table
+    from asyncfl.results.run_files import is_read_in_part
+    from asyncfl.results.storage import Run
     from asyncfl.world.world_file import write_world
 
     check_free([out], force)

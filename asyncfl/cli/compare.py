@@ -14,7 +14,7 @@ from asyncfl.cli.options import Json, argument
 from asyncfl.cli.output import print_json, print_table, print_text
 
 if TYPE_CHECKING:
-    from asyncfl.federation.storage import Run
+    from asyncfl.results.storage import Run
 
 
 def compare(
@@ -38,7 +38,7 @@ def compare(
         outcomes,
         run_notes,
     )
-    from asyncfl.federation.storage import Run
+    from asyncfl.results.storage import Run
 
     if len(runs) < 2:
         raise ScenarioError([Fault("RUN", f"must be at least two folders of runs, got {len(runs)}")])

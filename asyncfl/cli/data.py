@@ -68,12 +68,12 @@ def show(
 
     Example: asyncfl data show scenario.yaml --set data.partition.kind=pathological
     """
-    from asyncfl.base.figure_style import saved_as
     from asyncfl.base.files.atomic import check_free
     from asyncfl.base.streams import Streams
     from asyncfl.cli.run import read_scenario
     from asyncfl.data.class_counts import count_classes
     from asyncfl.experiments.class_counts_figure import holdings_figure
+    from asyncfl.results.figure_style import saved_as
 
     scenario = read_scenario(path, assignments or [])
     check_free(saved_as(out), force)

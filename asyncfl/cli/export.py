@@ -24,8 +24,8 @@ def export(
     Example: asyncfl export results/runs/HASH net.pt --version 20
     """
     from asyncfl.base.files.atomic import atomic_file, check_free
-    from asyncfl.federation.kept_models import choose
-    from asyncfl.federation.storage import Run
+    from asyncfl.results.model_files import choose
+    from asyncfl.results.storage import Run
 
     if own_code:
         look_for_modules_in(run)

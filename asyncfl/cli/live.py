@@ -29,8 +29,8 @@ from asyncfl.cli.run import data_line, print_summary, read_scenario
 from asyncfl.scenario import Scenario
 
 if TYPE_CHECKING:
-    from asyncfl.federation.seed_run import SeedRun
-    from asyncfl.federation.storage import Run, RunFolder
+    from asyncfl.results.storage import Run, RunFolder
+    from asyncfl.simulation.seed_run import SeedRun
 
 HELP = """Run a scenario as a real federation: its clients really train.
 
@@ -96,9 +96,9 @@ def here(
     description = read_scenario(scenario, set_ or [])
     limit_threads()
     places = _places(description, LIVE_RUNS, out, spill)
-    from asyncfl.live import virtual_loop
-    from asyncfl.live.clock import LiveTiming
-    from asyncfl.live.run import run_here
+    from asyncfl.extras.live import virtual_loop
+    from asyncfl.extras.live.clock import LiveTiming
+    from asyncfl.extras.live.live_run import run_here
 
     print_text(f"data: {data_line(description.data)}")
     _print_log(quiet=True)
@@ -123,10 +123,10 @@ def flower(
     Example: asyncfl live flower scenario.yaml --out app
     """
     description = read_scenario(scenario, set_ or [])
-    from asyncfl.federation.prepare import privacy_context, resolve
-    from asyncfl.live.faults import live_faults
-    from asyncfl.live.flower.app_folder import write_app
+    from asyncfl.extras.live.faults import live_faults
+    from asyncfl.extras.live.flower.app_folder import write_app
     from asyncfl.simulation import SimulatedRuns
+    from asyncfl.simulation.prepare import privacy_context, resolve
 
     resolved = resolve(description, description.seeds[0], SimulatedRuns())
     sizes = description.data.client_sizes(resolved.streams)
@@ -159,8 +159,8 @@ def serve_grid(grid: Any, config: Mapping[str, Any]) -> None:
     limit_threads()
     places = _places(scenario, Path(str(config["results"])), None, None)
     _print_log(quiet=False)
-    from asyncfl.live.flower.nodes import run_on_grid
-    from asyncfl.live.flower.records import GRID_ENDED
+    from asyncfl.extras.live.flower.nodes import run_on_grid
+    from asyncfl.extras.live.flower.records import GRID_ENDED
 
     print_text(f"data: {data_line(scenario.data)}")
     print_text(f"waiting for {scenario.data.clients} SuperNodes with partition-id=0..{scenario.data.clients - 1}")
@@ -173,7 +173,7 @@ def serve_grid(grid: Any, config: Mapping[str, Any]) -> None:
 
 def _places(scenario: Scenario, above: Path, out: Path | None, spill: Path | None) -> list[RunFolder]:
     """Return the folders to write: the second where the first cannot be written. Raises OutputError."""
-    from asyncfl.federation.storage import LIVE, RunFolder
+    from asyncfl.results.storage import LIVE, RunFolder
 
     folder = out or above / time.strftime("%Y%m%d-%H%M%S")
     spill = spill or _private_folder(hashlib.sha256(bytes(folder.resolve())).hexdigest()[:12])
@@ -211,9 +211,9 @@ def _run_seeds(
     typer.Exit: 1 where something is missing, 130 after Ctrl-C.
     """
     from asyncfl.api import gather, run_of
-    from asyncfl.federation.prepare import resolve
-    from asyncfl.live.interrupts import Interrupts
+    from asyncfl.extras.live.interrupts import Interrupts
     from asyncfl.simulation import SimulatedRuns
+    from asyncfl.simulation.prepare import resolve
 
     parts, progress, missing = [], None if quiet else _print_version, list[str]()
     with ExitStack() as stack:
@@ -246,7 +246,7 @@ def _run_seeds(
 
 def _write(result: Run, areas: Sequence[tuple[RunFolder, Path]]) -> Path | None:
     """Write a run into the first folder that can be written; return that. None: there is none, which is printed."""
-    from asyncfl.federation.storage import COMPLETE
+    from asyncfl.results.storage import COMPLETE
 
     for own, area in areas:
         try:
@@ -290,7 +290,7 @@ class _PrintHandler(logging.Handler):
 
 def _print_log(quiet: bool) -> None:
     """Print the log of a live server: warnings, and unless `quiet` each client that connects or disconnects."""
-    log = logging.getLogger("asyncfl.live")
+    log = logging.getLogger("asyncfl.extras.live")
     log.handlers = [_PrintHandler()]
     log.propagate = False
     log.setLevel(logging.WARNING if quiet else logging.INFO)

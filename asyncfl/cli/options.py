@@ -14,7 +14,7 @@ from asyncfl.base.files.yaml_text import read_text
 from asyncfl.base.own_classes import look_for_modules_in
 
 if TYPE_CHECKING:
-    from asyncfl.federation.storage import Run
+    from asyncfl.results.storage import Run
 
 LARGEST = 2**63 - 1
 """Largest integer that a table of a run can hold."""
@@ -100,7 +100,7 @@ def read_assignments(assignments: list[str]) -> dict[str, Any]:
 
 def check_own_code(run: Run) -> None:
     """Raise RunError where a run cannot be repeated without the user's own code that its scenario names."""
-    from asyncfl.federation.run_files import is_read_in_part
+    from asyncfl.results.run_files import is_read_in_part
 
     if is_read_in_part(run.scenario):
         raise RunError(
@@ -111,7 +111,7 @@ def check_own_code(run: Run) -> None:
 
 def load_run(folder: Path, seed: int | None = None, own_code: bool = False) -> Run:
     """Load a run; `own_code` as for `Run.load`. Raises RunError, and ScenarioError if it lacks `seed`."""
-    from asyncfl.federation.storage import Run
+    from asyncfl.results.storage import Run
 
     if own_code:
         look_for_modules_in(folder)

@@ -22,7 +22,7 @@ from asyncfl.base.field_texts import text_of
 from asyncfl.cli.options import CommandGroup, Json, option
 from asyncfl.cli.output import console, format_number, print_json, print_rows, print_table, print_text
 from asyncfl.privacy.queries import Question
-from asyncfl.privacy.queries.bounds import BoundsQuestion
+from asyncfl.privacy.queries.convergence_bounds import BoundsQuestion
 from asyncfl.privacy.queries.epsilon_and_noise import (
     ComposeQuestion,
     EpsilonQuestion,

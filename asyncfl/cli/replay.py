@@ -26,8 +26,8 @@ def replay(
 
     Example: asyncfl replay results/runs/HASH --train
     """
-    from asyncfl.federation.storage import MESSAGES
-    from asyncfl.server.recording import ReplayError
+    from asyncfl.protocol.recording import ReplayError
+    from asyncfl.results.storage import MESSAGES
     from asyncfl.testing.recordings import replay_run
 
     loaded = load_run(run, seed, own_code)

@@ -71,8 +71,8 @@ def run(
     from asyncfl.simulation.workers import check_workers
 
     asked = 0 if workers is None else check_workers(workers, least=1)
-    from asyncfl.federation.storage import Run, RunFolder
-    from asyncfl.federation.trackers import JsonLines, Trackers, read_tracker
+    from asyncfl.results.storage import Run, RunFolder
+    from asyncfl.results.trackers import JsonLines, Trackers, read_tracker
 
     own = RunFolder(folder, description)
     own.check(force)
@@ -84,7 +84,7 @@ def run(
     if not json:
         print_text(f"data: {data_line(description.data)}")
     from asyncfl.api import execute
-    from asyncfl.federation.limits import Limits
+    from asyncfl.simulation.limits import Limits
 
     began = time.monotonic()
     try:

@@ -42,8 +42,8 @@ def stress(
     """
     limit_threads()
     from asyncfl.defences.defence_spec import detector_with
-    from asyncfl.testing.stress import estimate_cost, stress_grid
-    from asyncfl.testing.stress import stress as stressed
+    from asyncfl.extras.stress.stress_test import estimate_cost, stress_grid
+    from asyncfl.extras.stress.stress_test import stress as stressed
 
     chosen, strikes, fallback = detector_with(detector, read_assignments(set_ or []))
     trials = stress_grid(seeds, root=root or chosen.needs_root)

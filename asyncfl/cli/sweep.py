@@ -69,7 +69,7 @@ def sweep(
     limit_threads(threads)
     from asyncfl.base.files.atomic import write_text
     from asyncfl.experiments.sweep import cores, read_target, run_all, sweep_cells, sweep_of, to_yaml
-    from asyncfl.federation.limits import Limits
+    from asyncfl.simulation.limits import Limits
 
     targets = {text: read_target(text) for text in target or []}
     experiment = sweep_of(scenario, set_ or [], seeds, variant or [])
@@ -114,8 +114,8 @@ def _report(
 ) -> None:
     """Print a table of the results of the finished runs and, unless `quiet`, their notes; or all as JSON."""
     from asyncfl.experiments.intervals import convention, finals, heading, mean, notes_of, outcomes, run_notes
-    from asyncfl.federation.run_files import read_summary, read_table
-    from asyncfl.federation.storage import COMPLETE
+    from asyncfl.results.run_files import read_summary, read_table
+    from asyncfl.results.storage import COMPLETE
 
     # The events are not read: they may be many.
     runs = {place: one.folder for place, one in swept.items() if not one.failed}

@@ -34,9 +34,9 @@ def timeline(
     if fates and description.world.power is not None:
         raise ScenarioError([Fault("world.power", "must be null with --fates: energy is computed from phases")])
     from asyncfl.experiments.timeline import summary, timeline_folder, timeline_of, write_timeline
-    from asyncfl.federation import clients_table, rounds_table
-    from asyncfl.federation.limits import Limits
+    from asyncfl.results.run_tables import clients_table, rounds_table
     from asyncfl.simulation import simulate_clock
+    from asyncfl.simulation.limits import Limits
 
     if out is not None:
         timeline_folder(out, description.digest()).check(force=True)

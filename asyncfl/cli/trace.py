@@ -16,7 +16,7 @@ from asyncfl.cli.output import console, print_json, print_table, rounded_differe
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from asyncfl.trace.compare import TraceComparison
+    from asyncfl.results.compare_traces import TraceComparison
 
 HELP = """Read the events of a run: uploads, losses, bans, versions.
 
@@ -27,7 +27,7 @@ app = typer.Typer(cls=CommandGroup, no_args_is_help=True, help=HELP)
 
 
 def _kinds() -> list[str]:
-    from asyncfl.trace.events import Kind
+    from asyncfl.protocol.events import Kind
 
     return [str(kind) for kind in Kind]
 
@@ -59,7 +59,7 @@ def events_(
 
     Example: asyncfl trace events results/runs/HASH --kind lost --client 3
     """
-    from asyncfl.trace.query import counts, select
+    from asyncfl.protocol.event_query import counts, select
 
     known = _kinds()
     if unknown := [name for name in kind or [] if name not in known]:
@@ -85,7 +85,7 @@ def follow(
 
     Example: asyncfl trace follow results/runs/HASH 17
     """
-    from asyncfl.trace.follow import follow as follow_task
+    from asyncfl.results.follow import follow as follow_task
 
     try:
         tables = load_run(run).tables
@@ -125,9 +125,9 @@ def table(
 
     Example: asyncfl trace table results/runs/HASH --by client
     """
-    from asyncfl.trace.score_requests import score_requests_of
-    from asyncfl.trace.tabulate import tabulate
-    from asyncfl.trace.tasks import Tasks
+    from asyncfl.protocol.score_requests import score_requests_of
+    from asyncfl.protocol.tasks import Tasks
+    from asyncfl.results.tabulate import tabulate
 
     tables = load_run(run, seed).tables
     tasks = Tasks.of(tables["tasks"]).select(clients=client or None, task=task, seed=seed, since_s=since, until_s=until)
@@ -149,8 +149,8 @@ def diff(
 
     Example: asyncfl trace diff results/runs/HASH results/runs/OTHER
     """
-    from asyncfl.federation.storage import Run
-    from asyncfl.trace.compare import compare
+    from asyncfl.results.compare_traces import compare
+    from asyncfl.results.storage import Run
 
     runs = load_run(run, seed), Run.load(other, own_code=False)
     tables = [{name: _of_seed(one.tables[name], seed) for name in ("events", "rounds", "tasks")} for one in runs]
@@ -179,7 +179,7 @@ def save(
 
     Example: asyncfl trace save results/runs/HASH trace.json.gz
     """
-    from asyncfl.trace.perfetto import epsilon_curves, write_perfetto
+    from asyncfl.results.perfetto import epsilon_curves, write_perfetto
 
     loaded = load_run(run, seed)
     spent, missing = epsilon_curves(_of_seed(loaded.tables["spending"], seed))
@@ -191,14 +191,14 @@ def save(
 
 
 def _of_seed(table: pa.Table, seed: int | None) -> Any:
-    from asyncfl.trace.query import select
+    from asyncfl.protocol.event_query import select
 
     return table if seed is None else select(table, seed=seed)
 
 
 def _print_rows(table: pa.Table, *, limit: int, json: bool, keys: int = 1) -> None:
     """Print the first `limit` rows (0: all) of a table, without columns that hold no value in them."""
-    from asyncfl.trace.query import value_of
+    from asyncfl.protocol.event_query import value_of
 
     rows = (table.slice(0, limit) if limit else table).to_pylist()
     if json:
@@ -214,7 +214,7 @@ def _print_rows(table: pa.Table, *, limit: int, json: bool, keys: int = 1) -> No
 
 
 def _cell(column: str, cell: Any) -> Any:
-    from asyncfl.trace.query import value_of
+    from asyncfl.protocol.event_query import value_of
 
     value = value_of(cell)
     return quantity(value, "bytes") if value is not None and column.endswith("bytes") else value

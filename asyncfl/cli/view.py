@@ -16,7 +16,7 @@ from asyncfl.cli.options import RunFolder, Seed, argument, load_run, option
 from asyncfl.cli.output import console, print_text
 
 if TYPE_CHECKING:
-    from asyncfl.federation.storage import Run
+    from asyncfl.results.storage import Run
 
 RELOAD_S = 3.0
 """Seconds after which the page of an unfinished run reloads itself."""
@@ -38,7 +38,7 @@ def view(
 
     Example: asyncfl view results/runs/HASH --out run.html --open
     """
-    from asyncfl.view import Window, page, title_of, write
+    from asyncfl.extras.view import Window, page, title_of, write
 
     folders = [one for one in (run, other) if one is not None]
     # Not Path.resolve, which raises its own error for circular links.
@@ -64,7 +64,7 @@ def view(
 
 def _loaded(folder: Path, seed: int | None) -> Run:
     """Load a run. Raises RunError if it is unfinished, ScenarioError if it lacks `seed`."""
-    from asyncfl.federation.storage import COMPLETE
+    from asyncfl.results.storage import COMPLETE
 
     if not (folder / COMPLETE).exists() and (folder / PARTIAL).is_dir():
         raise RunError(f"{folder} holds an unfinished run; asyncfl view --follow draws it")
@@ -73,8 +73,8 @@ def _loaded(folder: Path, seed: int | None) -> Run:
 
 def _follow(folder: Path, target: Path, open_: bool) -> None:
     """Write the page of an unfinished run now and every few seconds until the run ends. Raises RunError."""
-    from asyncfl.view import page, title_of, write
-    from asyncfl.view.run_state import RunState, run_state
+    from asyncfl.extras.view import page, title_of, write
+    from asyncfl.extras.view.run_state import RunState, run_state
 
     shown: RunState | None = None
 

@@ -21,10 +21,10 @@ from asyncfl.client.attack import CraftUploads
 from asyncfl.client.batch import Assignment, Batch, PathComponents, Stage
 from asyncfl.client.clip import ClipPayloads, Measure
 from asyncfl.client.compress import Compress
-from asyncfl.client.noise import AddAttackersNoise, AddNoise
 from asyncfl.client.poison import Poison
 from asyncfl.client.shuffle import Shuffle
 from asyncfl.client.train import Train, Trained, Trainers
+from asyncfl.client.upload_noise import AddAttackersNoise, AddNoise
 from asyncfl.learning import Job
 from asyncfl.learning.personal_layers import PersonalLayers
 from asyncfl.privacy import Contribution

@@ -4,7 +4,6 @@ A detector (`Detector`) judges the updates of a buffer and flags those to leave 
 remaining updates into one. The module `rule` explains the weights that rules are given.
 """
 
-from asyncfl.base.messages import ScoreRequest
 from asyncfl.defences.aflguard import AflGuard
 from asyncfl.defences.async_filter import AsyncFilter
 from asyncfl.defences.basgd import Basgd
@@ -26,6 +25,7 @@ from asyncfl.defences.norm_clipping import NormClipping
 from asyncfl.defences.preaggregation import Bucketing, NearestNeighbourMixing, PreAggregation
 from asyncfl.defences.rule import Aggregate, Rule
 from asyncfl.defences.safl import Safl
+from asyncfl.defences.score_request import ScoreRequest
 from asyncfl.defences.secure_afl import SecureAfl
 from asyncfl.defences.spectral.spectral_detector import Spectral
 from asyncfl.defences.strikes import Strikes, StrikeState

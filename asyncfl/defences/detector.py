@@ -11,8 +11,8 @@ import numpy as np
 
 from asyncfl.base.arrays import Bools, Floats, Vector
 from asyncfl.base.component import Component
-from asyncfl.base.messages import ScoreRequest
 from asyncfl.defences.buffer import Buffer, DefenceContext
+from asyncfl.defences.score_request import ScoreRequest
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ import numpy as np
 from pydantic import Field
 
 from asyncfl.base.arrays import Floats, Ints, Vector
-from asyncfl.base.messages import ScoreRequest
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.clusters import lower_cluster
 from asyncfl.defences.detector import Detector, Verdict
+from asyncfl.defences.score_request import ScoreRequest
 
 
 @dataclass(frozen=True)

@@ -13,20 +13,20 @@ from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.base.files.atomic import write_text
 from asyncfl.experiments.cell_settings import CellSettings
 from asyncfl.experiments.csv_files import MEMBERSHIP, PICTURES, plain, read_csv, write_csv
+from asyncfl.experiments.experiment_tables import collect
 from asyncfl.experiments.figures import Figure, Final
 from asyncfl.experiments.grid import AxisValues, Where, same, select
 from asyncfl.experiments.intervals import over_seeds
-from asyncfl.experiments.run_tables import collect
 from asyncfl.experiments.spec import Experiment, Scale
 
 FRAMES = ("rounds", "curves", "ends", "final", "cells", "bounds")
-"""Tables of an experiment, one CSV file each; see `asyncfl.experiments.run_tables`."""
+"""Tables of an experiment, one CSV file each; see `asyncfl.experiments.experiment_tables`."""
 ATTACKS = {
     "loss of the last model": "model_loss",
     "loss of uploads": "upload_loss",
     "likelihood ratio of uploads": "upload_ratio",
 }
-"""Attack of `asyncfl.audit.membership` -> suffix of its columns."""
+"""Attack of `asyncfl.extras.audit.membership` -> suffix of its columns."""
 Style = Literal["page", "paper"]
 """`page`: title above, caption below; `paper`: the axes alone, for a document that has words of its own."""
 CAPTIONS = "figures.csv"

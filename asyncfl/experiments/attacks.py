@@ -9,12 +9,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from asyncfl.audit.finished_run import FinishedRun
-from asyncfl.audit.membership import audit_membership
-from asyncfl.audit.reconstruction.image_reconstruction import ReconstructedImages, ReconstructionSettings, reconstruct
-from asyncfl.audit.reconstruction.upload import choose_task, find_upload
 from asyncfl.experiments.csv_files import MEMBERSHIP, PICTURES, packed, plain, write_csv
 from asyncfl.experiments.spec import Experiment, MembershipInference, UploadAttack
+from asyncfl.extras.audit.finished_run import FinishedRun
+from asyncfl.extras.audit.membership import audit_membership
+from asyncfl.extras.audit.reconstruction.image_reconstruction import (
+    ReconstructedImages,
+    ReconstructionSettings,
+    reconstruct,
+)
+from asyncfl.extras.audit.reconstruction.upload import choose_task, find_upload
 
 Runs = list[tuple[dict[str, Any], Path]]
 """Axis values and run folder of each cell."""

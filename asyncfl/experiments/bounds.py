@@ -15,7 +15,7 @@ from asyncfl.base.component import Described
 from asyncfl.base.errors import hint
 from asyncfl.experiments.formulas import FORMULAS, arguments_of, formula_value
 from asyncfl.experiments.grid import AxisValues, points
-from asyncfl.privacy.queries.bounds import BoundSettings, BoundsQuestion, LossConstants
+from asyncfl.privacy.queries.convergence_bounds import BoundSettings, BoundsQuestion, LossConstants
 
 ARGUMENTS = {
     "protocol.rounds": "rounds",

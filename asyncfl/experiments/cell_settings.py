@@ -12,7 +12,7 @@ from asyncfl.experiments.departures import ABSENT, BOUND, Departure, departures,
 from asyncfl.experiments.grid import points, several
 from asyncfl.experiments.labels import axis_label
 from asyncfl.experiments.spec import Experiment
-from asyncfl.privacy.queries.bounds import BoundSettings, LossConstants
+from asyncfl.privacy.queries.convergence_bounds import BoundSettings, LossConstants
 
 
 class CellSettings:

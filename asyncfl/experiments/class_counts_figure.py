@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from asyncfl.base.figure_style import OKABE_ITO, canvas_of, save, styled
 from asyncfl.data.class_counts import ClassCounts
+from asyncfl.results.figure_style import OKABE_ITO, canvas_of, save, styled
 
 NAMED = 40
 """Most classes, and most clients, that are named at the axes."""

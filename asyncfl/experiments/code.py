@@ -21,8 +21,8 @@ from asyncfl.experiments.definitions import WHOLE, Name, digest_of, imported_by,
 
 ROOT = Name("asyncfl.api", WHOLE)
 INSIDE = (
-    *("asyncfl.experiments", "asyncfl.audit", "asyncfl.view"),
-    *("asyncfl.base.figure_style", "asyncfl.base.contact_sheet"),
+    *("asyncfl.experiments", "asyncfl.extras.audit", "asyncfl.extras.view"),
+    *("asyncfl.results.figure_style", "asyncfl.results.contact_sheet"),
 )
 """Packages and modules whose code counts in the digest of a step after the runs."""
 STEPS = {
@@ -32,7 +32,7 @@ STEPS = {
     "report": ("report",),
 }
 """Step of the workflow -> modules of this package that it begins with."""
-TEXTS = {"report": (("asyncfl.experiments.site", "templates"), ("asyncfl.view", "program"))}
+TEXTS = {"report": (("asyncfl.experiments.site", "templates"), ("asyncfl.extras.view", "program"))}
 """Step -> package and folder of the texts that its pages are made from."""
 
 
@@ -48,6 +48,8 @@ def _roots(scenario: BaseModel) -> frozenset[Name]:
     roots = {Name(cls.__module__, cls.__qualname__.partition(".")[0]) for cls in classes}
     for module, file in own_files(scenario).items():
         roots |= {Name(origin, name or WHOLE) for origin, name in _imports(file.read_bytes(), package_of(module, file))}
+    if (audit := getattr(getattr(scenario, "evaluation", None), "audit", None)) is not None:
+        roots.add(Name(*audit.instrument_path.split(":")))
     return frozenset({ROOT, *filter(None, map(resolved, roots))})
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from asyncfl.base.files.atomic import atomic_file
 
 MEMBERSHIP = "membership.csv"
-"""Results of membership inference, one row per axis values, seed and attack: `asyncfl.audit.membership.FOUND`."""
+"""Results of membership inference, one row per axis values, seed and attack: `audit.membership.FOUND`."""
 PICTURES = "pictures.csv"
 """Images that were reconstructed from uploads, one row each."""
 

@@ -15,7 +15,7 @@ import numpy as np
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.mean import Mean
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, classical_constant, log_delta
-from asyncfl.server.model_step import next_model
+from asyncfl.protocol.model_step import next_model
 
 
 def delta_of_release(

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from asyncfl.experiments.columns import unit_of
 from asyncfl.experiments.evidence.p_values import Sample, pair
-from asyncfl.experiments.run_tables import FATES
+from asyncfl.experiments.experiment_columns import unit_of
+from asyncfl.experiments.experiment_tables import FATES
 
 LEVEL = 0.95
 OF_TWO = 12.706

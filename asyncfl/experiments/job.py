@@ -13,7 +13,7 @@ from pathlib import Path
 
 from asyncfl.base.errors import AsyncflError
 from asyncfl.base.files.own_folder import write_json
-from asyncfl.federation.storage import COMPLETE, RunFolder
+from asyncfl.results.storage import COMPLETE, RunFolder
 
 CODES = "code.json"
 """File of a run folder with the code that it was computed with, and where."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from asyncfl.base.quantities import NONE
 from asyncfl.data import CATALOG
-from asyncfl.experiments.columns import TARGETS
+from asyncfl.experiments.experiment_columns import TARGETS
 
 COLUMNS = {
     "round": "communication round",

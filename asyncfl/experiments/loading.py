@@ -10,16 +10,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from asyncfl.base.columns import Column
 from asyncfl.base.description import faults_of
 from asyncfl.base.errors import Fault, MissingDataError, ScenarioError, hint
 from asyncfl.base.files.yaml_text import read_yaml
+from asyncfl.base.tables import Column
 from asyncfl.data import CATALOG
 from asyncfl.experiments.bounds import first_fault
 from asyncfl.experiments.cells import Cell, cells, recording_fault
 from asyncfl.experiments.claims.base import ClaimBase
-from asyncfl.experiments.columns import NOT_MEASURED, OF_TABLES, TARGETS, is_known, measured_columns
 from asyncfl.experiments.departures import read_papers
+from asyncfl.experiments.experiment_columns import NOT_MEASURED, OF_TABLES, TARGETS, is_known, measured_columns
 from asyncfl.experiments.figures import Final
 from asyncfl.experiments.figures.base import FigureBase
 from asyncfl.experiments.grid import AxisValues, ExperimentPart

@@ -17,9 +17,9 @@ from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.experiments.cells import Cell
 from asyncfl.experiments.evidence.decision import ComparisonAnswer, all_of
 from asyncfl.experiments.evidence.p_values import chance
+from asyncfl.experiments.experiment_tables import collect
 from asyncfl.experiments.grid import Grid, MissingError, several
 from asyncfl.experiments.plan import all_cells
-from asyncfl.experiments.run_tables import collect
 from asyncfl.experiments.spec import Experiment, Scale
 
 Counts = list[int]

@@ -29,9 +29,9 @@ from asyncfl.experiments.job import read_codes
 from asyncfl.experiments.loading import check_cells, load
 from asyncfl.experiments.report import PAPERS
 from asyncfl.experiments.spec import SCALES, Experiment, Scale
-from asyncfl.federation.limits import memory_bytes
-from asyncfl.federation.storage import COMPLETE, TABLES
+from asyncfl.results.storage import COMPLETE, TABLES
 from asyncfl.scenario import Scenario
+from asyncfl.simulation.limits import memory_bytes
 
 RUN_FILES = ("scenario.yaml", *(f"{name}.parquet" for name in TABLES), COMPLETE, "timing.json")
 WORKER_SECONDS = 20.0

@@ -41,8 +41,8 @@ from asyncfl.experiments.verdicts import (
     scores_of,
     with_new_axes,
 )
-from asyncfl.federation.storage import Run
-from asyncfl.view import Window, page
+from asyncfl.extras.view import Window, page
+from asyncfl.results.storage import Run
 
 SCALE_WARNING = "At quick scale, which lowers what it simulates, verdicts tell which way to look: no evidence."
 HOW_FIGURES_ARE_READ = (

@@ -26,12 +26,12 @@ from asyncfl.base.instrument import RowCallback
 from asyncfl.base.interrupt_signals import InterruptSignals
 from asyncfl.base.own_classes import describe_user_exception, look_for_modules_in
 from asyncfl.experiments.cells import Cell, cells
-from asyncfl.experiments.columns import is_known, measured_columns
+from asyncfl.experiments.experiment_columns import is_known, measured_columns
 from asyncfl.experiments.loading import MOST_CELLS
 from asyncfl.experiments.spec import Experiment, SeedPlan, Source, is_number
 from asyncfl.experiments.target import Target
-from asyncfl.federation.limits import Limits
 from asyncfl.scenario import Scenario
+from asyncfl.simulation.limits import Limits
 
 
 def read_axes(assignments: Sequence[str]) -> tuple[dict[str, Any], dict[str, tuple[Any, ...]]]:
@@ -304,7 +304,7 @@ def _run_in_worker(description: dict[str, Any], folder: Path, limits: Limits) ->
 
 def _run(description: dict[str, Any], folder: Path, limits: Limits, progress: RunProgress | None = None) -> SweepResult:
     from asyncfl.api import execute
-    from asyncfl.federation.storage import RunFolder
+    from asyncfl.results.storage import RunFolder
 
     began, failed, was_there = time.monotonic(), "", False
     try:

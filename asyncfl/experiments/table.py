@@ -9,7 +9,7 @@ import pandas as pd
 from pydantic import Field, model_validator
 
 from asyncfl.base.quantities import NONE, with_interval
-from asyncfl.experiments.columns import unit_of
+from asyncfl.experiments.experiment_columns import unit_of
 from asyncfl.experiments.grid import AxisName, AxisValues, ExperimentPart, Reference, Where, restricted, select
 from asyncfl.experiments.intervals import convention
 from asyncfl.experiments.labels import absent_label, axis_label, column_label, end_label, value_label

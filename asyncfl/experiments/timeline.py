@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from asyncfl.base.figure_style import OKABE_ITO, canvas, looks, save, styled
 from asyncfl.base.files.own_folder import OwnFolder, write_json
-from asyncfl.base.messages import Fate
 from asyncfl.base.quantities import Scale, scale_of, with_unit
 from asyncfl.experiments.csv_files import write_csv
-from asyncfl.trace.tasks import Tasks
+from asyncfl.protocol.messages import Fate
+from asyncfl.protocol.tasks import Tasks
+from asyncfl.results.figure_style import OKABE_ITO, canvas, looks, save, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -26,7 +26,7 @@ from asyncfl.learning.gemm import products, resolve
 from asyncfl.learning.job import Job
 from asyncfl.learning.layout import Vector
 from asyncfl.learning.loss import is_regression, loss_of, loss_slope
-from asyncfl.learning.noise import StandardNormal
+from asyncfl.learning.normal_noise import StandardNormal
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:

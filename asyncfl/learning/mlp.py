@@ -21,7 +21,7 @@ from asyncfl.learning.layout import Vector
 from asyncfl.learning.learner import Learner, tensor_of, tensors_of
 from asyncfl.learning.loss import is_regression
 from asyncfl.learning.models.mlp import Layered
-from asyncfl.learning.noise import StandardNormal
+from asyncfl.learning.normal_noise import StandardNormal
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:

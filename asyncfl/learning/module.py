@@ -18,7 +18,7 @@ from asyncfl.learning.job import Job
 from asyncfl.learning.layout import Vector
 from asyncfl.learning.learner import Learner, split, tensor_of
 from asyncfl.learning.loss import loss_of
-from asyncfl.learning.noise import StandardNormal
+from asyncfl.learning.normal_noise import StandardNormal
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:

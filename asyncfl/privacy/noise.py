@@ -15,7 +15,7 @@ from asyncfl.base.arrays import Vector
 from asyncfl.base.component import Described
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
-from asyncfl.learning.noise import StandardLaplace, StandardNormal
+from asyncfl.learning.normal_noise import StandardLaplace, StandardNormal
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier
 from asyncfl.privacy.ranges import Delta, Factor
 from asyncfl.privacy.release import Distribution, Unit

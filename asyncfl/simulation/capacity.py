@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 import simpy
 
-from asyncfl.federation.event_order import LAST, SERVER, EventOrder
-from asyncfl.federation.phases import LinkMessage, MessageEvent
+from asyncfl.protocol.events import Kind
 from asyncfl.simulation.clock import NEVER, Clock, Moment
-from asyncfl.trace import Kind
+from asyncfl.simulation.event_order import LAST, SERVER, EventOrder
+from asyncfl.simulation.phases import LinkMessage, MessageEvent
 from asyncfl.world.fair_link import FairLink
 
 Sent: TypeAlias = tuple[int, int]

@@ -17,13 +17,13 @@ from typing import Any, NoReturn
 from asyncfl.base.errors import AsyncflError, OutputError, RunError
 from asyncfl.base.files.checkpoint_file import read_checkpoint, write_checkpoint
 from asyncfl.base.interrupt_signals import InterruptSignals
-from asyncfl.evaluation import Minutes
-from asyncfl.federation.prepare import Federation
-from asyncfl.federation.round_recorder import RoundRecorder
-from asyncfl.federation.saved_state import prepared_parts, restored, saved
+from asyncfl.measurements import Minutes
 from asyncfl.scenario import Scenario
 from asyncfl.simulation.clients import TrainingClients
 from asyncfl.simulation.driver import Driver
+from asyncfl.simulation.prepare import Federation
+from asyncfl.simulation.round_recorder import RoundRecorder
+from asyncfl.simulation.saved_state import prepared_parts, restored, saved
 
 log = logging.getLogger(__name__)
 

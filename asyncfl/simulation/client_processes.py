@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 
 import simpy
 
-from asyncfl.base.messages import (
+from asyncfl.protocol.events import CAUGHT, PHASES, SCORING_DOWN, Kind
+from asyncfl.protocol.messages import (
     ClientGone,
     ClientIdle,
     ClientRetired,
@@ -25,17 +26,15 @@ from asyncfl.base.messages import (
     ScoresArrived,
     UpdateArrived,
 )
-from asyncfl.federation.action_executor import Traffic
-from asyncfl.federation.event_order import EventOrder, Priority
-from asyncfl.federation.phases import LinkMessage, MessageEvent, Phase, ScoringPhase, ScoringPhases, TaskPhases
-from asyncfl.server.task_record import TaskRecord
+from asyncfl.protocol.recorder import NAN
+from asyncfl.protocol.score_requests import NO_ANSWER
+from asyncfl.protocol.task_record import TaskRecord
+from asyncfl.simulation.action_executor import Traffic
 from asyncfl.simulation.capacity import NOTHING_SENT, Sent, ServerLink, Transmission, Work, Workers
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.clock import NEVER, Clock, Moment, ResumableProcess
-from asyncfl.trace import Kind
-from asyncfl.trace.events import CAUGHT, PHASES, SCORING_DOWN
-from asyncfl.trace.recorder import NAN
-from asyncfl.trace.score_requests import NO_ANSWER
+from asyncfl.simulation.event_order import EventOrder, Priority
+from asyncfl.simulation.phases import LinkMessage, MessageEvent, Phase, ScoringPhase, ScoringPhases, TaskPhases
 
 
 class ClientProcesses:

@@ -14,16 +14,16 @@ import numpy as np
 
 from asyncfl.base.arrays import Floats, Vector
 from asyncfl.base.client_state import ClientState
-from asyncfl.base.messages import Collect, Collected, ScoreRequest
 from asyncfl.client import Assignment, Attackers, work_of
 from asyncfl.client.norm_bound import too_long
-from asyncfl.federation.phases import TaskPhases, Workload
-from asyncfl.federation.prepare import Federation
 from asyncfl.privacy.ledger.budgets import BudgetTracker
-from asyncfl.server import Scoring, Server
-from asyncfl.server.task_record import TaskRecord
+from asyncfl.protocol import Scoring, Server
+from asyncfl.protocol.events import Kind
+from asyncfl.protocol.messages import Collect, Collected, ScoreRequest
+from asyncfl.protocol.task_record import TaskRecord
+from asyncfl.simulation.phases import TaskPhases, Workload
 from asyncfl.simulation.pool import TrainingOrder, TrainingPool
-from asyncfl.trace import Kind
+from asyncfl.simulation.prepare import Federation
 from asyncfl.world import WorldState
 
 

@@ -21,11 +21,11 @@ import simpy
 from simpy.core import EmptySchedule
 from simpy.events import NORMAL, URGENT
 
-from asyncfl.base.messages import Input
-from asyncfl.federation.action_executor import EventLog
-from asyncfl.federation.event_order import IMMEDIATE, LAST, EventOrder
-from asyncfl.server import Server, ServerPhase
-from asyncfl.trace import Recorder
+from asyncfl.protocol import Server, ServerPhase
+from asyncfl.protocol.messages import Input
+from asyncfl.protocol.recorder import Recorder
+from asyncfl.simulation.action_executor import EventLog
+from asyncfl.simulation.event_order import IMMEDIATE, LAST, EventOrder
 from asyncfl.world import WorldState
 
 Tell: TypeAlias = Callable[[Input], None]

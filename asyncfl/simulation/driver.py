@@ -12,7 +12,11 @@ from typing import Any
 import simpy
 
 from asyncfl.base.instrument import Instrument
-from asyncfl.base.messages import (
+from asyncfl.privacy import MixingNode
+from asyncfl.protocol import Server
+from asyncfl.protocol.events import Kind
+from asyncfl.protocol.machine import AGGREGATION
+from asyncfl.protocol.messages import (
     Action,
     ClientGone,
     Collect,
@@ -24,17 +28,14 @@ from asyncfl.base.messages import (
     SetTimer,
     TimerFired,
 )
-from asyncfl.federation.action_executor import ActionExecutor
-from asyncfl.federation.event_order import SERVER, EventOrder
-from asyncfl.privacy import MixingNode
-from asyncfl.server import Server
-from asyncfl.server.machine import AGGREGATION
-from asyncfl.server.task_record import TaskRecord
+from asyncfl.protocol.recorder import Recorder
+from asyncfl.protocol.task_record import TaskRecord
+from asyncfl.simulation.action_executor import ActionExecutor
 from asyncfl.simulation.capacity import Processors, Work, Workers
 from asyncfl.simulation.client_processes import ClientProcesses
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.clock import Clock, Moment, ResumableProcess
-from asyncfl.trace import Kind, Recorder
+from asyncfl.simulation.event_order import SERVER, EventOrder
 from asyncfl.world import WorldState
 
 COLLECT_EVERY = 50_000

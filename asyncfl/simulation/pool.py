@@ -38,9 +38,9 @@ from asyncfl.base.own_classes import (
     reach_modules,
 )
 from asyncfl.client import Assignment, Trained
-from asyncfl.federation.evaluation import Evaluator, Measured
-from asyncfl.federation.prepare import Federation, ResolvedSeed, prepare
 from asyncfl.learning.gemm import Arithmetic, keep_threads, use
+from asyncfl.simulation.evaluation import Evaluator, Measured
+from asyncfl.simulation.prepare import Federation, ResolvedSeed, prepare
 from asyncfl.simulation.workers import TrainingWorkers, fetch, leave, shared
 
 log = logging.getLogger(__name__)

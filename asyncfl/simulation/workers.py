@@ -135,7 +135,7 @@ class WorkerProcesses(TrainingWorkers):
         method = "forkserver" if sys.platform == "linux" else "spawn"
         context = multiprocessing.get_context(method)
         if method == "forkserver":
-            context.set_forkserver_preload(["torch", "asyncfl.federation.prepare"])
+            context.set_forkserver_preload(["torch", "asyncfl.simulation.prepare"])
             resource_tracker.ensure_running()
             # Ctrl-C is for this process: the server must not be interrupted while it imports.
             unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

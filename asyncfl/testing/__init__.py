@@ -14,12 +14,12 @@
 - `asyncfl.testing.strategies`: hypothesis strategies. Only this module needs hypothesis.
 """
 
-from asyncfl.server.recording import Replayed, ReplayError, replay
+from asyncfl.extras.stress.stress_test import StressReport, stress, stress_grid
+from asyncfl.protocol.recording import Replayed, ReplayError, replay
 from asyncfl.testing.arrivals import Fires, Idle, Lost, Play, Waits, arrivals
 from asyncfl.testing.builders import buffer, context, random, server, updates, view, weights
 from asyncfl.testing.laws import check_attack, check_detector, check_rule, check_staleness
 from asyncfl.testing.recordings import read_recording, recorded_buffers, replay_run
-from asyncfl.testing.stress import StressReport, stress, stress_grid
 
 __all__ = [
     "Fires",

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncfl.base.arrays import Vector
-from asyncfl.base.messages import (
+from asyncfl.protocol import Server, ServerPhase
+from asyncfl.protocol.messages import (
     Action,
     Ban,
     BufferVerdict,
@@ -38,7 +39,6 @@ from asyncfl.base.messages import (
     TimerFired,
     UpdateArrived,
 )
-from asyncfl.server import Server, ServerPhase
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from asyncfl.base.arrays import Floats, Vector
 from asyncfl.base.streams import Streams
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, Strikes
-from asyncfl.server import Buffered, DefencePlan, Protocol, Server, ServerPlan
-from asyncfl.server.dispatch import ContinuousDispatch
+from asyncfl.protocol import Buffered, DefencePlan, Protocol, Server, ServerPlan
+from asyncfl.protocol.dispatch import ContinuousDispatch
 from asyncfl.threats import AttackView
 
 

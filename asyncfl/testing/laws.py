@@ -17,10 +17,10 @@ from pydantic import ValidationError
 from asyncfl.base.arrays import Floats, Vector
 from asyncfl.base.component import Component
 from asyncfl.defences import Buffer, DefenceContext, Detector, Rule, Verdict
-from asyncfl.server.staleness import Staleness
+from asyncfl.extras.stress.stress_test import stress
+from asyncfl.extras.stress.trials import Trial
+from asyncfl.protocol.staleness import Staleness
 from asyncfl.testing.builders import buffer, context, random, updates, view, weights
-from asyncfl.testing.stress import stress
-from asyncfl.testing.trials import Trial
 from asyncfl.threats import Attack, AttackView
 
 Scores: TypeAlias = Callable[[int, Vector], ArrayLike | None]
@@ -227,7 +227,7 @@ def check_detector(
 
     `scores`: answers of clients to score requests, by default an accuracy that falls with the distance from 1.
     `federation`: context that the detector is started with, for 12 clients and 4 parameters; None: one without a root
-    set. `trials`: small federations in which the detector must do no harm (`asyncfl.testing.stress`), e.g.
+    set. `trials`: small federations in which the detector must do no harm (`asyncfl.extras.stress.stress_test`), e.g.
     `stress_grid()`, which takes a minute.
     """
     _check_description(detector, Detector)

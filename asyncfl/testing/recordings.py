@@ -15,14 +15,14 @@ import numpy as np
 from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import RunError
 from asyncfl.base.files.own_folder import FolderMark
-from asyncfl.base.messages import Fate
 from asyncfl.defences import Buffer
-from asyncfl.federation import Federation
-from asyncfl.federation.run_files import conditions_of
-from asyncfl.federation.storage import LIVE, MESSAGES
 from asyncfl.learning.gemm import use
-from asyncfl.server import Server
-from asyncfl.server.recording import RecordedCall, Recording, Replayed, parameters_of, replay
+from asyncfl.protocol import Server
+from asyncfl.protocol.messages import Fate
+from asyncfl.protocol.recording import RecordedCall, Recording, Replayed, parameters_of, replay
+from asyncfl.results.run_files import conditions_of
+from asyncfl.results.storage import LIVE, MESSAGES
+from asyncfl.simulation.prepare import Federation
 
 
 def read_recording(path: str | Path, seed: int | None = None) -> Recording:

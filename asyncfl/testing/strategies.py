@@ -14,8 +14,8 @@ from hypothesis.extra import numpy as hnp
 from hypothesis.strategies import SearchStrategy
 
 from asyncfl.base.arrays import Floats, Ints, Vector
-from asyncfl.base.messages import Fate
 from asyncfl.defences import Buffer
+from asyncfl.protocol.messages import Fate
 from asyncfl.testing import builders
 from asyncfl.testing.arrivals import Lost, Step
 

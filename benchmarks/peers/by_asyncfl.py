@@ -11,7 +11,7 @@ from work import Turn, Work
 def run(work: Work, turn: Turn) -> tuple[dict[str, str], float]:
     """Run the workload; return versions, and the test loss after its last round."""
     from asyncfl import simulate
-    from asyncfl.federation.limits import Limits
+    from asyncfl.simulation.limits import Limits
 
     losses: list[float] = []
 

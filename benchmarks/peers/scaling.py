@@ -86,7 +86,7 @@ def line(over: str, value: Any) -> None:
     # The simulator times its parts by the wall; here they are to be told in CPU seconds.
     time.perf_counter = time.process_time
     from asyncfl import Scenario
-    from asyncfl.federation import clients_table, rounds_table
+    from asyncfl.results.run_tables import clients_table, rounds_table
     from asyncfl.simulation import simulate_seed
 
     described = Scenario.read(scenario(over, value))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from asyncfl.base.figure_style import OKABE_ITO, RC
+from asyncfl.results.figure_style import OKABE_ITO, RC
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "timeline.py"
 CLIENTS = (1_000, 10_000, 100_000, 1_000_000)

@@ -13,9 +13,9 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 
-from asyncfl.base.figure_style import OKABE_ITO, RC
 from asyncfl.experiments.csv_files import read_csv
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
+from asyncfl.results.figure_style import OKABE_ITO, RC
 
 BROKEN, KEPT = OKABE_ITO[1], OKABE_ITO[2]
 Z_ONE_POINT_ONE = float(exact_epsilon((2 / 1.1) ** 2, 1e-5))

@@ -10,7 +10,7 @@ from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 
 from asyncfl.api import gather, run_of
-from asyncfl.live.flower.own import federate
+from asyncfl.extras.live.flower.own import federate
 
 app = ServerApp()
 

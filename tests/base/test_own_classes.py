@@ -116,7 +116,7 @@ def test_a_class_that_is_no_component_is_a_fault_of_its_field(
 def test_a_class_without_its_method_is_a_fault_of_its_field(
     write: Write, tiny: dict[str, Any], base: str, field: str, methods: str
 ) -> None:
-    write("lacks.py", f"from asyncfl.server.{base.lower()} import {base}\nclass Mine({base}):\n    kind: str\n")
+    write("lacks.py", f"from asyncfl.protocol.{base.lower()} import {base}\nclass Mine({base}):\n    kind: str\n")
     protocol = {"kind": "buffered", "rounds": 2, "buffer": 2, field.split(".")[1]: {"kind": "lacks:Mine"}}
     with pytest.raises(ScenarioError, match=f"{field}: lacks:Mine must define {methods}"):
         Scenario.read({**tiny, "protocol": protocol})

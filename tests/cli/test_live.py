@@ -17,11 +17,10 @@ from asyncfl import api, simulate
 from asyncfl.base.errors import OutputError
 from asyncfl.base.files.yaml_text import read_text
 from asyncfl.cli import live
-from asyncfl.federation.storage import Run, RunFolder
-from asyncfl.live import run as live_run
-from asyncfl.live import virtual_loop
+from asyncfl.extras.live import live_run, virtual_loop
+from asyncfl.results.storage import Run, RunFolder
 from asyncfl.scenario import Scenario
-from tests.live.flower.grid import FakeGrid, our_app, stand_in
+from tests.extras.live.flower.grid import FakeGrid, our_app, stand_in
 
 FAST = ("--shape", "--speedup", 100)
 
@@ -145,7 +144,7 @@ def test_the_log_has_times_and_leaves_out_warnings_that_repeat(
 ) -> None:
     clock = [1e9]
     monkeypatch.setattr("time.time", lambda: clock[0])
-    log = logging.getLogger("asyncfl.live")
+    log = logging.getLogger("asyncfl.extras.live")
     for name in ("handlers", "propagate", "level"):
         monkeypatch.setattr(log, name, getattr(log, name))
     live._print_log(quiet=False)

@@ -11,7 +11,7 @@ import yaml
 
 from asyncfl.api import execute
 from asyncfl.base.own_classes import look_for_modules_in
-from asyncfl.federation.storage import Run
+from asyncfl.results.storage import Run
 from asyncfl.scenario import Scenario
 
 PATH = os.pathsep.join(filter(None, sys.path))

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from asyncfl import api as api_module
-from asyncfl.federation.storage import Run
+from asyncfl.results.storage import Run
 from asyncfl.scenario import Scenario
 
 

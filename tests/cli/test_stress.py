@@ -11,14 +11,16 @@ from typer.testing import CliRunner
 
 from asyncfl.base.errors import ScenarioError
 from asyncfl.cli import app
-from asyncfl.testing import stress as package_stress  # noqa: F401
-from asyncfl.testing.trials import Trial
+from asyncfl.extras.stress import stress_test as package_stress  # noqa: F401
+from asyncfl.extras.stress.trials import Trial
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     grid = (Trial("IID", turns=3), Trial("IID", "sign flip", 0.4, turns=4), Trial("shards", "IPM", 0.1, turns=3))
-    monkeypatch.setattr(sys.modules["asyncfl.testing.stress"], "stress_grid", lambda seeds, root: grid * seeds)
+    monkeypatch.setattr(
+        sys.modules["asyncfl.extras.stress.stress_test"], "stress_grid", lambda seeds, root: grid * seeds
+    )
 
 
 def stress(*arguments: str) -> Any:
@@ -55,7 +57,9 @@ def test_json_holds_the_same_numbers() -> None:
 def banned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Return a function from options to the number of attackers that `evidence` bans in one federation a seed."""
     grid = (Trial("IID", "IPM", 0.1, noise="none", turns=8),)
-    monkeypatch.setattr(sys.modules["asyncfl.testing.stress"], "stress_grid", lambda seeds, root: grid * seeds)
+    monkeypatch.setattr(
+        sys.modules["asyncfl.extras.stress.stress_test"], "stress_grid", lambda seeds, root: grid * seeds
+    )
 
     def run(*arguments: str) -> int:
         return int(json.loads(stress("evidence", "--json", *arguments).stdout)["rows"][-1]["attackers_banned"])

@@ -12,8 +12,8 @@ from asyncfl.api import simulate
 from asyncfl.experiments.intervals import notes_of, outcomes, run_notes
 from asyncfl.experiments.loading import load
 from asyncfl.experiments.sweep import SweepResult, read_target
-from asyncfl.federation.limits import Limits
 from asyncfl.scenario import Scenario
+from asyncfl.simulation.limits import Limits
 
 RATES = ("--set", "training.lr=0.01,0.05,0.2", "--seeds", 2)
 

@@ -11,10 +11,10 @@ import pytest
 
 from asyncfl.api import execute, simulate
 from asyncfl.base.instrument import RowCallback
-from asyncfl.federation import under_way
-from asyncfl.federation.storage import Run
+from asyncfl.extras.view import MAGIC, page, title_of
+from asyncfl.results import snapshots as under_way
+from asyncfl.results.storage import Run
 from asyncfl.scenario import Scenario
-from asyncfl.view import MAGIC, page, title_of
 
 _runs: list[Run] = []
 

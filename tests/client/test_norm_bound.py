@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from asyncfl.client.norm_bound import DEVIATIONS, largest_noise, noise_norm, payload_limit, too_long
-from asyncfl.federation.prepare import prepare, resolve
 from asyncfl.privacy import Contribution
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_seed
-from tests.live.conftest import SMALL
+from asyncfl.simulation.prepare import prepare, resolve
+from tests.extras.live.conftest import SMALL
 
 NOISED = {"kind": "dp_fedavg", "noise_multiplier": 0.5, "clip_norm": 2.0}
 ONE = Contribution(0, 20)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from asyncfl.defences import SecureAfl
-from asyncfl.server.model_step import next_model
+from asyncfl.protocol.model_step import next_model
 
 LR = 0.1
 

@@ -9,9 +9,6 @@ import pytest
 import yaml
 
 from asyncfl.api import execute
-from asyncfl.audit.finished_run import FinishedRun
-from asyncfl.audit.membership import audit_membership
-from asyncfl.base.contact_sheet import decibels
 from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.experiments.analysis import make_figures, make_tables, measured_pictures
 from asyncfl.experiments.attacks import attack
@@ -19,6 +16,9 @@ from asyncfl.experiments.cells import cells
 from asyncfl.experiments.csv_files import MEMBERSHIP, PICTURES, packed, read_csv, unpacked
 from asyncfl.experiments.loading import load
 from asyncfl.experiments.spec import Experiment
+from asyncfl.extras.audit.finished_run import FinishedRun
+from asyncfl.extras.audit.membership import audit_membership
+from asyncfl.results.contact_sheet import decibels
 
 DESCRIPTION: dict[str, Any] = {
     "title": "Pictures",

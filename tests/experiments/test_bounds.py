@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 from asyncfl.experiments.bounds import MOST_POINTS, Bound, Bounds, bound_value, first_fault
-from asyncfl.privacy.queries.bounds import BoundSettings, FullParticipation, LossConstants, PartialParticipation
+from asyncfl.privacy.queries.convergence_bounds import (
+    BoundSettings,
+    FullParticipation,
+    LossConstants,
+    PartialParticipation,
+)
 
 ALL = Bound(theorem=2)
 SOME = Bound(theorem=3)

@@ -145,9 +145,9 @@ def staleness_weights('''
 
 def test_a_new_staleness_and_its_entry_in_the_choice_make_no_run_due(edit):
     before = digests()
-    edit({"asyncfl.server.staleness": ("\ndef staleness_weights(", NEW_STALENESS)})
-    edit({"asyncfl.server.staleness": ("choice(Staleness, ", "choice(Staleness, StepStaleness, ")})
-    assert Name("asyncfl.server.staleness", "LAST") in reached(Name("asyncfl.server.staleness", "StepStaleness"))
+    edit({"asyncfl.protocol.staleness": ("\ndef staleness_weights(", NEW_STALENESS)})
+    edit({"asyncfl.protocol.staleness": ("choice(Staleness, ", "choice(Staleness, StepStaleness, ")})
+    assert Name("asyncfl.protocol.staleness", "LAST") in reached(Name("asyncfl.protocol.staleness", "StepStaleness"))
     assert digests() == before
 
 
@@ -161,9 +161,9 @@ def test_a_new_attack_makes_no_run_due(changed_by):
     ("edits", "due"),
     [
         ({"asyncfl.threats.alie": in_class("alie")}, 0),
-        ({"asyncfl.server.staleness": ("\ndef staleness_weights(", NEW_STALENESS)}, 0),
+        ({"asyncfl.protocol.staleness": ("\ndef staleness_weights(", NEW_STALENESS)}, 0),
         ({"asyncfl.experiments.figures.heatmap": ("\nclass ", "\nSIZE = 3\n\n\nclass ")}, 0),
-        ({"asyncfl.server.staleness": in_class("polynomial")}, 2),
+        ({"asyncfl.protocol.staleness": in_class("polynomial")}, 2),
     ],
     ids=["unused attack", "new staleness", "figure", "used staleness"],
 )
@@ -228,7 +228,7 @@ def test_all_functions_that_a_run_calls_are_part_of_its_code(changes):
         threading.setprofile(None)
     parts = frozenset().union(*map(reached, code._roots(scenario.settled())))
     ran = {Name(*of) for function in called if (of := _definition_of(function)) is not None}
-    assert Name("asyncfl.simulation.run", "simulate_seed") in ran
+    assert Name("asyncfl.simulation.simulate", "simulate_seed") in ran
     assert not ran - parts
 
 
@@ -285,8 +285,8 @@ def test_an_analysis_depends_on_every_kind_of_figure_and_claim(package):
 
 
 def test_a_step_depends_only_on_modules_that_it_uses():
-    assert "asyncfl.base.figure_style" in modules_of("analysis")
-    assert "asyncfl.audit.reconstruction.attacker" in modules_of("attacks")
+    assert "asyncfl.results.figure_style" in modules_of("analysis")
+    assert "asyncfl.extras.audit.reconstruction.attacker" in modules_of("attacks")
     assert not [name for name in modules_of("analysis") if "audit" in name]
     assert not [
         name

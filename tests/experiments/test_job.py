@@ -3,7 +3,7 @@ import pytest
 from asyncfl.api import execute
 from asyncfl.base.errors import OutputError, RunError
 from asyncfl.experiments.job import Codes, commit, cpu, logged, publish, read_codes
-from asyncfl.federation.storage import Run, RunFolder
+from asyncfl.results.storage import Run, RunFolder
 
 
 def test_printed_text_goes_to_the_log(tmp_path, capsys):

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 
 from asyncfl.base.errors import RunError
-from asyncfl.base.messages import Fate
 from asyncfl.experiments.csv_files import read_csv, write_csv
+from asyncfl.experiments.experiment_tables import collect, whole_run
 from asyncfl.experiments.intervals import over_seeds
-from asyncfl.experiments.run_tables import collect, whole_run
 from asyncfl.experiments.table import Table
 from asyncfl.experiments.target import Settling, Target
+from asyncfl.protocol.messages import Fate
 from tests.experiments.results_folder import write_run
 
 

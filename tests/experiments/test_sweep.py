@@ -9,8 +9,8 @@ import yaml
 from asyncfl.base.errors import ScenarioError
 from asyncfl.experiments.loading import load
 from asyncfl.experiments.sweep import SweepResult, read_axes, run_all, sweep_cells, sweep_of, to_yaml
-from asyncfl.federation.limits import USUAL, Limits
 from asyncfl.scenario import Scenario
+from asyncfl.simulation.limits import USUAL, Limits
 
 
 @pytest.fixture

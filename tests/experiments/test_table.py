@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from asyncfl.experiments.analysis import data_in_words
-from asyncfl.experiments.columns import TARGETS, measured_columns, unit_of
+from asyncfl.experiments.experiment_columns import TARGETS, measured_columns, unit_of
 from asyncfl.experiments.labels import COLUMNS, end_label, legend_label
 from asyncfl.experiments.table import Table
 from docs.pages import columns_page

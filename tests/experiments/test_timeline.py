@@ -3,11 +3,12 @@ import pytest
 
 from asyncfl.base.errors import OutputError
 from asyncfl.experiments.timeline import Timeline, summary, timeline_of, write_timeline
-from asyncfl.federation import clients_table, rounds_table
-from asyncfl.federation.earlier_tasks import tasks_of_events
+from asyncfl.protocol.events import Kind
+from asyncfl.protocol.recorder import Recorder
+from asyncfl.results.earlier_tasks import tasks_of_events
+from asyncfl.results.run_tables import clients_table, rounds_table
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
-from asyncfl.trace import Kind, Recorder
 
 FATES = {"aggregated": 3, "lost_up": 1, "unfinished": 0}
 

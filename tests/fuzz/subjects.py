@@ -36,7 +36,7 @@ def scenarios(rng: random.Random, folder: Path) -> Case:
 def runs(rng: random.Random, folder: Path) -> Case:
     """A scenario file that is also simulated."""
     from asyncfl.api import simulate
-    from asyncfl.federation.limits import Limits
+    from asyncfl.simulation.limits import Limits
 
     mutant = mutate(rng.choice(_trees("scenarios")), rng, _trees("scenarios"))
     file = _file(folder, mutant.text)
@@ -73,7 +73,7 @@ def options(rng: random.Random, folder: Path) -> Case:
 def ties(rng: random.Random, folder: Path) -> Case:
     """A scenario of events at equal times: live on simulated time it has the events of the simulation."""
     from asyncfl.simulation import simulate_seed
-    from tests.live.conftest import live
+    from tests.extras.live.conftest import live
 
     description = tied(rng)
 

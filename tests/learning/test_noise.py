@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from asyncfl.learning.noise import StandardLaplace, StandardNormal
+from asyncfl.learning.normal_noise import StandardLaplace, StandardNormal
 
 
 def drawn(n: int, steps: int, seed: int = 0) -> np.ndarray:

@@ -12,8 +12,8 @@ from asyncfl.api import execute
 from asyncfl.base.component import own_sources
 from asyncfl.base.errors import ScenarioError
 from asyncfl.base.own_classes import look_for_modules_in
-from asyncfl.federation.storage import Run
 from asyncfl.learning.architecture import OwnModule
+from asyncfl.results.storage import Run
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 

@@ -14,7 +14,7 @@ from asyncfl.learning import Job, LeNet, Linear, Mlp, Training, make_learner
 from asyncfl.learning.architecture import Architecture
 from asyncfl.learning.learner import Learner
 from asyncfl.learning.mlp import MlpLearner
-from asyncfl.learning.noise import StandardNormal
+from asyncfl.learning.normal_noise import StandardNormal
 from benchmarks import plain_training
 from tests.learning.jobs import IMPLEMENTATIONS, random_jobs, train
 

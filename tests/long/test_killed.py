@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from asyncfl.federation.storage import COMPLETE, Run
+from asyncfl.results.storage import COMPLETE, Run
 
 pytestmark = pytest.mark.long
 

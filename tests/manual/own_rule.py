@@ -7,7 +7,7 @@ from pydantic import Field
 
 from asyncfl.base.component import Described
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.server.staleness import Staleness
+from asyncfl.protocol.staleness import Staleness
 from asyncfl.world.distributions import Distribution
 
 

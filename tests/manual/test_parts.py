@@ -2,7 +2,8 @@
 
 import pytest
 
-from asyncfl.base.columns import (
+from asyncfl.base.component import Component
+from asyncfl.base.tables import (
     FAMILIES,
     ClientsTable,
     EpsilonColumns,
@@ -13,10 +14,9 @@ from asyncfl.base.columns import (
     UploadEpsilonColumns,
     columns_of,
 )
-from asyncfl.base.component import Component
 from asyncfl.manual.explanation import find
 from asyncfl.manual.parts import all_parts, components, places_of
-from asyncfl.trace.events import Kind
+from asyncfl.protocol.events import Kind
 from asyncfl.world.distributions import Lognormal
 
 
@@ -28,7 +28,7 @@ def test_every_component_that_derives_from_a_base_is_reached() -> None:
             waiting.append(below)
             kind = below.model_fields.get("kind")
             # Classes in live/ and testing/ stand in for others' data and for attackers of trials, without a kind.
-            rooms = ("asyncfl.live.", "asyncfl.testing.")
+            rooms = ("asyncfl.extras.live.", "asyncfl.testing.")
             ours = below.__module__.startswith("asyncfl.") and not below.__module__.startswith(rooms)
             if ours and kind is not None and not kind.is_required():
                 built_in.add(below)

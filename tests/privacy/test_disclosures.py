@@ -10,23 +10,22 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from asyncfl.base.columns import columns_of
 from asyncfl.base.disclosure import Leak, Public, disclosures, leaks
-from asyncfl.base.messages import Collected, Dispatch, Input, ScoreRequest, ScoresArrived
+from asyncfl.base.tables import columns_of
 from asyncfl.client.poison import Poison
-from asyncfl.federation import SeedLedger
+from asyncfl.extras.live import client_messages
+from asyncfl.extras.live.remote_client import RemoteClient
 from asyncfl.learning import Job
-from asyncfl.live import client_messages
-from asyncfl.live.remote_client import RemoteClient
 from asyncfl.privacy.flags import BATCHES, BUDGETS, FLAGS, LOSSES, NO_NOISE, SCORES, UNCOVERED
+from asyncfl.protocol import Server
+from asyncfl.protocol.event_query import select
+from asyncfl.protocol.events import DISCLOSED, SCORING_UP, EventsTable, Kind
+from asyncfl.protocol.messages import Collected, Dispatch, Input, ScoreRequest, ScoresArrived
+from asyncfl.results.seed_ledger import SeedLedger
 from asyncfl.scenario import Scenario
-from asyncfl.server import Server
 from asyncfl.simulation import simulate_seed
-from asyncfl.trace import Kind
-from asyncfl.trace.events import DISCLOSED, SCORING_UP, EventsTable
-from asyncfl.trace.query import select
 from docs.disclosures import disclosure_page
-from tests.live.conftest import live
+from tests.extras.live.conftest import live
 
 MESSAGES = (
     *get_args(Input),

@@ -7,9 +7,9 @@ import pytest
 
 from asyncfl.api import simulate
 from asyncfl.base.errors import ScenarioError
-from asyncfl.federation.storage import Run
 from asyncfl.privacy.accounting import MechanismEvent, epsilons_of
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
+from asyncfl.results.storage import Run
 from asyncfl.scenario import Scenario
 
 KIND = {"kind": "own_scheme:Halving"}

@@ -9,17 +9,17 @@ import pytest
 from numpy.typing import NDArray
 
 from asyncfl.base.instrument import Instrument
-from asyncfl.base.messages import Collect, Collected, Publish, ScoreRequest
 from asyncfl.base.streams import Streams
 from asyncfl.defences import Detector, Mean, Rule, Strikes
-from asyncfl.federation.action_executor import Traffic
-from asyncfl.federation.phases import Workload
-from asyncfl.server import Buffered, DefencePlan, Protocol, Server, ServerPlan
-from asyncfl.server.task_record import TaskRecord
+from asyncfl.protocol import Buffered, DefencePlan, Protocol, Server, ServerPlan
+from asyncfl.protocol.messages import Collect, Collected, Publish, ScoreRequest
+from asyncfl.protocol.recorder import Recorder
+from asyncfl.protocol.task_record import TaskRecord
+from asyncfl.simulation.action_executor import Traffic
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.driver import Driver
+from asyncfl.simulation.phases import Workload
 from asyncfl.testing import context
-from asyncfl.trace import Recorder
 from asyncfl.world import World
 
 N_PARAMETERS = 4

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from asyncfl.defences import Kardam, Krum, Mean, Safl, Strikes
-from asyncfl.server import Buffered, FedAsync, Protocol, Sync
+from asyncfl.protocol import Buffered, FedAsync, Protocol, Sync
 from asyncfl.simulation.driver import Driver
 
 CLIENTS = 6

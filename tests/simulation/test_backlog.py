@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from asyncfl.federation import SeedRun, rounds_table, seed_summary
-from asyncfl.federation.seed_run import BACKLOG_NOTE
+from asyncfl.results.run_tables import rounds_table, seed_summary
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
+from asyncfl.simulation.seed_run import BACKLOG_NOTE, SeedRun
 
 BUFFER, ROUNDS = 2, 12
 ASYNCHRONOUS: dict[str, Any] = {

@@ -10,13 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from asyncfl.base.errors import ScenarioError
-from asyncfl.federation import SeedRun, clients_table, seed_summary
-from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.privacy import Contribution, DpFedAvg, Mechanisms, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.scheme import Scheme
+from asyncfl.results.run_tables import clients_table, seed_summary
+from asyncfl.results.seed_ledger import SeedLedger
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
+from asyncfl.simulation.seed_run import SeedRun
 from asyncfl.world.availability import AlwaysPresent
 
 Z = 5.0

@@ -21,7 +21,7 @@ from asyncfl.base.files import checkpoint_file
 from asyncfl.base.instrument import RowCallback
 from asyncfl.base.interrupt_signals import InterruptedBySignalError
 from asyncfl.cli import app
-from asyncfl.federation.storage import Run
+from asyncfl.results.storage import Run
 from asyncfl.simulation import started_workers
 from asyncfl.simulation.checkpoint import Checkpoints, PausedError
 from asyncfl.simulation.clock import Clock
@@ -194,7 +194,7 @@ def test_a_signal_between_any_two_steps_costs_nothing(
 
 
 @pytest.mark.usefixtures("as_a_person_starts_it")
-@pytest.mark.parametrize("place", ["asyncfl.api.SeedLedger", "asyncfl.federation.storage.Run.write_to"])
+@pytest.mark.parametrize("place", ["asyncfl.api.SeedLedger", "asyncfl.results.storage.Run.write_to"])
 def test_a_signal_after_the_last_version_costs_no_training(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.federation import SeedRun, seed_summary
 from asyncfl.privacy import Contribution, ModelNoise, Noise, PrivacyContext, Scheme, State
+from asyncfl.results.run_tables import seed_summary
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
+from asyncfl.simulation.seed_run import SeedRun
 
 LOSSY = {"world.uplink.loss": {"kind": "independent", "probability": 0.2}, "world.uplink.retransmissions": 0}
 

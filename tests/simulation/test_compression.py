@@ -10,17 +10,17 @@ import pytest
 from asyncfl.api import simulate
 from asyncfl.base.arrays import Vector
 from asyncfl.base.instrument import Instrument
-from asyncfl.base.messages import Publish
 from asyncfl.client import Assignment, Batch
 from asyncfl.client.compression import Downloads, Quantised
-from asyncfl.federation import Federation
-from asyncfl.federation.action_executor import Traffic
-from asyncfl.federation.phases import Workload
-from asyncfl.federation.seed_ledger import SeedLedger
-from asyncfl.federation.seed_run import SeedRun
+from asyncfl.protocol.event_query import select
+from asyncfl.protocol.messages import Publish
+from asyncfl.results.seed_ledger import SeedLedger
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
-from asyncfl.trace.query import select
+from asyncfl.simulation.action_executor import Traffic
+from asyncfl.simulation.phases import Workload
+from asyncfl.simulation.prepare import Federation
+from asyncfl.simulation.seed_run import SeedRun
 
 BITS = {"kind": "quantised", "bits": 4}
 DESCRIPTION: dict[str, Any] = {

@@ -8,14 +8,14 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from asyncfl.base.messages import Publish
 from asyncfl.defences import Safl, Strikes
-from asyncfl.federation.earlier_tasks import tasks_of_events
+from asyncfl.protocol import machine
+from asyncfl.protocol.messages import Publish
+from asyncfl.protocol.tasks import Tasks
+from asyncfl.results.earlier_tasks import tasks_of_events
 from asyncfl.scenario import Scenario
-from asyncfl.server import machine
 from asyncfl.simulation import simulate_clock, simulate_seed
 from asyncfl.simulation.driver import Driver
-from asyncfl.trace.tasks import Tasks
 
 COHORTS = {"kind": "buffered", "rounds": 12, "buffer": 3, "dispatch": {"kind": "cohort", "participants": 10}}
 CONSTANT = {"kind": "buffered", "rounds": 12, "buffer": 3, "dispatch": {"kind": "constant", "in_flight": 5}}
@@ -97,9 +97,9 @@ PLACES = {
     "its verdict": "asyncfl.defences:Safl.judge",
     "rule": "asyncfl.defences.median:Median.solve",
     "attack": "asyncfl.threats:SignFlip.craft",
-    "clients' noise": "asyncfl.client.noise:add_noise",
-    "server's noise": "asyncfl.federation.release_store:add_noise",
-    "staleness": "asyncfl.server.staleness:PolynomialStaleness.weight",
+    "clients' noise": "asyncfl.client.upload_noise:add_noise",
+    "server's noise": "asyncfl.simulation.release_store:add_noise",
+    "staleness": "asyncfl.protocol.staleness:PolynomialStaleness.weight",
 }
 
 

@@ -11,8 +11,8 @@ from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import ComponentError
 from asyncfl.defences import Buffer, Detector, Rule, ScoreRequest, Verdict, accept_all
 from asyncfl.privacy import PrivacyContext, Scheme
+from asyncfl.protocol.staleness import Staleness
 from asyncfl.scenario import Scenario
-from asyncfl.server.staleness import Staleness
 from asyncfl.simulation import simulate_seed
 from asyncfl.threats import Attack, AttackView
 

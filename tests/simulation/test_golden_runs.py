@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from asyncfl.federation import SeedLedger
+from asyncfl.results.seed_ledger import SeedLedger
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 

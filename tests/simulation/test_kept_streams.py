@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from asyncfl.client import Assignment, Attackers
 from asyncfl.client.attack import CraftUploads
 from asyncfl.client.batch import Batch
-from asyncfl.client.noise import AddNoise
 from asyncfl.client.poison import Poison
+from asyncfl.client.upload_noise import AddNoise
 from asyncfl.learning import Job
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from asyncfl.federation import seed_summary
+from asyncfl.protocol.event_query import select
+from asyncfl.protocol.events import Kind
+from asyncfl.results.run_tables import seed_summary
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
-from asyncfl.trace import Kind
-from asyncfl.trace.query import select
 
 FEDASYNC = {"kind": "fedasync", "rounds": 6, "in_flight": 3}
 STRUCK = {"strikes": {"threshold": 1}}

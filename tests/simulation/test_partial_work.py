@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.base.messages import Fate
-from asyncfl.federation.seed_ledger import SeedLedger
-from asyncfl.federation.seed_run import SeedRun
 from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
+from asyncfl.protocol.event_query import select
+from asyncfl.protocol.messages import Fate
+from asyncfl.protocol.tasks import Tasks
+from asyncfl.results.follow import follow
+from asyncfl.results.seed_ledger import SeedLedger
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
+from asyncfl.simulation.seed_run import SeedRun
 from asyncfl.testing import read_recording, recorded_buffers, replay_run
-from asyncfl.trace.follow import follow
-from asyncfl.trace.query import select
-from asyncfl.trace.tasks import Tasks
 
 EPOCHS = 4
 DESCRIPTION: dict[str, Any] = {

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from asyncfl.defences import Safl, Strikes
-from asyncfl.server import Buffered, Sync
-from asyncfl.server.dispatch import CohortDispatch, ContinuousDispatch, OpenDeadline
+from asyncfl.protocol import Buffered, Sync
+from asyncfl.protocol.dispatch import CohortDispatch, ContinuousDispatch, OpenDeadline
 from asyncfl.simulation.driver import Driver
 
 LOSSY = {"latency_s": 0.1, "bandwidth_bps": 64.0, "mtu_bytes": 4, "loss": {"kind": "independent", "probability": 0.2}}

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from asyncfl.base.streams import Streams
-from asyncfl.federation import clients_table
-from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.privacy.accounting.accountants import renyi_epsilon, smallest_epsilon
-from asyncfl.privacy.accounting.events import MechanismEvent
+from asyncfl.privacy.accounting.mechanism_events import MechanismEvent
+from asyncfl.results.run_tables import clients_table
+from asyncfl.results.seed_ledger import SeedLedger
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from asyncfl.base.streams import Streams
-from asyncfl.federation import SeedRun
-from asyncfl.federation.earlier_tasks import tasks_of_events
-from asyncfl.federation.event_order import SERVER, EventOrder, Priority
+from asyncfl.protocol import Server, Sync
+from asyncfl.protocol.dispatch import OpenDeadline
+from asyncfl.protocol.event_query import select
+from asyncfl.protocol.recorder import Recorder
+from asyncfl.protocol.tasks import FATES, Tasks
+from asyncfl.results.earlier_tasks import tasks_of_events
 from asyncfl.scenario import Scenario
-from asyncfl.server import Server, Sync
-from asyncfl.server.dispatch import OpenDeadline
 from asyncfl.simulation import simulate_clock, simulate_seed
 from asyncfl.simulation.clock import Clock, Moment
 from asyncfl.simulation.driver import Driver
+from asyncfl.simulation.event_order import SERVER, EventOrder, Priority
+from asyncfl.simulation.seed_run import SeedRun
 from asyncfl.testing import server
-from asyncfl.trace import Recorder
-from asyncfl.trace.query import select
-from asyncfl.trace.tasks import FATES, Tasks
 from asyncfl.world import World
 
 AWAY = {

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from asyncfl.defences import Safl
-from asyncfl.federation.seed_run import SeedRun
+from asyncfl.protocol.event_query import select
+from asyncfl.protocol.tasks import Tasks
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
-from asyncfl.trace.query import select
-from asyncfl.trace.tasks import Tasks
+from asyncfl.simulation.seed_run import SeedRun
 
 BUFFERED: dict[str, Any] = {
     "kind": "buffered", "rounds": 8, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 4},

@@ -3,10 +3,10 @@
 from typing import Any
 
 from asyncfl.api import simulate
+from asyncfl.protocol.event_query import select
+from asyncfl.protocol.score_requests import NO_ANSWER, score_requests_of
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
-from asyncfl.trace.query import select
-from asyncfl.trace.score_requests import NO_ANSWER, score_requests_of
 
 SCORED: dict[str, Any] = {
     "protocol": {"kind": "buffered", "rounds": 3, "buffer": 3, "dispatch": {"kind": "constant", "in_flight": 4}},

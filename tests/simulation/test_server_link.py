@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.federation.seed_run import SeedRun
+from asyncfl.protocol.event_query import select
+from asyncfl.protocol.tasks import Tasks
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
-from asyncfl.trace.query import select
-from asyncfl.trace.tasks import Tasks
+from asyncfl.simulation.seed_run import SeedRun
 
 SYNC = {"kind": "sync", "rounds": 2}
 DESCRIPTION: dict[str, Any] = {

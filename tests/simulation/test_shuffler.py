@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from asyncfl.base.messages import Collected, Publish
-from asyncfl.federation import SeedRun
+from asyncfl.protocol import Server
+from asyncfl.protocol.event_query import select
+from asyncfl.protocol.events import Kind
+from asyncfl.protocol.messages import Collected, Publish
 from asyncfl.scenario import Scenario
-from asyncfl.server import Server
 from asyncfl.simulation import simulate_seed
-from asyncfl.trace import Kind
-from asyncfl.trace.query import select
+from asyncfl.simulation.seed_run import SeedRun
 
 ADAPTIVE = {"kind": "adaptive", "budgets": [1, 1, 2, 2, 3]}
 

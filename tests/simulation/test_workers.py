@@ -20,7 +20,7 @@ from asyncfl.api import one_seed
 from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.cli import app
 from asyncfl.cli.run import read_scenario
-from asyncfl.federation.storage import Run
+from asyncfl.results.storage import Run
 from asyncfl.simulation import started_workers
 from asyncfl.simulation.checkpoint import Checkpoints
 from asyncfl.simulation.workers import TrainingWorkers, WorkerProcesses, start_remover

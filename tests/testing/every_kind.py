@@ -15,10 +15,10 @@ from asyncfl.defences.preaggregation import PreAggregation
 from asyncfl.learning import Architecture
 from asyncfl.privacy import Mechanism, Noise, Scheme
 from asyncfl.privacy.exposures import Exposures
-from asyncfl.server.dispatch import AnyDispatch, AnyOpening, ContinuousDispatch, DispatchPolicy, OpenCount, Opening
-from asyncfl.server.protocol import Late, Protocol
-from asyncfl.server.selection import Selection
-from asyncfl.server.staleness import AnyStaleness, ConstantStaleness, Staleness
+from asyncfl.protocol.dispatch import AnyDispatch, AnyOpening, ContinuousDispatch, DispatchPolicy, OpenCount, Opening
+from asyncfl.protocol.selection import Selection
+from asyncfl.protocol.settings import Late, Protocol
+from asyncfl.protocol.staleness import AnyStaleness, ConstantStaleness, Staleness
 from asyncfl.threats import Attack
 from asyncfl.world.availability import AlwaysPresent as Online
 from asyncfl.world.availability import Availability

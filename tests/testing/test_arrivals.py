@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.base.messages import CohortRepeated, Fate
 from asyncfl.defences import Buffer, Median, Safl, Strikes
-from asyncfl.server import Buffered, Sync
-from asyncfl.server.dispatch import ContinuousDispatch, OpenDeadline
-from asyncfl.server.staleness import ConstantStaleness
+from asyncfl.protocol import Buffered, Sync
+from asyncfl.protocol.dispatch import ContinuousDispatch, OpenDeadline
+from asyncfl.protocol.messages import CohortRepeated, Fate
+from asyncfl.protocol.staleness import ConstantStaleness
 from asyncfl.testing import Fires, Lost, Waits, arrivals, buffer, server, strategies, updates
 
 

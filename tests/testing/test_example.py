@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 import yaml
 
-from asyncfl.federation.storage import Run
+from asyncfl.results.storage import Run
 from asyncfl.scenario import Scenario
 from asyncfl.testing import check_detector, read_recording, recorded_buffers, replay_run
 

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from asyncfl.defences import AnyDetector, AnyRule, Mean, Rule, ScoreRequest, accept_all
 from asyncfl.defences.detector import Detector
-from asyncfl.server.staleness import (
+from asyncfl.protocol.staleness import (
     ConstantStaleness,
     ExponentialStaleness,
     HingeStaleness,

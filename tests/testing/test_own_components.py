@@ -15,7 +15,7 @@ from asyncfl.api import execute, simulate
 from asyncfl.base.component import Component, default_property, own_sources
 from asyncfl.base.errors import ScenarioError
 from asyncfl.experiments.code import code_digest
-from asyncfl.federation.storage import Run
+from asyncfl.results.storage import Run
 from asyncfl.scenario import Scenario
 
 PAGE = Path(__file__).parents[2] / "docs" / "own-components.md"

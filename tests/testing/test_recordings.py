@@ -11,9 +11,9 @@ from asyncfl import api
 from asyncfl.api import execute, simulate
 from asyncfl.base.errors import RunError
 from asyncfl.client import TaskPath
-from asyncfl.federation.storage import Run
+from asyncfl.protocol.recording import ReplayError
+from asyncfl.results.storage import Run
 from asyncfl.scenario import Scenario
-from asyncfl.server.recording import ReplayError
 from asyncfl.testing import read_recording, recorded_buffers, replay_run
 
 

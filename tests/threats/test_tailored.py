@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from asyncfl.server.aggregation import DefenceState
-from asyncfl.simulation.run import simulate_seed
+from asyncfl.protocol.aggregation import DefenceState
+from asyncfl.simulation.simulate import simulate_seed
 from asyncfl.testing import view
 from asyncfl.threats import Rehearsal, SignFlip, Tailored, Threats
 

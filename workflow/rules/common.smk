@@ -9,7 +9,7 @@ from pathlib import Path
 from snakemake.utils import min_version, validate
 
 from asyncfl.base.errors import AsyncflError
-from asyncfl.base.figure_style import METADATA
+from asyncfl.results.figure_style import METADATA
 from asyncfl.experiments.analysis import CAPTIONS, style_of, table_files
 from asyncfl.experiments.code import modules_digest, step_digest
 from asyncfl.experiments.files import rule_name

@@ -11,7 +11,7 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 from asyncfl.api import execute
 from asyncfl.experiments.job import logged, publish
 from asyncfl.experiments.plan import scenarios
-from asyncfl.federation.storage import RunFolder
+from asyncfl.results.storage import RunFolder
 from asyncfl.simulation import SimulatedRuns
 
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from asyncfl.base.arrays import Vector
 from asyncfl.base.component import Component, kind_of
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Download
 from asyncfl.base.streams import Streams
+from asyncfl.protocol.messages import Download
 
 BYTES_PER_NUMBER = 4
 """Bytes of an uncompressed number, a float32."""

@@ -18,9 +18,9 @@ import numpy as np
 from pydantic import field_validator
 
 from asyncfl.base.quantities import SCALES, quantity
-from asyncfl.experiments.columns import TARGETS, unit_of
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Answer, ClaimEvidence, Comparison, Decision, Kind, Looks
 from asyncfl.experiments.evidence.p_values import Floats, Sample, excess, pair
+from asyncfl.experiments.experiment_columns import TARGETS, unit_of
 from asyncfl.experiments.grid import VALUE, ExperimentPart, Grid, MissingError, NotRunError, Where, several
 
 ACCOUNTING = ("epsilon_", "budget_", "sigma_", "exposures_assumed")

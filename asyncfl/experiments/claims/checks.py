@@ -11,9 +11,9 @@ import numpy as np
 from pydantic import Field
 
 from asyncfl.experiments.claims.base import Cells, ClaimBase
-from asyncfl.experiments.columns import unit_of
 from asyncfl.experiments.evidence.decision import ALPHA, AllOf, AnyOf, ClaimEvidence, Comparison, Kind
 from asyncfl.experiments.evidence.p_values import Sample
+from asyncfl.experiments.experiment_columns import unit_of
 from asyncfl.experiments.grid import AxisName, Grid, MissingError, NotRunError, Reference, Where
 from asyncfl.experiments.labels import axis_label, value_label
 

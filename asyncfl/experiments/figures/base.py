@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 import pandas as pd
 from pydantic import Field, model_validator
 
-from asyncfl.base.figure_style import HEIGHT, WIDTH, canvas, looks, save, styled
 from asyncfl.base.quantities import PLAIN, Scale, with_unit
 from asyncfl.experiments.bounds import Bounds
-from asyncfl.experiments.columns import unit_of
+from asyncfl.experiments.experiment_columns import unit_of
 from asyncfl.experiments.figures.drawing import (
     LEAST_TICKS,
     NOTE,
@@ -32,6 +31,7 @@ from asyncfl.experiments.figures.drawing import (
 from asyncfl.experiments.grid import AxisValues, ExperimentPart, Reference, Tables, Where, restricted, several
 from asyncfl.experiments.intervals import drawn_convention
 from asyncfl.experiments.labels import axis_label, end_label, legend_label, value_label
+from asyncfl.results.figure_style import HEIGHT, WIDTH, canvas, looks, save, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,9 +15,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asyncfl.base.quantities import Scale, scale_of
-from asyncfl.experiments.columns import unit_of
 from asyncfl.experiments.csv_files import plain
 from asyncfl.experiments.evidence.p_values import Floats
+from asyncfl.experiments.experiment_columns import unit_of
 from asyncfl.experiments.grid import Where, select
 from asyncfl.experiments.intervals import OF_TWO
 from asyncfl.experiments.labels import absent_label

@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from asyncfl.base.figure_style import LETTER, canvas, save, styled
 from asyncfl.base.quantities import Scale, number, with_unit
-from asyncfl.experiments.columns import unit_of
 from asyncfl.experiments.evidence.p_values import Floats
+from asyncfl.experiments.experiment_columns import unit_of
 from asyncfl.experiments.figures.base import FigureBase, in_words
 from asyncfl.experiments.figures.drawing import key, rows_of, scale_in
 from asyncfl.experiments.grid import AxisName, AxisValues, Reference, Tables, Where, describe, restricted
 from asyncfl.experiments.labels import axis_label, end_label, legend_label, value_label
+from asyncfl.results.figure_style import LETTER, canvas, save, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

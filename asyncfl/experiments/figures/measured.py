@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from asyncfl.base.figure_style import LETTER, WIDTH, looks
 from asyncfl.base.quantities import with_unit
 from asyncfl.experiments.bounds import ARGUMENTS, Bound, rows_of_bound
 from asyncfl.experiments.csv_files import plain
@@ -28,6 +27,7 @@ from asyncfl.experiments.figures.drawing import (
 )
 from asyncfl.experiments.grid import AxisName, AxisValues, Reference, Tables, Where, select
 from asyncfl.experiments.labels import absent_label, axis_label, column_label, value_label
+from asyncfl.results.figure_style import LETTER, WIDTH, looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

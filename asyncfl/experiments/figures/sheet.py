@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asyncfl.base.contact_sheet import SHOWN, SheetRow, draw_sheet, true_row
 from asyncfl.experiments.csv_files import unpacked
 from asyncfl.experiments.figures.base import FigureBase, in_words
 from asyncfl.experiments.grid import AxisName, AxisValues, Tables, select
 from asyncfl.experiments.labels import legend_label
+from asyncfl.results.contact_sheet import SHOWN, SheetRow, draw_sheet, true_row
 
 
 class Sheet(FigureBase):

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from asyncfl.base.figure_style import around
 from asyncfl.base.quantities import number
 from asyncfl.experiments.analysis import CAPTIONS
 from asyncfl.experiments.claims import Claim
@@ -23,6 +22,7 @@ from asyncfl.experiments.figures import Figure
 from asyncfl.experiments.grid import describe, several
 from asyncfl.experiments.spec import AUTHORS, Author
 from asyncfl.experiments.verdicts import FinishedExperiment, score_of, scores_of, sentences_of, with_new_axes
+from asyncfl.results.figure_style import around
 
 View = dict[str, Any]
 Row = Mapping[Hashable, Any]

@@ -7,7 +7,7 @@ releases have faster methods of their own.
 
 from asyncfl.privacy.accounting.accountants import ACCOUNTANTS, epsilon_by, epsilons_of, smallest_epsilon
 from asyncfl.privacy.accounting.calibrate import multiplier_for
-from asyncfl.privacy.accounting.events import MechanismEvent, MechanismName, Neighbours, parse_event
+from asyncfl.privacy.accounting.mechanism_events import MechanismEvent, MechanismName, Neighbours, parse_event
 
 __all__ = [
     "ACCOUNTANTS",

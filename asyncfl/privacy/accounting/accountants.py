@@ -22,8 +22,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncfl.privacy.accounting.events import MechanismEvent, Neighbours, for_neighbours, merge_equal_events
 from asyncfl.privacy.accounting.gaussian import Floats, exact_epsilon, squared_mu_of
+from asyncfl.privacy.accounting.mechanism_events import MechanismEvent, Neighbours, for_neighbours, merge_equal_events
 
 Accountant = Literal["basic", "advanced", "rdp", "exact"]
 ACCOUNTANTS: tuple[Accountant, ...] = ("basic", "advanced", "rdp", "exact")

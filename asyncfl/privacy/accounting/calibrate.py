@@ -20,7 +20,6 @@ from typing import Literal
 import numpy as np
 
 from asyncfl.privacy.accounting.accountants import Accountant, epsilon_by, epsilon_of_curves, gaussian_curve
-from asyncfl.privacy.accounting.events import MechanismEvent, Neighbours
 from asyncfl.privacy.accounting.gaussian import (
     analytic_multiplier,
     classical_constant,
@@ -28,6 +27,7 @@ from asyncfl.privacy.accounting.gaussian import (
     smallest_sufficient,
     squared_mu_of,
 )
+from asyncfl.privacy.accounting.mechanism_events import MechanismEvent, Neighbours
 
 Composition = Literal["naive", "naive_delta_split", "advanced", "analytic", "rdp"]
 Sharing = Literal["naive_delta_split", "advanced", "analytic", "rdp"]

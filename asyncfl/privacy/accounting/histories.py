@@ -23,8 +23,8 @@ from asyncfl.privacy.accounting.accountants import (
     renyi_epsilon,
     smallest_epsilon,
 )
-from asyncfl.privacy.accounting.events import MechanismEvent, MechanismName
 from asyncfl.privacy.accounting.gaussian import Floats, exact_epsilon
+from asyncfl.privacy.accounting.mechanism_events import MechanismEvent, MechanismName
 
 Ints = NDArray[np.int64]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from asyncfl.base.client_state import ClientState, ClientStates
 from asyncfl.base.errors import Fault
 from asyncfl.privacy.accounting.accountants import Accountant, epsilon_by
-from asyncfl.privacy.accounting.events import MECHANISMS, MechanismEvent, MechanismName
+from asyncfl.privacy.accounting.mechanism_events import MECHANISMS, MechanismEvent, MechanismName
 from asyncfl.privacy.ledger.releases import answer_release, share_of, upload_release, usable_norm
 from asyncfl.privacy.release import Contribution, PrivacyContext, Release
 from asyncfl.privacy.scheme import Scheme, State

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.columns import LedgerTable, columns_of
+from asyncfl.base.tables import LedgerTable, columns_of
 from asyncfl.privacy.flags import CLASSICAL, DELTA, FLAGS, HEURISTIC, INVALID, NO_NOISE, UNCOVERED
 from asyncfl.privacy.ledger.accounts import Account
 from asyncfl.privacy.ledger.releases import MODEL, Floats, Ints, model_release, releases_of, typical_uploads

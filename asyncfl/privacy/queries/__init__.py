@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from asyncfl.base.component import Described
-from asyncfl.privacy.accounting.events import MOST_RELEASES
+from asyncfl.privacy.accounting.mechanism_events import MOST_RELEASES
 
 Count = Annotated[int, Field(ge=1, le=MOST_RELEASES)]
 """Type of a field for a whole number >= 1."""

@@ -13,8 +13,8 @@ from pydantic_core import PydanticCustomError
 from asyncfl.privacy.accounting import ACCOUNTANTS, MechanismEvent, Neighbours, parse_event
 from asyncfl.privacy.accounting.accountants import epsilon_by, epsilons_of, notes, renyi_epsilon
 from asyncfl.privacy.accounting.calibrate import Composition, multiplier_for
-from asyncfl.privacy.accounting.events import LARGEST, MOST_RELEASES, SMALLEST
 from asyncfl.privacy.accounting.gaussian import classical_constant, classical_limit, exact_epsilon, squared_mu_of
+from asyncfl.privacy.accounting.mechanism_events import LARGEST, MOST_RELEASES, SMALLEST
 from asyncfl.privacy.flags import CLASSICAL
 from asyncfl.privacy.ledger.rows import scheme_notes
 from asyncfl.privacy.queries import Count, Question

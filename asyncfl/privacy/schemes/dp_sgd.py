@@ -25,8 +25,8 @@ from asyncfl.base.errors import Fault
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.learning.training import Training
 from asyncfl.privacy.accounting.accountants import renyi_epsilon
-from asyncfl.privacy.accounting.events import MechanismEvent
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, exact_epsilon, squared_mu_of
+from asyncfl.privacy.accounting.mechanism_events import MechanismEvent
 from asyncfl.privacy.ranges import Delta, Factor
 from asyncfl.privacy.release import Contribution, PrivacyContext
 from asyncfl.privacy.scheme import Guarantee, Noise, Scheme

@@ -10,8 +10,8 @@ from asyncfl.api import simulate
 from asyncfl.base.streams import Streams
 from asyncfl.data import DataSpec
 from asyncfl.data.own.dataset import MappedRows, load_source
-from asyncfl.federation.limits import memory_bytes
 from asyncfl.scenario import Scenario
+from asyncfl.simulation.limits import memory_bytes
 
 RNG = np.random.default_rng(0)
 ARRAYS = {

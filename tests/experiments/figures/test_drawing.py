@@ -9,8 +9,8 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.colors import to_hex
 
-from asyncfl.base.figure_style import styled
 from asyncfl.experiments.figures.drawing import OWN, log_ticks, take_turns
+from asyncfl.results.figure_style import styled
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from matplotlib.colors import to_hex
 from PIL import Image
 from pydantic import ValidationError
 
-from asyncfl.base.figure_style import styled
 from asyncfl.data.class_counts import ClassCounts
 from asyncfl.experiments.analysis import seeds_drawn
 from asyncfl.experiments.bounds import Bound, bound_value
@@ -24,6 +23,7 @@ from asyncfl.experiments.figures import Bars, BoundCurves, Curves, Final, Heatma
 from asyncfl.experiments.figures.base import AXIS, METRIC, FigureBase
 from asyncfl.experiments.figures.drawing import OWN
 from asyncfl.experiments.intervals import over_seeds
+from asyncfl.results.figure_style import styled
 
 RULES = {"rule": ("mean", "krum")}
 HALF = 0.05

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asyncfl.privacy.accounting import epsilons_of
-from asyncfl.privacy.accounting.events import MechanismEvent, for_neighbours, merge_equal_events, parse_event
 from asyncfl.privacy.accounting.histories import histories
+from asyncfl.privacy.accounting.mechanism_events import MechanismEvent, for_neighbours, merge_equal_events, parse_event
 
 
 @pytest.mark.parametrize(

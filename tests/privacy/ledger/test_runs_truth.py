@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 
 from asyncfl.base.errors import ScenarioError
 from asyncfl.client.compression.quantised import Quantised
-from asyncfl.federation import SeedLedger
 from asyncfl.privacy import DpFedAvg, PrivacyContext
 from asyncfl.privacy.schemes.dp_fedavg import AdaptiveClip, ClipState
+from asyncfl.results.seed_ledger import SeedLedger
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 

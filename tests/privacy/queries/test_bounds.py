@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.privacy.queries.bounds import (
+from asyncfl.privacy.queries.convergence_bounds import (
     BoundSettings,
     FullParticipation,
     LossConstants,

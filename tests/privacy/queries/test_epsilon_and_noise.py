@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from asyncfl.privacy.accounting import MechanismEvent
 from asyncfl.privacy.accounting.gaussian import classical_constant, exact_epsilon
 from asyncfl.privacy.flags import CLASSICAL
-from asyncfl.privacy.queries.bounds import BoundsQuestion
+from asyncfl.privacy.queries.convergence_bounds import BoundsQuestion
 from asyncfl.privacy.queries.epsilon_and_noise import (
     ComposeQuestion,
     EpsilonQuestion,

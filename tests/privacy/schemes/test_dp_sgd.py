@@ -8,8 +8,8 @@ import pytest
 from asyncfl.learning import Training
 from asyncfl.privacy import Contribution, DpSgd, PrivacyContext
 from asyncfl.privacy.accounting.accountants import COARSE, curve, renyi_epsilon, smallest_epsilon
-from asyncfl.privacy.accounting.events import MechanismEvent
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
+from asyncfl.privacy.accounting.mechanism_events import MechanismEvent
 from asyncfl.privacy.ledger.releases import upload_release
 
 CONTEXT = PrivacyContext(clients=5, participants=5, rounds=10, smallest_samples=50, exposures=0, epochs=4)

@@ -1,6 +1,0 @@
-"""Fit a world to recorded runs, live or simulated: speeds, links, availability."""
-
-from asyncfl.calibration.fit import Calibration, calibrate
-from asyncfl.calibration.observations import observe_run
-
-__all__ = ["Calibration", "calibrate", "observe_run"]

@@ -1,0 +1,249 @@
+"""The record of a task, from its dispatch to its fate: a row of `tasks.parquet`.
+
+Server, driver, clients and ledger share the record. Whoever logs an event of a task has the task `note` it, and
+`settle` writes its fate; tables, ledger, audits, views and calibration read the rows, and derive nothing from events.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from asyncfl.base.arrays import Vector
+from asyncfl.base.files.batch_spool import BatchSpool
+from asyncfl.base.tables import TasksTable, UploadColumns, schema_of
+from asyncfl.protocol.events import NO_EPOCH, SCORING_DOWN, Kind
+from asyncfl.protocol.messages import Fate
+
+NAN = math.nan
+
+
+@dataclass(slots=True, eq=False)
+class TaskRecord:
+    """A model that was sent to a client for training, and all that happened to it. Columns: see `TasksTable`."""
+
+    number: int
+    client: int
+    base_version: int
+    turn: int = 0
+    cohort: int = -1
+    """Version at whose publication the client was drawn; -1 without cohorts."""
+    sent_s: float = 0.0
+    """Time at which the server gave the task, in seconds."""
+    epochs: int | None = None
+    base: Vector | None = field(default=None, repr=False)
+    """The model that the client was sent, kept if it must train even after the server has forgotten that version."""
+    trained: bool = False
+    """Whether the client has already trained this task, or may have done so."""
+    dispatched_s: float = NAN
+    download_started_s: float = NAN
+    downloaded_s: float = NAN
+    training_started_s: float = NAN
+    trained_s: float = NAN
+    upload_started_s: float = NAN
+    uploaded_s: float = NAN
+    left_s: float = NAN
+    outcome: str = ""
+    settled_s: float = NAN
+    fate: Fate = Fate.UNFINISHED
+    making: int = -1
+    staleness: int = -1
+    weight: float = 0.0
+    held: bool = False
+    download_bytes: int = -1
+    upload_bytes: int = -1
+    bytes_down: int = 0
+    bytes_up: int = 0
+    attempts_down: int = 0
+    attempts_up: int = 0
+    overheard_down_s: float = NAN
+    overheard_up_s: float = NAN
+    overheard_scoring_s: float = NAN
+    overheard_down_in_part_s: float = NAN
+    overheard_up_in_part_s: float = NAN
+    overheard_scoring_in_part_s: float = NAN
+
+    @property
+    def overheard(self) -> bool:
+        """Whether the eavesdropper holds its update."""
+        return self.overheard_up_s == self.overheard_up_s or self.overheard_scoring_s == self.overheard_scoring_s
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the client has ended its work and the server knows the fate."""
+        return bool(self.outcome) and self.settled_s == self.settled_s
+
+    def note(self, kind: Kind, time_s: float, size: int, attempt: int, detail: str) -> None:
+        """Write what an event of the task means into its record. Arguments: columns of the event."""
+        if (note := _NOTES.get(kind)) is not None:
+            note(self, time_s, size, attempt, detail)
+
+    def settle(self, time_s: float, fate: Fate, making: int, staleness: int, weight: float) -> None:
+        """Write the fate that the server decided while it was `making` a version."""
+        self.settled_s, self.fate, self.making, self.staleness, self.weight = time_s, fate, making, staleness, weight
+
+    # --- events ----------------------------------------------------------------------------------------------------
+
+    def _dispatched(self, time_s: float, size: int, attempt: int, detail: str) -> None:
+        self.dispatched_s = time_s
+
+    def _download_started(self, time_s: float, size: int, attempt: int, detail: str) -> None:
+        self.download_started_s, self.download_bytes = time_s, size
+
+    def _downloaded(self, time_s: float, size: int, attempt: int, detail: str) -> None:
+        self.downloaded_s, self.bytes_down, self.attempts_down = time_s, size, attempt
+
+    def _training_started(self, time_s: float, size: int, attempt: int, detail: str) -> None:
+        self.training_started_s = time_s
+
+    def _trained(self, time_s: float, size: int, attempt: int, detail: str) -> None:
+        self.trained_s = time_s
+
+    def _upload_started(self, time_s: float, size: int, attempt: int, detail: str) -> None:
+        self.upload_started_s, self.upload_bytes = time_s, size
+
+    def _uploaded(self, time_s: float, size: int, attempt: int, detail: str) -> None:
+        self.uploaded_s, self.bytes_up, self.attempts_up = time_s, size, attempt
+        self.held = self.settled_s != self.settled_s
+        self._left(time_s, "uploaded")
+
+    def _lost(self, time_s: float, size: int, attempt: int, detail: str) -> None:
+        self._sent(detail, size, attempt)
+        self._left(time_s, f"lost_{detail}")
+
+    def _went_offline(self, time_s: float, size: int, attempt: int, detail: str) -> None:
+        if size >= 0:
+            self._sent(self._way, size, attempt)
+        self.left_s, self.outcome = time_s, "offline"
+
+    def _dropped_out(self, time_s: float, size: int, attempt: int, detail: str) -> None:
+        if size >= 0:
+            self._sent(self._way, size, attempt)
+        self._left(time_s, _OUTCOMES.get(detail, detail))
+
+    def _left(self, time_s: float, outcome: str) -> None:
+        # The server may learn only later that the client went offline.
+        if self.outcome != "offline":
+            self.left_s, self.outcome = time_s, outcome
+
+    @property
+    def _way(self) -> str:
+        """Direction of the message that breaks off now."""
+        return "down" if self.upload_started_s != self.upload_started_s else "up"
+
+    def _sent(self, way: str, size: int, attempt: int) -> None:
+        if way == "down":
+            self.bytes_down, self.attempts_down = size, attempt
+        else:
+            self.bytes_up, self.attempts_up = size, attempt
+
+    def _overheard(self, time_s: float, size: int, attempt: int, detail: str) -> None:
+        self._caught(_TAPPED[detail], time_s)
+
+    def _overheard_in_part(self, time_s: float, size: int, attempt: int, detail: str) -> None:
+        self._caught(_TAPPED_IN_PART[detail], time_s)
+
+    def _caught(self, column: str, time_s: float) -> None:
+        if math.isnan(getattr(self, column)):
+            setattr(self, column, time_s)
+
+
+_OUTCOMES = {"": "dropped_out", "down": "dropped_out", "up": "dropped_out", NO_EPOCH: "no_epoch"}
+"""Detail of a dropout -> how the client's work ended, where the detail does not name that."""
+_TAPPED = {"down": "overheard_down_s", "up": "overheard_up_s", SCORING_DOWN: "overheard_scoring_s"}
+"""Way of an overheard message -> column of the time."""
+_TAPPED_IN_PART = {way: f"{column.removesuffix('_s')}_in_part_s" for way, column in _TAPPED.items()}
+
+FINAL = (Kind.UPLOADED, Kind.LOST, Kind.DROPPED_OUT, Kind.WENT_OFFLINE)
+"""Kinds of events after which the client is done with a task."""
+
+_NOTES: dict[Kind, Callable[[TaskRecord, float, int, int, str], None]] = {
+    Kind.DISPATCHED: TaskRecord._dispatched,
+    Kind.DOWNLOAD_STARTED: TaskRecord._download_started,
+    Kind.DOWNLOADED: TaskRecord._downloaded,
+    Kind.TRAINING_STARTED: TaskRecord._training_started,
+    Kind.TRAINED: TaskRecord._trained,
+    Kind.UPLOAD_STARTED: TaskRecord._upload_started,
+    Kind.UPLOADED: TaskRecord._uploaded,
+    Kind.LOST: TaskRecord._lost,
+    Kind.WENT_OFFLINE: TaskRecord._went_offline,
+    Kind.DROPPED_OUT: TaskRecord._dropped_out,
+    Kind.OVERHEARD: TaskRecord._overheard,
+    Kind.OVERHEARD_IN_PART: TaskRecord._overheard_in_part,
+}
+"""Kind of event -> method that writes what it means."""
+
+
+SCHEMA = schema_of(TasksTable, UploadColumns)
+"""Columns of the table of tasks, in order."""
+_OWN = tuple(name for name in SCHEMA.names if name not in ("seed", "end_s", *UploadColumns.model_fields))
+_ROW = attrgetter(*("number" if name == "task" else name for name in _OWN))
+_SPOOLED = pa.schema([SCHEMA.field(name) for name in _OWN])
+
+PUT_AWAY_AT = 8192
+"""Tasks that are over and kept as objects, before the first half of them is packed and moved to disk. An event may
+still concern one that is over: a message may be overheard as it arrives."""
+
+
+class TaskRows:
+    """Records of all tasks of one seed that have begun; those that are over are spooled to disk."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self._open: dict[int, TaskRecord] = {}
+        self._over: list[TaskRecord] = []
+        self._spool = BatchSpool()
+
+    def begin(self, task: TaskRecord) -> None:
+        """Add a task whose model was sent."""
+        self._open[task.number] = task
+
+    def end(self, task: TaskRecord) -> None:
+        """Take note that a task is over. No effect on one that has not begun."""
+        if self._open.pop(task.number, None) is None:
+            return
+        task.base = None
+        self._over.append(task)
+        if len(self._over) >= PUT_AWAY_AT:
+            half = PUT_AWAY_AT // 2
+            self._spool.put(_packed(self._over[:half]))
+            del self._over[:half]
+
+    def table(self, end_s: float) -> pa.Table:
+        """Return the rows so far, by task. `end_s`: time of the last event of the seed."""
+        batches = [*self._spool.batches(), _packed([*self._over, *self._open.values()])]
+        rows = pa.Table.from_batches(batches, _SPOOLED).unify_dictionaries().sort_by("task").combine_chunks()
+        # Texts are numbered in the order of the rows, as in a table that was read from disk.
+        texts = [one.name for one in _SPOOLED if pa.types.is_dictionary(one.type)]
+        columns = {name: rows[name].cast(pa.string()).to_pylist() if name in texts else rows[name] for name in _OWN}
+        columns |= {"seed": np.full(len(rows), self.seed), "end_s": np.full(len(rows), end_s)}
+        return table_of_tasks(columns, len(rows))
+
+
+def _packed(tasks: Sequence[TaskRecord]) -> pa.RecordBatch:
+    columns = zip(*map(_ROW, tasks), strict=True) if tasks else [()] * len(_OWN)
+    arrays = [_array(field, list(values)) for field, values in zip(_SPOOLED, columns, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SPOOLED)
+
+
+def _array(column: pa.Field, values: Sequence[Any]) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        return pa.array(values, column.type.value_type).dictionary_encode().cast(column.type)
+    return pa.array(values, column.type)
+
+
+def table_of_tasks(columns: Mapping[str, Any], rows: int) -> pa.Table:
+    """Return the table of tasks with these columns, and null in those of uploads that are not among them."""
+    arrays = [
+        (given if isinstance(given := columns[one.name], pa.ChunkedArray) else _array(one, given))
+        if one.name in columns
+        else pa.nulls(rows, one.type)
+        for one in SCHEMA
+    ]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)

@@ -1,0 +1,281 @@
+"""The table of tasks (`task_record`), and their dispatch.
+
+Fates are counted here alone. Tasks begin in cohorts, when a
+version is published, or one at a time, to keep a number of tasks in flight.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from asyncfl.base.arrays import Vector
+from asyncfl.base.streams import RandomOrder, Streams
+from asyncfl.protocol.dispatch import BufferStatus
+from asyncfl.protocol.messages import Action, CohortRepeated, Dispatch, Download, Fate, SetTimer, Settle
+from asyncfl.protocol.population import Population
+from asyncfl.protocol.settings import Protocol
+from asyncfl.protocol.task_record import TaskRecord
+
+
+class TaskTable:
+    """The tasks of one run, and the versions that open tasks are trained from.
+
+    A task is open until its fate is known, in flight until its update arrives or is known to be lost, and unanswered
+    until its client reports its end, whatever its fate. The model that clients were sent of a version is kept as long
+    as an open task needs it. The newest model is always kept.
+    """
+
+    def __init__(self) -> None:
+        self.open: dict[int, TaskRecord] = {}
+        self.in_flight: dict[int, TaskRecord] = {}
+        self.unanswered: dict[int, TaskRecord] = {}
+        self.settled: dict[int, TaskRecord] = {}
+        """Tasks whose fate the driver has yet to record, and then removes here."""
+        self.busy: Counter[int] = Counter()
+        """Client -> number of its unanswered tasks."""
+        self.fates: Counter[Fate] = Counter()
+        self.used = 0
+        """Number of tasks whose update had a weight above 0 in a model."""
+        self.begun = 0
+        """Number of tasks so far, including withdrawn ones."""
+        self.withdrawn = 0
+        """Number of tasks that never began because their client could not be reached."""
+        self.current: Vector = np.empty(0, dtype=np.float32)
+        """(d,) the newest model, before compression for download."""
+        self._collected: Sequence[TaskRecord] = ()
+        self._downloads: dict[int, Download] = {}
+        self._needed: Counter[int] = Counter()
+        self._newest = -1
+
+    def __contains__(self, number: int) -> bool:
+        """Whether the driver has yet to record the fate of that task."""
+        return number in self.open or number in self.settled
+
+    # --- models ----------------------------------------------------------------------------------------------------
+
+    def publish(self, version: int, model: Vector, download: Download | None = None) -> None:
+        """Store the newest version; forget the previous one if no open task needs it. `download`: the compressed model
+        that clients are sent; None if they are sent `model`."""
+        previous, self._newest = self._newest, version
+        self.current = model
+        self._downloads[version] = download or Download(model)
+        self._forget(previous)
+
+    def model(self, version: int) -> Vector:
+        """Return the (d,) model that clients were sent as `version`. Raises KeyError if no open task needs it."""
+        return self._downloads[version].model
+
+    def download(self, version: int) -> Download:
+        """Return the download of `version`. Raises KeyError if no open task needs it."""
+        return self._downloads[version]
+
+    def _forget(self, version: int) -> None:
+        if version != self._newest and not self._needed[version]:
+            self._downloads.pop(version, None)
+            self._needed.pop(version, None)
+
+    # --- from dispatch to fate -------------------------------------------------------------------------------------
+
+    def begin(self, client: int, base_version: int, turn: int = 0, cohort: int = -1, time_s: float = 0.0) -> TaskRecord:
+        """Add a task and return it. Tasks are numbered 0, 1, 2, ... in the order in which they begin."""
+        task = TaskRecord(self.begun, client, base_version, turn, cohort, time_s)
+        self.begun += 1
+        self.open[task.number] = self.in_flight[task.number] = self.unanswered[task.number] = task
+        self.busy[client] += 1
+        self._needed[base_version] += 1
+        return task
+
+    def answer(self, number: int) -> None:
+        """Record that the client has reported the end of a task. No effect if it had before."""
+        if (task := self.unanswered.pop(number, None)) is not None:
+            self.busy[task.client] -= 1
+
+    def unanswered_of(self, client: int) -> tuple[int, ...]:
+        """Return the tasks that the client has not answered."""
+        return tuple(number for number, task in self.unanswered.items() if task.client == client)
+
+    def withdraw(self, number: int) -> None:
+        """Remove a task that never began because its client could not be reached. It has no fate."""
+        self._close(number)
+        self.withdrawn += 1
+
+    def settle(self, number: int, fate: Fate, *, weight: float = 0.0, staleness: int = -1, detail: str = "") -> Settle:
+        """Close a task with its fate, and return the action that records it, see `Settle`."""
+        self.settled[number] = self._close(number)
+        self.fates[fate] += 1
+        self.used += weight > 0
+        return Settle(number, fate, staleness, weight, detail)
+
+    def _close(self, number: int) -> TaskRecord:
+        task = self.open.pop(number)
+        self._needed[task.base_version] -= 1
+        self._forget(task.base_version)
+        return task
+
+    def check(self) -> None:
+        """Raise AssertionError unless each task is open, withdrawn or has exactly one fate."""
+        accounted = len(self.open) + self.withdrawn + sum(self.fates.values())
+        if accounted != self.begun:
+            raise AssertionError(f"{self.begun} tasks were begun, {accounted} are accounted for")
+
+    def collect(self, numbers: tuple[int, ...]) -> Sequence[TaskRecord]:
+        """Return the tasks of a buffer that is collected, in its order. `collected` yields them from then on."""
+        self._collected = [self.open[number] for number in numbers]
+        return self._collected
+
+    def collected(self) -> Iterator[TaskRecord]:
+        """Yield the tasks of the last collected buffer whose fate is not recorded yet."""
+        return (task for task in self._collected if task.number in self)
+
+
+class Cohorts:
+    """Dispatch of the tasks of one server. `streams` supply the random order in which clients are drawn. The order of a
+    cohort depends on its version. The order of tasks that begin one at a time depends on the number of such tasks
+    before."""
+
+    def __init__(self, protocol: Protocol, population: Population, tasks: TaskTable, streams: Streams) -> None:
+        self.protocol = protocol
+        self.population = population
+        self.tasks = tasks
+        self.deadline_passed = False
+        """Whether the deadline of the latest cohort has passed."""
+        clients = population.clients
+        self._level, self._at_publish = protocol.dispatch.level(clients), protocol.dispatch.at_publish(clients)
+        self._wanted = protocol.dispatch.wanted(clients)
+        self._deadline_s = protocol.opening.seconds
+        self._streams = streams
+        self._begun_singly = 0
+        self._cohorts = 0
+        self._draws: dict[int, int] = {}
+        """Version of the latest cohort -> number of draws for that version so far."""
+        self._cohort = 0
+        self._coming = 0
+        self._unreached = 0
+        self._repeating = False
+        self.drew_none = False
+        """Whether the last draw chose none of the idle clients."""
+
+    @property
+    def startable(self) -> int:
+        """Number of tasks that can begin before the next version is published."""
+        idle = len(self.population)
+        return idle if self._level else min(self._unreached, idle)
+
+    @property
+    def has_reserves(self) -> bool:
+        """Whether the latest cohort is larger than the number of updates needed."""
+        return self._cohort > self._wanted
+
+    def filling(self, held: int) -> BufferStatus:
+        """Return the state of a buffer that holds `held` updates, for the rule that decides when it is aggregated."""
+        coming = self._coming if self.protocol.late == "drop" else len(self.tasks.in_flight)
+        return BufferStatus(held, coming, self._cohort, self._wanted, self.deadline_passed)
+
+    def deadline(self, cohort: int) -> None:
+        """Record that the deadline of cohort number `cohort` (from 0) has passed. No effect once another cohort has
+        been drawn."""
+        self.deadline_passed |= cohort == self._cohorts - 1
+
+    # --- ends ------------------------------------------------------------------------------------------------------
+
+    def end(self, number: int, awaited: int | None) -> TaskRecord | None:
+        """Remove task `number` from the tasks in flight and return it; None if it was not in flight. `awaited`: version
+        whose cohort fills the current buffer; None if no buffer is being filled."""
+        task = self.tasks.in_flight.pop(number, None)
+        if task is not None and task.cohort == awaited:
+            self._coming -= 1
+        return task
+
+    def withdraw(self, number: int, awaited: int | None) -> None:
+        """Remove a task that never began because its client cannot be reached; `refill` draws another client.
+        `awaited`: see `end`."""
+        # Draw a replacement only while no client of the cohort has answered: none may be drawn for it twice.
+        whole = self._coming == self._cohort
+        task = self.end(number, awaited)
+        if task is None:
+            return
+        if task.cohort == awaited:
+            self._cohort -= 1
+            self._unreached += whole
+        self.tasks.withdraw(number)
+        self.population.served[task.client] -= 1
+
+    def remove(self, client: int, awaited: int | None) -> list[TaskRecord]:
+        """Remove and return all tasks of `client`, for whose updates the server no longer waits. `awaited`: see
+        `end`."""
+        removed = [task for task in self.tasks.in_flight.values() if task.client == client]
+        for task in removed:
+            self.end(task.number, awaited)
+        return removed
+
+    # --- beginnings ------------------------------------------------------------------------------------------------
+
+    def begin_cohort(self, version: int, time_s: float, actions: list[Action]) -> None:
+        """Draw the cohort of `version`, which has just been published, and append its dispatches and deadline to
+        `actions`. No effect without cohorts."""
+        if not self._at_publish:
+            return
+        self._cohorts += 1
+        self._cohort = self._coming = self._unreached = 0
+        self._enlarge(self._at_publish, version, time_s, actions)
+        self.deadline_passed = False
+        if (seconds := self._deadline_s) is not None:
+            # The deadline is the cohort's, not the version's: a repeated cohort has a deadline of its own.
+            actions.append(SetTimer(f"deadline:{self._cohorts - 1}", seconds))
+
+    def _enlarge(self, number: int, version: int, time_s: float, actions: list[Action]) -> None:
+        before = self._draws.get(version, 0)
+        order = self._streams.order("cohorts", before, version)
+        self._draws = {version: before + 1}
+        drawn = self._begin(number, order, version, version, time_s, actions)
+        self._cohort += drawn
+        self._coming += drawn
+
+    def refill(self, version: int, time_s: float, actions: list[Action], *, is_empty: bool) -> None:
+        """Begin the tasks that are missing, and append their dispatches to `actions`. These are replacements for
+        unreachable clients of the cohort, tasks to keep a constant number in flight, or another cohort if no update of
+        the last can arrive. `is_empty`: whether a buffer is being filled and holds no update yet."""
+        missing = self._level - len(self.tasks.in_flight)
+        unreached, self._unreached = self._unreached, 0
+        if unreached and len(self.population):
+            # An unreachable client is known at once, as with a constant number of tasks: draw another.
+            self._enlarge(unreached, version, time_s, actions)
+        elif missing > 0:
+            order = self._streams.order("selection", number=self._begun_singly)
+            self._begun_singly += self._begin(missing, order, version, -1, time_s, actions)
+        elif is_empty and self._failed:
+            # Either no client was idle when the version was published, and one is now. Or the whole cohort was lost:
+            # then wait for all clients that become idle at this same time, so that each may be drawn.
+            if not self._cohort:
+                self.begin_cohort(version, time_s, actions)
+            elif not self._repeating:
+                self._repeating = True
+                actions.append(SetTimer("cohort", 0.0))
+
+    def repeat(self, version: int, time_s: float, actions: list[Action], *, is_empty: bool) -> None:
+        """Draw another cohort for the same version if no update of the last one can arrive, and append the actions to
+        `actions`. `is_empty`: see `refill`."""
+        self._repeating = False
+        if is_empty and self._failed:
+            actions.append(CohortRepeated(self._cohort))
+            self.begin_cohort(version, time_s, actions)
+
+    @property
+    def _failed(self) -> bool:
+        """Whether no update of the cohort can arrive any more, while some client is idle."""
+        return self._at_publish > 0 and not self.filling(0).coming and len(self.population) > 0
+
+    def _begin(
+        self, number: int, order: RandomOrder, version: int, cohort: int, time_s: float, actions: list[Action]
+    ) -> int:
+        drawn = self.protocol.selection.draw(self.population, number, order)
+        self.drew_none = not drawn and number > 0 and len(self.population) > 0
+        served = self.population.served
+        for client in drawn:
+            task = self.tasks.begin(client, version, int(served[client]), cohort, time_s)
+            served[client] += 1
+            actions.append(Dispatch(task.number, client, version))
+        return len(drawn)

@@ -1,0 +1,246 @@
+"""Phases of a task or of a request for scores, with all random draws for them.
+
+A driver takes a client through these phases one after another, and breaks off when the client goes offline. Durations,
+retransmissions, eavesdropping and outcomes are decided here, for simulated and live clients alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.client.compression import BYTES_PER_NUMBER
+from asyncfl.protocol.events import NO_EPOCH, SCORING_DOWN, SCORING_UP, Kind, epochs_detail
+from asyncfl.protocol.messages import Fate
+from asyncfl.scenario import Scenario
+from asyncfl.world import TaskDraws, Transfer
+
+BYTES_PER_SCORE = 8
+Way: TypeAlias = Literal["down", "up"]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Costs of a task for a client and its links."""
+
+    samples: NDArray[np.int64]
+    """(clients,) training samples of each client."""
+    epochs: int
+    """Epochs of a whole task."""
+    payload_bytes: int
+    """Bytes of an uncompressed model, sent for scoring."""
+    download_bytes: int
+    """Bytes of a model sent for training, after compression."""
+    upload_bytes: int
+    """Bytes of an update, after compression."""
+    deadline_s: float | None = None
+    """Seconds of computing after which a client stops; None for no limit."""
+
+    @classmethod
+    def of(cls, scenario: Scenario, samples: NDArray[np.int64]) -> Workload:
+        """Return the costs of a task in `scenario`. `samples`: (clients,) training samples of each client."""
+        n = scenario.n_parameters
+        down, up = scenario.download_compression.payload_bytes(n), scenario.compression.payload_bytes(n)
+        training = scenario.training
+        return cls(samples, training.epochs, BYTES_PER_NUMBER * n, down, up, training.deadline_s)
+
+    def epochs_in(self, compute_s: float) -> int:
+        """Return the epochs done at the deadline, if all epochs take `compute_s` seconds."""
+        if self.deadline_s is None or compute_s <= self.deadline_s:
+            return self.epochs
+        # 1e-9: an epoch that ends at exactly this time is done, despite rounding.
+        return math.floor(self.epochs * self.deadline_s / compute_s + 1e-9)
+
+
+class MessageEvent(NamedTuple):
+    """Event of a message in transmission, for the log."""
+
+    at_s: float
+    """Seconds after the start of the message."""
+    kind: Kind
+    """Retransmitted, or overheard whole or in part."""
+    size: int = -1
+    """Bytes sent again."""
+    attempt: int = -1
+    """Number of the transmission."""
+
+
+class LinkMessage(NamedTuple):
+    """A message in transmission."""
+
+    transfer: Transfer
+    way: Way
+    speed: float = 1.0
+    """Factor by which the transmission is faster than usual."""
+
+    def events(self) -> Iterator[MessageEvent]:
+        """Yield the events of the transmission: retransmissions, and when the eavesdropper has a part of the message
+        and the whole of it; a part alone is no event where it comes with the whole."""
+        transfer, speed = self.transfer, self.speed
+        if transfer.caught_s < transfer.overheard_s:
+            yield MessageEvent(transfer.caught_s / speed, Kind.OVERHEARD_IN_PART)
+        for attempt, (at_s, size) in enumerate(zip(transfer.resent_at_s, transfer.resent_bytes, strict=True), 2):
+            yield MessageEvent(at_s / speed, Kind.RETRANSMITTED, size, attempt)
+        if transfer.overheard:
+            yield MessageEvent(transfer.overheard_s / speed, Kind.OVERHEARD)
+
+    def broken_off(self, after_s: float) -> tuple[int, int]:
+        """Return the bytes sent, and transmissions begun, `after_s` seconds after its start."""
+        elapsed_s = after_s * self.speed
+        return self.transfer.sent_by(elapsed_s), self.transfer.attempts_by(elapsed_s)
+
+
+class Phase(NamedTuple):
+    """The next phase of a client's task."""
+
+    begins: Kind
+    ends: Kind
+    duration_s: float
+    fails: Fate | None = None
+    """Fate of the task if it fails with this phase; None if it goes on or is done."""
+    sending: LinkMessage | None = None
+    """Message in transmission during the phase; None without one."""
+    patience_s: float = math.inf
+    """Seconds after which the client gives the task up, if that is not decided yet."""
+    epochs: int | None = None
+    """Epochs done when the client stops before the end of its training; None for all."""
+    detail: str = ""
+    """Detail of the event at its end."""
+
+    def given_up(self, after_s: float, sent: tuple[int, int] | None = None) -> Phase:
+        """Return this phase if the client gives its task up `after_s` seconds into it. Bytes that had left count as
+        sent. `sent`: bytes sent, and transmissions begun; None to compute them for an unshared link."""
+        sending = self.sending
+        if sending is not None:
+            cut = sending.transfer.cut(after_s * sending.speed)
+            if sent is not None:
+                cut = cut._replace(sent_bytes=sent[0], attempts=sent[1])
+            sending = sending._replace(transfer=cut)
+        return Phase(self.begins, Kind.DROPPED_OUT, after_s, Fate.DROPPED_OUT, sending)
+
+
+class TaskPhases:
+    """Download, training and upload of a task, as far as the task gets. An iterator that can be pickled."""
+
+    __slots__ = ("_draws", "_left_s", "_load", "_next", "_speed")
+
+    def __init__(self, draws: TaskDraws, load: Workload, speed: float = 1.0) -> None:
+        """`draws`: random numbers of this task; `load`: costs of a task; `speed`: factor by which the client is faster
+        than usual."""
+        self._draws, self._load, self._speed = draws, load, speed
+        self._next: Kind | None = Kind.DOWNLOAD_STARTED
+        """Begin of the next phase; None if there is none."""
+        self._left_s = draws.gives_up_s()
+        """Seconds until the client gives the task up."""
+
+    def __iter__(self) -> TaskPhases:
+        return self
+
+    def __next__(self) -> Phase:
+        """Return the next phase. Raises StopIteration after the last."""
+        phase = self._whole()
+        if self._left_s < phase.duration_s:
+            phase, self._next = phase.given_up(self._left_s), None
+        self._left_s -= phase.duration_s
+        return phase
+
+    def after(self, passed_s: float) -> Phase:
+        """Return the next phase of a task whose phases may last longer than their duration; its `patience_s` tells when
+        the client would give the task up. `passed_s`: seconds spent on the task so far, without waits for a place to
+        compute. Raises StopIteration after the last phase."""
+        phase = self._whole()
+        return phase if self._left_s == math.inf else phase._replace(patience_s=max(0.0, self._left_s - passed_s))
+
+    def _whole(self) -> Phase:
+        """Return the next phase if the client does not give up."""
+        draws, load, speed, begins = self._draws, self._load, self._speed, self._next
+        if begins is None:
+            raise StopIteration
+        if begins is Kind.DOWNLOAD_STARTED:
+            down = LinkMessage(draws.download(load.download_bytes), "down", speed)
+            self._next = Kind.TRAINING_STARTED if down.transfer.delivered else None
+            return _sent(begins, Kind.DOWNLOADED, down, Fate.LOST_DOWN)
+        if begins is Kind.UPLOAD_STARTED:
+            self._next = None
+            up = LinkMessage(draws.upload(load.upload_bytes), "up", speed)
+            return _sent(begins, Kind.UPLOADED, up, Fate.LOST_UP)
+        compute_s = _compute_s(draws, load, speed)
+        epochs = load.epochs_in(compute_s)
+        if load.deadline_s is not None:
+            compute_s = min(compute_s, load.deadline_s)
+        self._next = None
+        gives_up_at = draws.dropout()
+        if gives_up_at is not None:
+            return Phase(begins, Kind.DROPPED_OUT, compute_s * gives_up_at, Fate.DROPPED_OUT)
+        if not epochs:
+            return Phase(begins, Kind.DROPPED_OUT, compute_s, Fate.DROPPED_OUT, detail=NO_EPOCH)
+        self._next = Kind.UPLOAD_STARTED
+        if epochs == load.epochs:
+            return Phase(begins, Kind.TRAINED, compute_s)
+        return Phase(begins, Kind.TRAINED, compute_s, epochs=epochs, detail=epochs_detail(epochs, load.epochs))
+
+
+def epochs_done(draws: TaskDraws, load: Workload, speed: float = 1.0) -> int:
+    """Return the epochs that the client has done when it stops, 0..`load.epochs`. `speed`: see `TaskPhases`."""
+    return load.epochs_in(_compute_s(draws, load, speed))
+
+
+def _compute_s(draws: TaskDraws, load: Workload, speed: float) -> float:
+    """Return the seconds that all epochs of a task take for a client that is faster than usual by the factor
+    `speed`."""
+    return draws.compute_s(int(load.samples[draws.client]), load.epochs) / speed
+
+
+def _sent(begins: Kind, ends: Kind, sending: LinkMessage, lost: Fate) -> Phase:
+    transfer = sending.transfer
+    duration_s = transfer.duration_s / sending.speed
+    if transfer.delivered:
+        return Phase(begins, ends, duration_s, None, sending)
+    return Phase(begins, Kind.LOST, duration_s, lost, sending)
+
+
+class ScoringPhase(NamedTuple):
+    """The next phase of a client that scores models."""
+
+    duration_s: float
+    sending: LinkMessage | None = None
+    """Message in transmission during the phase; None without one."""
+    name: str = ""
+    """Name of that message in the trace."""
+
+
+class ScoringPhases:
+    """Download of models, their evaluation, and upload of the scores, as far as the request gets. An iterator that can
+    be pickled."""
+
+    __slots__ = ("_draws", "_load", "_models", "_next")
+
+    def __init__(self, draws: TaskDraws, load: Workload, models: int) -> None:
+        """`draws`: random numbers of this request; `load`: costs of a task; `models`: number of models to score."""
+        self._draws, self._load, self._models = draws, load, models
+        self._next = 0
+
+    def __iter__(self) -> ScoringPhases:
+        return self
+
+    def __next__(self) -> ScoringPhase:
+        """Return the next phase. Raises StopIteration after the last."""
+        draws, load, models = self._draws, self._load, self._models
+        self._next += 1
+        match self._next:
+            case 1:
+                down = LinkMessage(draws.download(models * load.payload_bytes), "down")
+                if not down.transfer.delivered:
+                    self._next = 3
+                return ScoringPhase(down.transfer.duration_s, down, SCORING_DOWN)
+            case 2:
+                return ScoringPhase(draws.evaluate_s(int(load.samples[draws.client]), models))
+            case 3:
+                up = LinkMessage(draws.upload(models * BYTES_PER_SCORE), "up")
+                return ScoringPhase(up.transfer.duration_s, up, SCORING_UP)
+        raise StopIteration
