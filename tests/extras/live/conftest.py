@@ -15,7 +15,7 @@ from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 from asyncfl.simulation.prepare import resolve
 from asyncfl.simulation.seed_run import SeedRun
-from tests.live import virtual_loop
+from tests.extras.live import virtual_loop
 
 SMALL: dict[str, Any] = {
     "data": {"dataset": "mnist", "clients": 6, "samples_per_client": 20, "source": "embedded"},

@@ -21,7 +21,7 @@ from asyncfl.privacy.scheme import FixedNorm
 from asyncfl.results.storage import Run
 from asyncfl.testing.laws import same
 from tests.extras.live.flower.grid import App, Array, ArrayRecord, FakeGrid, Message, MetricRecord, RecordDict, trained
-from tests.live import virtual_loop
+from tests.extras.live import virtual_loop
 
 D = 40
 TARGET = np.linspace(-1, 1, D, dtype=np.float32)
