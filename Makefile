@@ -66,7 +66,7 @@ coverage: $(DEVELOP)
 
 # Tests that compare floats made by torch, BLAS or NumPy, without vector instructions beyond SSE 4.1 where a library can
 # be told so.
-FLOATS := audit client data defences federation learning privacy simulation/test_golden_runs.py threats
+FLOATS := client data defences extras/audit learning privacy results simulation threats
 test-cpu: $(DEVELOP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Nehalem \
 	  NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR" \

@@ -264,7 +264,7 @@ def membership(
 
 
 def print_rates(rows: list[dict[str, Any]]) -> None:
-    """Print true positive rates and their meaning. `rows`: columns `asyncfl.extras.audit.membership.FOUND`."""
+    """Print true positive rates and their meaning. `rows`: columns `audit.membership.FOUND`."""
     cells = [
         {
             **{name: row[name] for name in ("seed", "adversary", "attack")},
