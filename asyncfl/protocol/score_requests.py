@@ -62,6 +62,11 @@ def score_requests_of(events: pa.Table) -> list[TracedScoreRequest]:
     return sorted(found, key=lambda request: request.seed)
 
 
+def models_of(detail: str) -> int:
+    """Return the number of models that the detail of a request or an answer tells, such as `3 models`."""
+    return int(detail.split()[0])
+
+
 def is_too_late(detail: str) -> bool:
     """Return whether `detail` is that of scores that arrived when the server no longer waited for them."""
     return detail.endswith(TOO_LATE)

@@ -28,7 +28,7 @@ from asyncfl.privacy.scheme import coalition
 from asyncfl.protocol.event_query import end_of, select
 from asyncfl.protocol.events import Kind
 from asyncfl.protocol.messages import Collected, Fate
-from asyncfl.protocol.score_requests import TracedScoreRequest, is_too_late, score_requests_of
+from asyncfl.protocol.score_requests import TracedScoreRequest, is_too_late, models_of, score_requests_of
 from asyncfl.results.adversaries import (
     TRUSTS,
     RejectedUpdate,
@@ -228,9 +228,9 @@ class SeedLedger:
             own = (n for n, one in enumerate(requests) if one.client == row["client"] and one.asked_s <= row["time_s"])
             heard[max(own)].setdefault(row["kind"], []).append(row["time_s"])
 
-        def release(client: int, models: str) -> Release:
-            number, samples = int(models.split()[0]), int(self.run.sizes[client])
-            return answer_release(self._scheme.scores, self._stated[0], number, samples, self._context.personal)
+        def release(client: int, detail: str) -> Release:
+            models, samples = models_of(detail), int(self.run.sizes[client])
+            return answer_release(self._scheme.scores, self._stated[0], models, samples, self._context.personal)
 
         found = []
         for request, times in zip(requests, heard, strict=True):
