@@ -34,7 +34,7 @@ def test_the_moments_of_a_run_come_in_order(tiny_scenario: Scenario) -> None:
     moments = [name for name in listing.moments if name != "progress"]
     version = ["collected", "aggregated", "published", "row", "so_far"]
     initial = ["begin", "begin_seed", "published", "row", "so_far"]
-    assert moments == [*initial, *version * 3, "end_seed", "end", "close"]
+    assert moments == [*initial, *version * 3, "end_seed", "complete", "end", "close"]
     assert "progress" in listing.moments
 
 

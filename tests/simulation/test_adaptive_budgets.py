@@ -109,8 +109,9 @@ def test_a_reference_is_simulated_once_for_the_controls_that_share_their_prior_r
     scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prior, begun = SimulatedRuns(), []
-    simulate = simulation.run.simulate_seed
-    monkeypatch.setattr(simulation.run, "simulate_seed", lambda *of, **how: begun.append(of) or simulate(*of, **how))
+    module = simulation.simulate
+    simulate = module.simulate_seed
+    monkeypatch.setattr(module, "simulate_seed", lambda *of, **how: begun.append(of) or simulate(*of, **how))
     for spend in ("naive", "rdp"):
         simulate(scenario.override({"privacy": {**ADAPTIVE, "equal_spend": spend}}), 0, prior=prior)
     assert len(begun) == 1

@@ -12,7 +12,7 @@ from asyncfl.extras.calibration.observations import observe_run
 from asyncfl.results.storage import Run
 from asyncfl.world import World
 
-WORKFLOW = Path(__file__).parents[2] / "workflow"
+WORKFLOW = Path(__file__).parents[3] / "workflow"
 FOUR_DIGITS = 5e-4
 """Half a unit in the last place of 1.000."""
 

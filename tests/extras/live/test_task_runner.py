@@ -24,8 +24,8 @@ from asyncfl.simulation import SimulatedRuns
 from asyncfl.simulation.phases import LinkMessage, Phase, ScoringPhase
 from asyncfl.simulation.prepare import Federation, prepare, resolve
 from asyncfl.world import Transfer
-from tests.extras.live.conftest import SMALL
 from tests.extras.live import virtual_loop
+from tests.extras.live.conftest import SMALL
 
 MODEL = np.arange(3, dtype=np.float32)
 DONE = TrainedUpdate(MODEL[None] + 1, 0.25, 0.5, None)

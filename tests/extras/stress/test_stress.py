@@ -10,11 +10,10 @@ import pytest
 
 from asyncfl.base.streams import Streams
 from asyncfl.defences import Detector, Evidence, Spectral, Verdict, accept_all
-from asyncfl.extras.stress import stress_test as stress
 from asyncfl.extras.stress import trials as lab
 from asyncfl.extras.stress.stress_test import BUFFERS, MOST_LOST, NOISES, SHARES, SKEWS, StressCase, StressReport
 from asyncfl.extras.stress.trials import ATTACKS, Trial, TrialClients, TrialResult, run_trial
-from asyncfl.testing import check_detector, stress_grid
+from asyncfl.testing import check_detector, stress, stress_grid
 
 CAPTURED = Trial("Dirichlet 1", "Min-Max", 0.4, buffer=40, noise="strong")
 """Attackers are loud and alike, the honest faint and unlike."""

@@ -211,7 +211,8 @@ def test_a_run_in_which_nothing_was_asked_of_anybody_is_shown(opened: Opened, bu
     events = busy.tables["events"]
     kinds = events["kind"].cast("string")
     alone = events.filter(pc.is_in(kinds, pa.array(["published", "stopped"])))
-    tab = opened(page(replace(busy, tables=busy.tables | {"events": alone}), "run"))
+    nothing = {"events": alone, "tasks": busy.tables["tasks"].slice(0, 0)}
+    tab = opened(page(replace(busy, tables=busy.tables | nothing), "run"))
     assert tab.locator("#counts").inner_text() == "0 tasks and 0 marks of 6 clients shown"
     assert [tab.locator(name).is_visible() for name in ("#fates", "#marks", "#phases")] == [False, False, True]
     tab.locator("#scroll").focus()
@@ -268,7 +269,7 @@ def test_many_tasks_are_drawn_as_a_density_that_opens_on_a_click(opened: Opened,
 
 
 def test_a_run_that_is_going_says_so_and_loads_itself_again(opened: Opened, busy: Run) -> None:
-    so_far = Run(busy.scenario, {name: busy.tables[name] for name in ("rounds", "events")}, {"seeds": {}})
+    so_far = Run(busy.scenario, {name: busy.tables[name] for name in ("rounds", "events", "tasks")}, {"seeds": {}})
     tab = opened(page(so_far, "run", going="This run is under way.", reload_s=1.5))
     assert tab.locator("#said").inner_text() == "This run is under way."
     tab.evaluate("document.documentElement.dataset.older = 'yes'")

@@ -244,7 +244,7 @@ def test_only_images_with_classes_and_without_personal_layers_can_be_reconstruct
         ReconstructionSettings().check(scenario)
 
 
-OWN = Path(__file__).parents[2] / "privacy"
+OWN = Path(__file__).parents[3] / "privacy"
 
 
 @pytest.fixture

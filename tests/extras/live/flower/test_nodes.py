@@ -30,8 +30,8 @@ from asyncfl.extras.live.host import Arrival, Connection
 from asyncfl.protocol.events import Kind
 from asyncfl.protocol.messages import Fate
 from asyncfl.testing.laws import same
-from tests.extras.live.flower.grid import Error, FakeGrid, Message, MetricRecord, RecordDict, frames
 from tests.extras.live import virtual_loop
+from tests.extras.live.flower.grid import Error, FakeGrid, Message, MetricRecord, RecordDict, frames
 
 HELLO = Hello(0, 20, "spent", instance="node 7")
 WORK = ((Task(5, 0, 0, 0), np.zeros((1, 3), np.float32)), (ClientScoreRequest(6, 0), np.zeros((2, 3), np.float32)))

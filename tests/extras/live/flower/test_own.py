@@ -20,8 +20,8 @@ from asyncfl.extras.live.flower.records import QUERY, TRAIN, FlowerError, Shapes
 from asyncfl.privacy.scheme import FixedNorm
 from asyncfl.results.storage import Run
 from asyncfl.testing.laws import same
-from tests.extras.live.flower.grid import App, Array, ArrayRecord, FakeGrid, Message, MetricRecord, RecordDict, trained
 from tests.extras.live import virtual_loop
+from tests.extras.live.flower.grid import App, Array, ArrayRecord, FakeGrid, Message, MetricRecord, RecordDict, trained
 
 D = 40
 TARGET = np.linspace(-1, 1, D, dtype=np.float32)

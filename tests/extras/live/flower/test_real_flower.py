@@ -37,7 +37,7 @@ from asyncfl.testing.recordings import replay_run
 
 pytestmark = pytest.mark.skipif(find_spec("flwr") is None, reason="flwr is not installed")
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 SCENARIO: dict[str, Any] = {
     "data": {"dataset": "mnist", "clients": 2, "samples_per_client": 200, "source": "embedded", "test_samples": 500},
     "model": {"kind": "mlp", "hidden": [32]},

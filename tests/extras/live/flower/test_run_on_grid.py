@@ -26,9 +26,9 @@ from asyncfl.simulation import SimulatedRuns
 from asyncfl.simulation.prepare import resolve
 from asyncfl.simulation.seed_run import SeedRun
 from asyncfl.testing.recordings import replay_run
+from tests.extras.live import virtual_loop
 from tests.extras.live.conftest import SMALL
 from tests.extras.live.flower.grid import App, Error, FakeGrid, Message, frames, our_app, stand_in
-from tests.extras.live import virtual_loop
 
 THREE: dict[str, Any] = {**SMALL, "data": {**SMALL["data"], "clients": 3}}
 FEDASYNC = {"kind": "fedasync", "rounds": 4, "in_flight": 3}
