@@ -23,7 +23,7 @@ from asyncfl.base.interrupt_signals import InterruptSignals
 from asyncfl.learning.gemm import choice, numpy_as_torch
 from asyncfl.learning.weights import as_safetensors
 from asyncfl.privacy.ledger.statements import statements
-from asyncfl.results.run_files import read_summary
+from asyncfl.results.run_files import read_summary, read_table
 from asyncfl.results.run_tables import clients_table, per_client_table, rounds_table, seed_summary
 from asyncfl.results.seed_ledger import SeedLedger
 from asyncfl.results.snapshots import Snapshots
@@ -79,8 +79,8 @@ def timeline(
     """
     scenario = _read(scenario)
     limits.check(scenario, training=False)
-    instrument = Instruments(instruments)
-    return [simulate_clock(scenario, seed, instruments=[instrument]) for seed in scenario.seeds]
+    with closing(Instruments(instruments)) as instrument:
+        return [simulate_clock(scenario, seed, instruments=[instrument]) for seed in scenario.seeds]
 
 
 def _read(described: Scenario | Mapping[str, Any]) -> Scenario:
@@ -123,7 +123,7 @@ def execute(
 def _execute(
     scenario: Scenario,
     folder: Path,
-    instrument: Instrument,
+    instrument: Instruments,
     force: bool,
     limits: Limits,
     prior: SimulatedRuns | None,
@@ -141,10 +141,10 @@ def _execute(
     if own.is_whole() and not force:
         own.tidy()
         log.info("%s holds the run already", own.folder)
-        run = Run.load(own.folder)
-        instrument.begin(own.scenario, scenario.resolved())
-        _read_rows(run, instrument)
-        instrument.end(run.summary)
+        if instrument:
+            instrument.begin(own.scenario, scenario.resolved())
+            _read_rows(read_table(own.folder, "rounds"), instrument)
+            instrument.end(read_summary(own.folder / COMPLETE))
         return own.folder
     limits.check(scenario)
     check_workers(workers)
@@ -159,7 +159,7 @@ def _execute(
             part = cached or _kept(place, scenario, seed)
             if part is not None:
                 log.info("seed %d was finished before, in %s", seed, place if cached is None else kept)
-                _read_rows(part, instrument)
+                _read_rows(part.tables["rounds"], instrument)
             else:
                 snapshots = Snapshots(place.parent, scenario, seed)
                 file = place.with_suffix(CHECKPOINT)
@@ -192,8 +192,8 @@ def _execute(
     return own.folder
 
 
-def _read_rows(run: Run, instrument: Instrument) -> None:
-    for row in run.tables["rounds"].to_pylist():
+def _read_rows(rounds: pa.Table, instrument: Instrument) -> None:
+    for row in rounds.to_pylist():
         instrument.row(row)
 
 
@@ -243,6 +243,8 @@ def _kept(place: Path, scenario: Scenario, seed: int) -> Run | None:
         mark, part = FolderMark.read(place), Run.load(place)
         if mark is None or mark.holds != SEED:
             raise RunError("it has no mark of a finished seed")
+        if "tasks.parquet" not in mark.files:
+            raise RunError("an earlier version of this program wrote it")
         same = _of_one(part.scenario.resolved()) == _of_one(scenario.resolved())
         if not same or list(part.summary["seeds"]) != [str(seed)]:
             raise RunError("it is of another scenario or seed")
@@ -300,7 +302,7 @@ def one_seed(
     with numpy_as_torch():
         result = simulate_seed(scenario, seed, followed_by, prior, workers, checkpoints)
         run = run_of(scenario, result, instrument)
-        Instruments(followed_by).complete(result, run)
+        Instruments(reversed(followed_by)).complete(result, run)  # what the audit found is in the run then
     return run
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
@@ -51,10 +52,8 @@ class Instrument:
         """Receive a verdict of the detector."""
 
     def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
-        """Receive a version when it is published. Return a reason to stop the run, or None.
-
-        Only the recorder of rounds may stop a run (one that diverges); the answers of other instruments are ignored.
-        """
+        """Receive a version when it is published. The recorder of rounds returns a reason to stop a run that diverges;
+        what other instruments return is ignored."""
 
     def row(self, row: Mapping[str, Any]) -> None:
         """Receive a published version as a row of `rounds`, see `docs/columns.md`. NaN: not measured.
@@ -90,6 +89,9 @@ class Instruments(Instrument):
 
     def __init__(self, instruments: Iterable[Instrument]) -> None:
         self._instruments = list(instruments)
+
+    def __bool__(self) -> bool:
+        return bool(self._instruments)
 
     def begin(self, name: str, scenario: Mapping[str, Any]) -> None:
         self._call(lambda one: one.begin(name, scenario))
@@ -131,7 +133,10 @@ class Instruments(Instrument):
         self._call(lambda one: one.end(summary))
 
     def close(self) -> None:
-        self._call(lambda one: one.close())
+        """Close all, also if one of them raises."""
+        with ExitStack() as stack:
+            for one in reversed(self._instruments):
+                stack.callback(one.close)
 
     def _call(self, call: Callable[[Instrument], object]) -> None:
         for one in self._instruments:

@@ -181,7 +181,10 @@ class TasksTable(Described):
         "How the client was done: `uploaded`, `lost_down`, `lost_up`, `dropped_out`, `no_epoch` by its deadline, "
         "`offline`, `left` the federation; empty: at work when the run ended."
     )
-    settled_s: Seconds = about("Virtual time at which the server decided the fate; NaN: unfinished.")
+    settled_s: Seconds = about(
+        "Virtual time at which the server decided the fate; NaN: unfinished. In real time that is after the event that "
+        "told it, whose time stands here where the rows follow from the events of an earlier run."
+    )
     fate: Word = about("Fate of the task, see `asyncfl.protocol.messages.Fate`.")
     making: Version = about("Version that the server was making when it decided the fate; -1: unfinished.")
     staleness: Version = about("Staleness of the judged update; -1: not judged.")

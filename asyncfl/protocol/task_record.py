@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from asyncfl.base.arrays import Vector
 from asyncfl.base.files.batch_spool import BatchSpool
@@ -41,6 +42,8 @@ class TaskRecord:
     """The model that the client was sent, kept if it must train even after the server has forgotten that version."""
     trained: bool = False
     """Whether the client has already trained this task, or may have done so."""
+    is_put_away: bool = False
+    """Whether its row is on disk, so that a further event is a correction."""
     dispatched_s: float = NAN
     download_started_s: float = NAN
     downloaded_s: float = NAN
@@ -160,6 +163,15 @@ _TAPPED = {"down": "overheard_down_s", "up": "overheard_up_s", SCORING_DOWN: "ov
 """Way of an overheard message -> column of the time."""
 _TAPPED_IN_PART = {way: f"{column.removesuffix('_s')}_in_part_s" for way, column in _TAPPED.items()}
 
+SETTLING = (Kind.AGGREGATED, Kind.FLAGGED, Kind.REJECTED, Kind.DISCARDED, Kind.LOST, Kind.DROPPED_OUT)
+"""Kinds of events that may settle a task."""
+UNSEEN = tuple(
+    fate
+    for fate in Fate
+    if fate not in (Fate.AGGREGATED, Fate.FLAGGED, Fate.REJECTED, Fate.LOST_DOWN, Fate.LOST_UP)
+    and fate not in (Fate.DROPPED_OUT, Fate.UNFINISHED)
+)
+"""Fates that the server decides without a look at the update."""
 FINAL = (Kind.UPLOADED, Kind.LOST, Kind.DROPPED_OUT, Kind.WENT_OFFLINE)
 """Kinds of events after which the client is done with a task."""
 
@@ -199,6 +211,8 @@ class TaskRows:
         self._open: dict[int, TaskRecord] = {}
         self._over: list[TaskRecord] = []
         self._spool = BatchSpool()
+        self._corrected: dict[int, TaskRecord] = {}
+        """Tasks with an event after their row was put on disk."""
 
     def begin(self, task: TaskRecord) -> None:
         """Add a task whose model was sent."""
@@ -213,15 +227,24 @@ class TaskRows:
         if len(self._over) >= PUT_AWAY_AT:
             half = PUT_AWAY_AT // 2
             self._spool.put(_packed(self._over[:half]))
+            for one in self._over[:half]:
+                one.is_put_away = True
             del self._over[:half]
+
+    def correct(self, task: TaskRecord) -> None:
+        """Take note that an event came of a task whose row is on disk already."""
+        self._corrected[task.number] = task
 
     def table(self, end_s: float) -> pa.Table:
         """Return the rows so far, by task. `end_s`: time of the last event of the seed."""
-        batches = [*self._spool.batches(), _packed([*self._over, *self._open.values()])]
-        rows = pa.Table.from_batches(batches, _SPOOLED).unify_dictionaries().sort_by("task").combine_chunks()
+        away = pa.Table.from_batches(self._spool.batches(), _SPOOLED)
+        if self._corrected:
+            away = away.filter(pc.invert(pc.is_in(away["task"], pa.array([*self._corrected], pa.int64()))))
+        here = _packed([*self._corrected.values(), *self._over, *self._open.values()])
+        rows = pa.concat_tables([away, pa.Table.from_batches([here])]).unify_dictionaries().sort_by("task")
+        rows = rows.combine_chunks()
         # Texts are numbered in the order of the rows, as in a table that was read from disk.
-        texts = [one.name for one in _SPOOLED if pa.types.is_dictionary(one.type)]
-        columns = {name: rows[name].cast(pa.string()).to_pylist() if name in texts else rows[name] for name in _OWN}
+        columns = {name: _renumbered(rows[name]) for name in _OWN}
         columns |= {"seed": np.full(len(rows), self.seed), "end_s": np.full(len(rows), end_s)}
         return table_of_tasks(columns, len(rows))
 
@@ -230,6 +253,13 @@ def _packed(tasks: Sequence[TaskRecord]) -> pa.RecordBatch:
     columns = zip(*map(_ROW, tasks), strict=True) if tasks else [()] * len(_OWN)
     arrays = [_array(field, list(values)) for field, values in zip(_SPOOLED, columns, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=_SPOOLED)
+
+
+def _renumbered(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of texts with these numbered in the order in which they come; any other column as it is."""
+    if not pa.types.is_dictionary(column.type):
+        return column
+    return column.cast(pa.string()).combine_chunks().dictionary_encode().cast(column.type)
 
 
 def _array(column: pa.Field, values: Sequence[Any]) -> pa.Array:

@@ -1,4 +1,4 @@
-"""The table of tasks (`task_record`), and their dispatch.
+"""The tasks that a server has open (`task_record`), and their dispatch.
 
 Fates are counted here alone. Tasks begin in cohorts, when a
 version is published, or one at a time, to keep a number of tasks in flight.

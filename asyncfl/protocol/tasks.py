@@ -1,4 +1,4 @@
-"""The table of tasks as NumPy columns: the times of each task's phases, its traffic and its fate."""
+"""The tasks of a finished run as NumPy columns: the times of each task's phases, its traffic and its fate."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def codes(column: pa.ChunkedArray, names: Sequence[str]) -> Ints:
 
 @dataclass(frozen=True)
 class Tasks:
-    """Tasks as columns of equal length, ordered by seed and number; see `base.columns.TasksTable`.
+    """Tasks as columns of equal length, ordered by seed and number; see `base.tables.TasksTable`.
 
     Times are virtual seconds; NaN: did not happen. `fate`: index in `FATES`. `outcome`: how the client was done, index
     in `OUTCOMES`; -1: another way, or still at work. `epochs`: done when a deadline stopped the client; -1: all.

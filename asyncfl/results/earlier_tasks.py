@@ -1,4 +1,4 @@
-"""The table of tasks of a run that an earlier version wrote without one, derived from its events.
+"""The table of tasks of a run, derived from its events where an earlier version wrote none.
 
 No event records the fate `unfinished`: it is that of all tasks still open when the trace ends. The server may give a
 task up (timed out, banned) while its client continues. The first event that settles a task decides its fate.
@@ -8,15 +8,35 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from asyncfl.base.errors import RunError
+from asyncfl.base.files.own_folder import FolderMark
 from asyncfl.protocol.event_query import end_of, select
 from asyncfl.protocol.events import Kind
 from asyncfl.protocol.messages import Fate
-from asyncfl.protocol.task_record import SCHEMA, TaskRecord, TaskRows
+from asyncfl.protocol.task_record import SCHEMA, SETTLING, TaskRecord, TaskRows
+from asyncfl.results.run_files import read_table
 
-_SETTLED = {Kind.AGGREGATED: Fate.AGGREGATED, Kind.FLAGGED: Fate.FLAGGED, Kind.REJECTED: Fate.REJECTED}
+COLUMNS = ("time_s", "kind", "task", "client", "version", "base_version", "staleness", "bytes", "attempt", "weight")
+"""Columns of events that tell of tasks, beside `detail`."""
+
+
+def tasks_in(folder: Path, events: pa.Table) -> pa.Table:
+    """Return the table of tasks of a run in `folder`, or the one that follows from its `events`.
+
+    Raises RunError, and FileNotFoundError where the run had a table of tasks that is gone.
+    """
+    mark = FolderMark.read(folder)
+    if (folder / "tasks.parquet").exists() or (mark is not None and "tasks.parquet" in mark.files):
+        return read_table(folder, "tasks")
+    try:
+        return tasks_of_events(events)
+    except (ValueError, LookupError) as error:
+        raise RunError(f"{folder / 'events.parquet'}: no tasks follow from its events: {error}") from None
 
 
 def tasks_of_events(events: pa.Table) -> pa.Table:
@@ -30,30 +50,31 @@ def tasks_of_events(events: pa.Table) -> pa.Table:
 
 def _of_seed(events: pa.Table, seed: int) -> pa.Table:
     rows, tasks, turns = TaskRows(seed), dict[int, TaskRecord](), Counter[int]()
-    for batch in events.to_batches(max_chunksize=50_000):
-        for event in batch.to_pylist():
-            if event["task"] < 0:
-                continue
-            kind, client = Kind(event["kind"]), event["client"]
-            task = tasks.setdefault(event["task"], TaskRecord(event["task"], client, event["base_version"]))
-            task.note(kind, event["time_s"], event["bytes"], event["attempt"], event["detail"])
+    kinds = {kind.value: kind for kind in Kind}
+    for batch in events.filter(pc.field("task") >= 0).to_batches(max_chunksize=50_000):
+        columns = [batch[name].to_pylist() for name in (*COLUMNS, "detail")]
+        for time_s, name, number, client, version, base, staleness, size, attempt, weight, detail in zip(
+            *columns, strict=True
+        ):
+            kind, task = kinds[name], tasks.get(number)
+            if task is None:
+                task = tasks[number] = TaskRecord(number, client, base)
+            task.note(kind, time_s, size, attempt, detail)
             if kind is Kind.DISPATCHED:
                 # Tasks that never began, because their client could not be reached, are left out.
-                task.turn, task.base_version = turns[client], event["base_version"]
+                task.turn, task.base_version = turns[client], base
                 turns[client] += 1
                 rows.begin(task)
-            elif kind is Kind.TRAINED and event["detail"]:
-                task.epochs = int(event["detail"].split()[0])  # "3 of 5 epochs"
-            elif (fate := _fate(kind, event["detail"])) is not None and math.isnan(task.settled_s):
-                weight = 0.0 if math.isnan(event["weight"]) else event["weight"]
-                task.settle(event["time_s"], fate, event["version"] + 1, event["staleness"], weight)
+            elif kind is Kind.TRAINED and detail:
+                task.epochs = int(detail.split()[0])  # "3 of 5 epochs"
+            elif kind in SETTLING and math.isnan(task.settled_s):
+                weight = 0.0 if math.isnan(weight) else weight
+                task.settle(time_s, _fate(kind, detail), version + 1, staleness, weight)
     return rows.table(end_of(events))
 
 
-def _fate(kind: Kind, detail: str) -> Fate | None:
-    """Return the fate that an event means; None: the event settles no task."""
+def _fate(kind: Kind, detail: str) -> Fate:
+    """Return the fate that a settling event means."""
     if kind is Kind.DISCARDED:
         return Fate(detail)
-    if kind is Kind.LOST:
-        return Fate(f"lost_{detail}")
-    return Fate.DROPPED_OUT if kind is Kind.DROPPED_OUT else _SETTLED.get(kind)
+    return Fate(f"lost_{detail}") if kind is Kind.LOST else Fate(kind.value)

@@ -13,6 +13,7 @@ from asyncfl.base.errors import Fault, InputError
 from asyncfl.protocol.event_query import select
 from asyncfl.protocol.events import NO_EPOCH, SCORING_DOWN, Kind
 from asyncfl.protocol.messages import Fate
+from asyncfl.protocol.task_record import SETTLING
 from asyncfl.protocol.tasks import FATES, Tasks
 
 BEGINNING = {
@@ -26,9 +27,6 @@ BEGINNING = {
     Kind.DISCARDED: Kind.UPLOADED,
 }
 """Kind of event that ends a phase -> kind of event that starts it."""
-
-SETTLING = (Kind.AGGREGATED, Kind.FLAGGED, Kind.REJECTED, Kind.DISCARDED, Kind.LOST, Kind.DROPPED_OUT)
-"""Kinds of events that may settle a task."""
 
 STARTS = (Kind.DOWNLOAD_STARTED, Kind.TRAINING_STARTED, Kind.UPLOAD_STARTED)
 """Kinds of events that start a phase on the client."""

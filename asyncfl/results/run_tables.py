@@ -14,13 +14,12 @@ from asyncfl.defences.quality import COUNTS, detection_shares
 from asyncfl.protocol.event_query import end_of, select
 from asyncfl.protocol.events import Kind
 from asyncfl.protocol.messages import Fate
+from asyncfl.protocol.task_record import UNSEEN
 from asyncfl.protocol.tasks import Tasks
 from asyncfl.simulation.round_recorder import table_of_rounds
 from asyncfl.simulation.seed_run import SeedRun
 from asyncfl.world.world import Power
 
-DISCARDED = (Fate.STALE, Fate.BANNED, Fate.LATE, Fate.SURPLUS, Fate.TIMED_OUT)
-"""Fates that the server decided without a look at the update."""
 CONTEXT = ("clients", "participants", "rounds", "smallest_samples", "exposures")
 """Facts about the noise calibration in the summary. The scenario and the learner tell the others."""
 
@@ -94,7 +93,7 @@ def clients_table(run: SeedRun) -> pa.Table:
             "used": count(used),
             "malicious_used": count(used & of_attackers),
             "flagged": count(tasks.with_fate(Fate.FLAGGED)),
-            "discarded": count(tasks.with_fate(*DISCARDED)),
+            "discarded": count(tasks.with_fate(*UNSEEN)),
             "train_loss": train_loss,
             "exposures_up": column(run.traffic.overheard_up, 0),
             "exposures_down": column(run.traffic.overheard_down, 0),

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from asyncfl.base.errors import AsyncflError
 from asyncfl.base.files.own_folder import PARTIAL
 from asyncfl.base.instrument import Instrument, PartialTables
+from asyncfl.results.earlier_tasks import tasks_in
 from asyncfl.results.run_files import read_scenario, read_table
 from asyncfl.scenario import Scenario
 
@@ -102,7 +103,8 @@ def snapshot_in(folder: Path) -> Snapshot | None:
     found = [(int(named[1]), int(named[2]), path) for named, path in places if named is not None]
     for seed, version, path in sorted(found, reverse=True):
         with suppress(OSError, AsyncflError):
-            tables = {name: read_table(path, name) for name in ("rounds", "events", "tasks")}
+            tables = {name: read_table(path, name) for name in ("rounds", "events")}
+            tables["tasks"] = tasks_in(path, tables["events"])
             scenario, _ = read_scenario(path / "scenario.yaml", own_code=False)
             return Snapshot(scenario, seed, version, tables)
     return None

@@ -23,10 +23,10 @@ import pyarrow.parquet as pq
 from asyncfl.base.component import kind_of
 from asyncfl.base.description import fields_of
 from asyncfl.base.errors import OutputError, RunError, ScenarioError, shortened
-from asyncfl.base.files.own_folder import FORMAT, FolderMark, OwnFolder, write_json
+from asyncfl.base.files.own_folder import FORMAT, OwnFolder, write_json
 from asyncfl.base.files.reading import read_bytes
 from asyncfl.base.files.yaml_text import read_yaml
-from asyncfl.results.earlier_tasks import tasks_of_events
+from asyncfl.results.earlier_tasks import tasks_in
 from asyncfl.results.model_files import kept_module, models_in, write_models
 from asyncfl.results.run_card import run_card
 from asyncfl.results.run_files import check_unchanged, read_mapping, read_scenario, read_summary, read_table
@@ -126,7 +126,7 @@ class Run:
     rounds = _frame(
         "rounds", "One row per seed and published version: time, losses, accuracy, noise, staleness, traffic."
     )
-    events = _frame("events", "One row per event, see `asyncfl.trace.Event`.")
+    events = _frame("events", "One row per event, see `asyncfl.protocol.events.EventsTable`.")
     tasks = _frame("tasks", "One row per seed and task: times of its phases, traffic, fate, and its trained update.")
     clients = _frame("clients", "One row per seed and client: samples, tasks, updates used, exposures.")
     ledger = _frame("ledger", "One row per seed and guarantee: releases, claimed epsilon, epsilons by accounting.")
@@ -206,13 +206,12 @@ class Run:
                     f"{folder} holds a run of format {found}, this program reads format {FORMAT}; "
                     "run its scenario.yaml again"
                 )
-            has = {name: (folder / f"{name}.parquet").exists() for name in (*TABLES, *ASKED_FOR)}
-            mark = FolderMark.read(folder)
-            has["tasks"] |= mark is not None and "tasks.parquet" in mark.files
-            names = [name for name in has if has[name] or (name in TABLES and name != "tasks")]
+            names = [name for name in TABLES if name != "tasks"]
+            names += [name for name in ASKED_FOR if (folder / f"{name}.parquet").exists()]
             tables = {name: read_table(folder, name) for name in names}
-            if not has["tasks"]:
-                tables["tasks"] = tasks_of_events(tables["events"])
+            tables["tasks"] = tasks_in(folder, tables["events"])
+            tables = {name: tables[name] for name in (*TABLES, *ASKED_FOR) if name in tables}
+            names += ["tasks"] if (folder / "tasks.parquet").exists() else []
             timing = read_mapping(folder / "timing.json")
         except FileNotFoundError as error:
             raise RunError(f"{folder} holds no run: {Path(error.filename).name} is missing") from None

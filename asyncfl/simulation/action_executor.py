@@ -105,6 +105,8 @@ class EventLog:
         task.note(kind, time_s, size, attempt, detail)
         if kind is Kind.DISPATCHED:
             self.tasks.begin(task)
+        elif task.is_put_away:
+            self.tasks.correct(task)
         elif kind in FINAL and task.is_over:
             self.tasks.end(task)
 
@@ -148,7 +150,7 @@ class ActionExecutor(ABC):
     """Executes the actions of one server. A derived class defines how clients and timers are reached."""
 
     def __init__(self, server: Server, event_log: EventLog, *, instruments: Sequence[Instrument] = ()) -> None:
-        """`instruments`: receive every verdict and every version; any may stop the run."""
+        """`instruments`: receive every verdict and version; the recorder of rounds among them may stop the run."""
         self.server = server
         self.event_log = event_log
         self.instruments = instruments

@@ -163,7 +163,7 @@ TASK_COLUMNS = {
     "copy_of": "copy_of",
     "computed_from": "computed_from",
 }
-"""Column of `UPLOADS` -> column of the table of tasks, see `base.columns.UploadColumns`."""
+"""Column of `UPLOADS` -> column of the table of tasks, see `base.tables.UploadColumns`."""
 
 
 def with_uploads(tasks: pa.Table, uploads: UploadRecords) -> pa.Table:

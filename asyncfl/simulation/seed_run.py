@@ -37,9 +37,9 @@ class SeedRun:
     rounds: Sequence[Row]
     """Rows of the table of rounds, one per version."""
     events: pa.Table
-    """The trace, see `asyncfl.trace.Event`."""
+    """The trace, see `asyncfl.protocol.events.EventsTable`."""
     tasks: pa.Table
-    """One row per task, see `base.columns.TasksTable`."""
+    """One row per task, see `base.tables.TasksTable`."""
     fates: dict[str, int]
     """Fate -> number of tasks."""
     traffic: Traffic
