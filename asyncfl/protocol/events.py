@@ -105,8 +105,13 @@ NO_EPOCH = "no epoch by its deadline"
 
 
 def epochs_detail(done: int, of: int) -> str:
-    """Return the text `detail` of a training stopped after `done` of `of` epochs; `epochs_done` reads it."""
+    """Return the text `detail` of a training stopped after `done` of `of` epochs."""
     return f"{done} of {of} epochs"
+
+
+def epochs_done(detail: str) -> int | None:
+    """Return the epochs done by the `detail` of a training; None: all."""
+    return int(detail.split()[0]) if detail else None
 
 
 class EventsTable(Described):

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from asyncfl.base.arrays import Vector
 from asyncfl.base.files.batch_spool import BatchSpool
 from asyncfl.base.tables import TasksTable, UploadColumns, schema_of
-from asyncfl.protocol.events import NO_EPOCH, SCORING_DOWN, Kind
+from asyncfl.protocol.events import NO_EPOCH, SCORING_DOWN, Kind, epochs_done
 from asyncfl.protocol.messages import Fate
 
 NAN = math.nan
@@ -106,7 +106,7 @@ class TaskRecord:
         self.training_started_s = time_s
 
     def _trained(self, time_s: float, size: int, attempt: int, detail: str) -> None:
-        self.trained_s = time_s
+        self.trained_s, self.epochs = time_s, epochs_done(detail)
 
     def _upload_started(self, time_s: float, size: int, attempt: int, detail: str) -> None:
         self.upload_started_s, self.upload_bytes = time_s, size

@@ -65,8 +65,6 @@ def _of_seed(events: pa.Table, seed: int) -> pa.Table:
                 task.turn, task.base_version = turns[client], base
                 turns[client] += 1
                 rows.begin(task)
-            elif kind is Kind.TRAINED and detail:
-                task.epochs = int(detail.split()[0])  # "3 of 5 epochs"
             elif kind in SETTLING and math.isnan(task.settled_s):
                 weight = 0.0 if math.isnan(weight) else weight
                 task.settle(time_s, _fate(kind, detail), version + 1, staleness, weight)
