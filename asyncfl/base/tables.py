@@ -435,6 +435,13 @@ def schema_of(*tables: type[Described]) -> pa.Schema:
     return pa.schema([(name, column.type) for name, column in columns_of(*tables).items()])
 
 
+def array_of(column: pa.Field, values: Any) -> pa.Array:
+    """Return `values` as an array of a column's type; texts of a dictionary are numbered as they come."""
+    if pa.types.is_dictionary(column.type):
+        return pa.array(values, column.type.value_type).dictionary_encode().cast(column.type)
+    return pa.array(values, column.type)
+
+
 def table_of(values: Mapping[str, Any], *tables: type[Described]) -> pa.Table:
     """Return a table of `values` (column -> array), with the types that `tables` declare. Raises KeyError for a column
     that is not declared."""

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import typer
 from typer.core import TyperGroup
-from typer.main import get_command
+from typer.main import get_command, get_group
 
 from asyncfl.cli.options import with_whole_paragraphs
 
@@ -76,12 +76,13 @@ class LazyCommands(TyperGroup):
 def _command(name: str) -> click.Command:
     module, _, attribute = _PLACES[name].partition(":")
     found = getattr(importlib.import_module(f"asyncfl.cli.{module}"), attribute)
-    if not isinstance(found, typer.Typer):
+    command: Any
+    if isinstance(found, typer.Typer):
+        command = get_group(found)
+    else:
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
         alone.command(name)(found)
-        found = alone
-    found._add_completion = False
-    command: Any = get_command(found)
+        command = get_command(alone)
     command.name, command.rich_help_panel = name, _HEADINGS[name]
     command.help = with_whole_paragraphs(command.help)
     return command  # type: ignore[no-any-return]

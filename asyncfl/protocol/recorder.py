@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from asyncfl.base.files.batch_spool import BatchSpool
+from asyncfl.base.tables import array_of
 from asyncfl.protocol.events import SCHEMA, Kind
 
 EVENT_COLUMNS = tuple(name for name in SCHEMA.names if name not in ("seq", "seed"))
@@ -88,12 +89,7 @@ class Recorder:
         made: dict[str, Any] = {name: values[place::given] for place, name in enumerate(EVENT_COLUMNS)}
         made["seq"] = np.arange(self._packed, self._packed + events)
         made["seed"] = np.full(events, self.seed)
-        arrays = [
-            pa.array(made[field.name], type=field.type.value_type).dictionary_encode().cast(field.type)
-            if pa.types.is_dictionary(field.type)
-            else pa.array(made[field.name], type=field.type)
-            for field in SCHEMA
-        ]
+        arrays = [array_of(field, made[field.name]) for field in SCHEMA]
         return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
     def table(self) -> pa.Table:

@@ -7,7 +7,7 @@ Server, driver, clients and ledger share the record. Whoever logs an event of a 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from asyncfl.base.arrays import Vector
 from asyncfl.base.files.batch_spool import BatchSpool
-from asyncfl.base.tables import TasksTable, UploadColumns, schema_of
+from asyncfl.base.tables import TasksTable, UploadColumns, array_of, schema_of
 from asyncfl.protocol.events import NO_EPOCH, SCORING_DOWN, Kind, epochs_done
 from asyncfl.protocol.messages import Fate
 
@@ -244,14 +244,15 @@ class TaskRows:
         rows = pa.concat_tables([away, pa.Table.from_batches([here])]).unify_dictionaries().sort_by("task")
         rows = rows.combine_chunks()
         # Texts are numbered in the order of the rows, as in a table that was read from disk.
-        columns = {name: _renumbered(rows[name]) for name in _OWN}
+        columns: dict[str, Any] = {name: _renumbered(rows[name]) for name in _OWN}
         columns |= {"seed": np.full(len(rows), self.seed), "end_s": np.full(len(rows), end_s)}
-        return table_of_tasks(columns, len(rows))
+        # What is known of trained updates is added to it later.
+        return pa.table([columns.get(one.name, pa.nulls(len(rows), one.type)) for one in SCHEMA], schema=SCHEMA)
 
 
 def _packed(tasks: Sequence[TaskRecord]) -> pa.RecordBatch:
     columns = zip(*map(_ROW, tasks), strict=True) if tasks else [()] * len(_OWN)
-    arrays = [_array(field, list(values)) for field, values in zip(_SPOOLED, columns, strict=True)]
+    arrays = [array_of(one, list(values)) for one, values in zip(_SPOOLED, columns, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=_SPOOLED)
 
 
@@ -260,20 +261,3 @@ def _renumbered(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if not pa.types.is_dictionary(column.type):
         return column
     return column.cast(pa.string()).combine_chunks().dictionary_encode().cast(column.type)
-
-
-def _array(column: pa.Field, values: Sequence[Any]) -> pa.Array:
-    if pa.types.is_dictionary(column.type):
-        return pa.array(values, column.type.value_type).dictionary_encode().cast(column.type)
-    return pa.array(values, column.type)
-
-
-def table_of_tasks(columns: Mapping[str, Any], rows: int) -> pa.Table:
-    """Return the table of tasks with these columns, and null in those of uploads that are not among them."""
-    arrays = [
-        (given if isinstance(given := columns[one.name], pa.ChunkedArray) else _array(one, given))
-        if one.name in columns
-        else pa.nulls(rows, one.type)
-        for one in SCHEMA
-    ]
-    return pa.Table.from_arrays(arrays, schema=SCHEMA)

@@ -90,7 +90,9 @@ class Tasks:
     @classmethod
     def of(cls, table: pa.Table) -> Tasks:
         """Return the columns of a table of tasks, of one or more seeds."""
-        table = table.sort_by([("seed", "ascending"), ("task", "ascending")])
+        seed, task = _numbers(table["seed"]), _numbers(table["task"])
+        if ((np.diff(seed) < 0) | ((np.diff(seed) == 0) & (np.diff(task) < 0))).any():
+            table = table.sort_by([("seed", "ascending"), ("task", "ascending")])
         texts = {"fate": FATES, "outcome": OUTCOMES}
         columns: dict[str, Any] = {
             name: codes(table[name], texts[name]) if name in texts else _numbers(table[name])

@@ -95,10 +95,11 @@ class EventLog:
         of the update, NaN for none."""
         # As `Recorder.add`, without a further call: most events are of tasks.
         values, number, client, base = self.recorder.values, task.number, task.client, task.base_version
-        values += (self.now, kind, number, client, self.version, base, staleness, size, attempt, weight, detail)
+        now_s = self.now
+        values += (now_s, kind, number, client, self.version, base, staleness, size, attempt, weight, detail)
         if len(values) >= FLUSH_AT:
             self.recorder.flush()
-        self._note(task, kind, self.now, size, attempt, detail)
+        self._note(task, kind, now_s, size, attempt, detail)
 
     def _note(self, task: TaskRecord, kind: Kind, time_s: float, size: int, attempt: int, detail: str) -> None:
         """Write what an event means into the task's record."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from asyncfl.base.arrays import Vector
 from asyncfl.base.component import Described
 from asyncfl.base.files.batch_spool import BatchSpool
-from asyncfl.base.tables import Column, Count, Number, about, schema_of
+from asyncfl.base.tables import Column, Count, Number, about, array_of, schema_of
 from asyncfl.client import TaskPath
 from asyncfl.privacy import Contribution, Release
 from asyncfl.privacy.noise import add_noise
@@ -69,13 +69,8 @@ MODELS = schema_of(ModelsTable)
 
 
 def _packed(schema: pa.Schema, records: Sequence[Any], **given: list[Any]) -> pa.RecordBatch:
-    arrays = []
-    for field in schema:
-        values = given[field.name] if field.name in given else [*map(attrgetter(field.name), records)]
-        if pa.types.is_dictionary(field.type):
-            arrays.append(pa.array(values, field.type.value_type).dictionary_encode().cast(field.type))
-        else:
-            arrays.append(pa.array(values, field.type))
+    columns = (given[one.name] if one.name in given else [*map(attrgetter(one.name), records)] for one in schema)
+    arrays = [array_of(one, values) for one, values in zip(schema, columns, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
