@@ -35,7 +35,7 @@ class Column(NamedTuple):
     default: Any = REQUIRED
     """Value where the column does not apply, or an earlier run lacks it; `REQUIRED`: none is declared."""
     disclosure: Disclosure | None = None
-    """What the column tells an adversary about training data; None: the table is for the researcher alone."""
+    """Disclosure of training data to an adversary that observes the column; None: nobody but the researcher has it."""
 
     @property
     def value_type(self) -> pa.DataType:
@@ -208,7 +208,7 @@ class TasksTable(Described):
 
 
 class UploadColumns(Described):
-    """What is known of an update that was trained; null for one that was not."""
+    """Further columns of `tasks.parquet`: the trained update and its noise; null where the update was not trained."""
 
     samples: Count = about("Training samples of the client.")
     upload_epsilon: Epsilon = about("Privacy budget of the upload; null: the same for all.")
@@ -254,7 +254,7 @@ class ClientsTable(Described):
     used: Count = about("Aggregated updates with a weight above 0 (Krum uses one of a buffer).")
     malicious_used: Count = about("Updates with a weight above 0 that the client sent as an attacker.")
     flagged: Count = about("Updates of the client that a detector flagged.")
-    discarded: Count = about("Updates of the client that were discarded because no client could score them.")
+    discarded: Count = about("Tasks of the client that ended stale, late, surplus, timed out, or by its ban.")
     train_loss: Number = about(
         "Training loss of the client's last task with a known loss; NaN without one, as live with privacy: losses "
         "have no noise, so clients keep them."

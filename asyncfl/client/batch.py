@@ -65,7 +65,7 @@ class PathComponents:
     state: State = field(init=False)
     """State of the privacy scheme. Audits that train a task again restore the state of that time."""
     states: ClientStates = field(init=False, default_factory=ClientStates)
-    """What each client carries from task to task."""
+    """States of all clients, which they carry from task to task."""
 
     def __post_init__(self) -> None:
         self.state = self.scheme.start(self.context)

@@ -165,13 +165,6 @@ _TAPPED_IN_PART = {way: f"{column.removesuffix('_s')}_in_part_s" for way, column
 
 SETTLING = (Kind.AGGREGATED, Kind.FLAGGED, Kind.REJECTED, Kind.DISCARDED, Kind.LOST, Kind.DROPPED_OUT)
 """Kinds of events that may settle a task."""
-UNSEEN = tuple(
-    fate
-    for fate in Fate
-    if fate not in (Fate.AGGREGATED, Fate.FLAGGED, Fate.REJECTED, Fate.LOST_DOWN, Fate.LOST_UP)
-    and fate not in (Fate.DROPPED_OUT, Fate.UNFINISHED)
-)
-"""Fates that the server decides without a look at the update."""
 FINAL = (Kind.UPLOADED, Kind.LOST, Kind.DROPPED_OUT, Kind.WENT_OFFLINE)
 """Kinds of events after which the client is done with a task."""
 

@@ -20,6 +20,12 @@ FATES: tuple[str, ...] = tuple(fate.value for fate in Fate)
 JUDGED = (Fate.AGGREGATED, Fate.FLAGGED, Fate.REJECTED)
 """Fates of updates that the server has judged."""
 
+LOST = (Fate.LOST_DOWN, Fate.LOST_UP, Fate.DROPPED_OUT)
+"""Fates of tasks whose update did not reach the server."""
+
+DISCARDED = tuple(fate for fate in Fate if fate not in (*JUDGED, *LOST, Fate.UNFINISHED))
+"""Fates that the server decides without judging the update."""
+
 STEPS = ("dispatched", "download_started", "downloaded", "training_started", "trained", "upload_started", "uploaded")
 """Kinds of events of a client's work on a task, in order."""
 

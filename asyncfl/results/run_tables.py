@@ -14,8 +14,7 @@ from asyncfl.defences.quality import COUNTS, detection_shares
 from asyncfl.protocol.event_query import end_of, select
 from asyncfl.protocol.events import Kind
 from asyncfl.protocol.messages import Fate
-from asyncfl.protocol.task_record import UNSEEN
-from asyncfl.protocol.tasks import Tasks
+from asyncfl.protocol.tasks import DISCARDED, Tasks
 from asyncfl.simulation.round_recorder import table_of_rounds
 from asyncfl.simulation.seed_run import SeedRun
 from asyncfl.world.world import Power
@@ -93,7 +92,7 @@ def clients_table(run: SeedRun) -> pa.Table:
             "used": count(used),
             "malicious_used": count(used & of_attackers),
             "flagged": count(tasks.with_fate(Fate.FLAGGED)),
-            "discarded": count(tasks.with_fate(*UNSEEN)),
+            "discarded": count(tasks.with_fate(*DISCARDED)),
             "train_loss": train_loss,
             "exposures_up": column(run.traffic.overheard_up, 0),
             "exposures_down": column(run.traffic.overheard_down, 0),

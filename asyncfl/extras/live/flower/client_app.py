@@ -115,7 +115,7 @@ class FlowerClient:
 
     @property
     def state(self) -> ClientState:
-        """What the client carries from task to task."""
+        """State of the client, which it carries from task to task."""
         return self.setup.training.states.of(self.setup.number)
 
 
