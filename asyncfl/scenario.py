@@ -358,6 +358,7 @@ def _algorithm_faults(algorithm: Algorithm, parts: Mapping[str, Any]) -> Iterato
         "data.canaries.unit: client": data.canaries is not None and data.canaries.unit == "client",
         "evaluation.audit": evaluation is not None and evaluation.audit is not None,
         "a privacy scheme that adds noise after each epoch": privacy is not None and privacy.noise_each_epoch,
+        "a privacy scheme that accounts for noise in training": privacy is not None and privacy.accounts_for_training,
         "privacy.shuffler": privacy is not None and privacy.mixing_node is not None,
     }
     for setting, is_set in cannot.items():
@@ -469,13 +470,15 @@ def _context(parts: Mapping[str, Any], exposures: int) -> PrivacyContext:
         clips_samples=training.local_steps == "printed",
         n_parameters=1 if model is None else model.parameter_split(data.shape, data.outputs).shared.n_parameters,
         rate=protocol.rate,
-        fixed_weights="defence" not in parts or has_fixed_weights(protocol, parts["defence"]),
+        fixed_weights="defence" not in parts or has_fixed_weights(protocol, parts["defence"], parts.get("algorithm")),
     )
 
 
-def has_fixed_weights(protocol: Protocol, defence: Defence) -> bool:
+def has_fixed_weights(protocol: Protocol, defence: Defence, algorithm: Algorithm | None = None) -> bool:
     """Return whether the values of updates cannot change their weights: linear rule, no detector, aggregation `delta`
-    or `mix`."""
+    or `mix`, and no algorithm (None: FedAvg) that changes the step."""
+    if algorithm is not None and not algorithm.off:
+        return False
     # A detector may weigh updates, and correct the model by earlier ones.
     return defence.rule.is_linear and defence.detector is None and protocol.aggregation in ("delta", "mix")
 

@@ -12,7 +12,7 @@ from asyncfl.base.disclosure import PAYLOADS, Leak, Public
 
 
 class ControlVariate(Algorithm):
-    kind: str = "control_variate:ControlVariate"
+    kind: str = "tests.algorithms.control_variate:ControlVariate"
     carries = ("control",)
     clients: int = 4
 
