@@ -355,7 +355,7 @@ def _algorithm_faults(algorithm: Algorithm, parts: Mapping[str, Any]) -> Iterato
     data, model, privacy, evaluation = map(parts.get, ("data", "model", "privacy", "evaluation"))
     cannot = {
         "model.personal": model is not None and bool(model.personal),
-        "data.canaries.unit: client": data.canaries is not None and data.canaries.unit == "client",
+        "data.canaries.unit: client": data is not None and data.canaries is not None and data.canaries.unit == "client",
         "evaluation.audit": evaluation is not None and evaluation.audit is not None,
         "a privacy scheme that adds noise after each epoch": privacy is not None and privacy.noise_each_epoch,
         "a privacy scheme that accounts for noise in training": privacy is not None and privacy.accounts_for_training,
@@ -376,7 +376,7 @@ def _privacy_faults(parts: Mapping[str, Any], sound_protocol: bool) -> Iterator[
     training = parts.get("training")
     yield from _under("privacy", coalition_faults(privacy.curious, data.clients))
     yield from _under("privacy", privacy.faults(data.clients, protocol.rounds, training))
-    if data.canaries is not None and data.canaries.unit == "client":
+    if data is not None and data.canaries is not None and data.canaries.unit == "client":
         # A zeroed update must still be noised like any other.
         noised = privacy.noise_each_epoch or (training is not None and training.example_noise > 0)
         reason = "the noise is part of its training" if noised else "budgets follow from what all clients have learned"

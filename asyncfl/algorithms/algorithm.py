@@ -75,6 +75,7 @@ class Algorithm(Component):
     No method changes its arguments in place. All vectors are float32.
     """
 
+    logged: ClassVar[tuple[str, ...]] = ("rounds.bytes_up", "rounds.bytes_down", "ledger.flags")
     carries: ClassVar[tuple[str, ...]] = ()
     """Names of the arrays and numbers that a client carries from task to task (entries of its `ClientState`)."""
 
@@ -102,7 +103,7 @@ class Algorithm(Component):
         trained: Vector,
         steps: int,
         lr: float,
-    ) -> tuple[Mapping[str, Vector], ClientState]:
+    ) -> tuple[dict[str, Vector], ClientState]:
         """Return the declared uploads of a trained task, and the new entries `carries` of the client's state.
 
         `base`, `trained`: (n_parameters,) the models before and after the task; `steps`: SGD steps between them.

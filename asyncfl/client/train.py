@@ -120,7 +120,7 @@ class Train(Stage):
             # A copy: later stages change the row.
             trained = batch.rows[row].copy()
             answer = algorithm.after_training(state, download, one.base, trained, steps, facts.training.lr)
-            vectors, after = with_state(algorithm, "after_training", answer, Mapping)
+            vectors, after = with_state(algorithm, "after_training", answer, dict)
             require(isinstance(after, ClientState), algorithm, "after_training", "must return a ClientState", after)
             unknown = {*after.arrays, *after.scalars} - {*algorithm.carries}
             require(not unknown, algorithm, "after_training: state", f"must have {algorithm.carries} only", unknown)

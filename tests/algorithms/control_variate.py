@@ -26,7 +26,7 @@ class ControlVariate(Algorithm):
 
     def after_training(
         self, state: ClientState, download: Mapping[str, Vector], base: Vector, trained: Vector, steps: int, lr: float
-    ) -> tuple[Mapping[str, Vector], ClientState]:
+    ) -> tuple[dict[str, Vector], ClientState]:
         own = state.arrays.get("control", np.zeros_like(base))
         new = own - download["control"] + (base - trained) / np.float32(steps * lr)
         return {"change": new - own}, ClientState({"control": new})

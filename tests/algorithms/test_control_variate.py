@@ -14,8 +14,10 @@ from asyncfl.base.client_state import ClientState
 from asyncfl.base.errors import ComponentError, RunError
 from asyncfl.base.files import checkpoint_file
 from asyncfl.client import Assignment
+from asyncfl.extras.live.faults import live_faults
 from asyncfl.learning.learner import Learner
 from asyncfl.learning.module import ModuleLearner
+from asyncfl.protocol.recording import message_of
 from asyncfl.results.storage import Run
 from asyncfl.scenario import Scenario
 from asyncfl.simulation.checkpoint import Checkpoints, PausedError
@@ -38,7 +40,7 @@ class Undeclared(ControlVariate):
 
     kind: str = "tests.algorithms.test_control_variate:Undeclared"
 
-    def after_training(self, *arguments: Any) -> tuple[Mapping[str, Vector], ClientState]:
+    def after_training(self, *arguments: Any) -> tuple[dict[str, Vector], ClientState]:
         uploads, state = super().after_training(*arguments)
         return {**uploads, "secret": np.zeros(1, dtype=np.float32)}, state
 
@@ -133,9 +135,24 @@ def test_payloads_without_noise_are_flagged_for_all_who_hold_a_message(scenario:
     assert (ledger[ledger.adversary == "eavesdropper"]["flags"] == "").all()
 
 
-def test_models_of_a_recording_cannot_be_replayed_with_payloads(recorded: Scenario) -> None:
-    from asyncfl.protocol.recording import message_of
+def test_noise_on_updates_does_not_cover_payloads(description: dict[str, Any]) -> None:
+    description["privacy"] = {"kind": "dp_fedavg", "noise_multiplier": 5.0}
+    tables = [
+        one_seed(Scenario.read(description | {"algorithm": algorithm}), 0).tables["ledger"].to_pandas()
+        for algorithm in (FedAvg(), ControlVariate())
+    ]
+    plain, controlled = (one[(one.adversary == "server") & (one.holder == "client")] for one in tables)
+    assert np.isfinite(plain.exact_epsilon).all()
+    assert np.isinf(controlled.exact_epsilon).all()
+    assert controlled["flags"].str.contains("payloads without noise").all()
 
+
+def test_live_runs_refuse_payloads_by_name(scenario: Scenario) -> None:
+    faults = live_faults(scenario, prepare(ResolvedSeed(scenario, 0, 0)).path.context)
+    assert [str(fault) for fault in faults if "do not carry change, control" in str(fault)]
+
+
+def test_models_of_a_recording_cannot_be_replayed_with_payloads(recorded: Scenario) -> None:
     hears = {"type": "Collected", "payloads": {"change": {}}, "models": {}}
     with pytest.raises(RunError, match=r"cannot provide the algorithm's payloads \(change\)"):
         message_of(hears, np.zeros((1, 1), dtype=np.float32))
