@@ -16,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
+from asyncfl.algorithms import Algorithm, AnyAlgorithm, FedAvg
+from asyncfl.algorithms.algorithm import Payloads, declared
 from asyncfl.base.client_state import ClientStates
 from asyncfl.base.component import Described, kind_of, own_sources
 from asyncfl.base.defaults import changed_defaults, fields_apart
 from asyncfl.base.description import explicit_fields, faults_of, override, sound_parts
-from asyncfl.base.disclosure import LOSSES, SCORES
+from asyncfl.base.disclosure import LOSSES, PAYLOADS, SCORES
 from asyncfl.base.errors import DataError, Fault, InputError, MissingDataError, ScenarioError
 from asyncfl.base.files.own_folder import FORMAT
 from asyncfl.base.files.yaml_text import read_yaml, write_text
@@ -70,6 +72,8 @@ class Scenario(Described):
     """Local training of a client."""
     protocol: AnyProtocol
     """Cooperation of server and clients."""
+    algorithm: AnyAlgorithm = FedAvg()
+    """Vectors that clients and server exchange beside models and updates, and their use on both sides."""
     compression: AnyCompression = NoCompression()
     """Compression of updates before upload."""
     download_compression: AnyCompression = NoCompression()
@@ -208,6 +212,8 @@ class Scenario(Described):
             return True
         described = self.resolved()
         del described["evaluation"]["checkpoint"]
+        if self.algorithm.off:
+            del described["algorithm"]
         return digest == self._digest_of({"scenario": described})
 
     def _digest_of(self, described: dict[str, Any]) -> str:
@@ -237,7 +243,7 @@ class Scenario(Described):
         flags name; see `asyncfl.base.disclosure`."""
         detector = self.defence.detector
         scores = detector is not None and detector.asks_clients and self.privacy.scores is None
-        in_force = {LOSSES: self.protocol.selection.tells_losses, SCORES: scores}
+        in_force = {LOSSES: self.protocol.selection.tells_losses, SCORES: scores, PAYLOADS: self.payloads.leak}
         return frozenset(flag for flag, applies in in_force.items() if applies)
 
     @property
@@ -264,6 +270,11 @@ class Scenario(Described):
     def n_parameters(self) -> int:
         """Number of parameters that are published and uploaded: all except personal layers."""
         return int(self.model.parameter_split(self.data.shape, self.data.outputs).shared.n_parameters)
+
+    @property
+    def payloads(self) -> Payloads:
+        """Vectors that messages carry beside models and updates. Raises ComponentError."""
+        return Payloads() if self.algorithm.off else declared(self.algorithm, self.n_parameters)
 
     def estimated_cost(self) -> float:
         """Estimate the seconds that one core needs for the run, without loading any data."""
@@ -331,10 +342,28 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
         if evaluation.audit is not None:
             yield from _under("evaluation.audit", evaluation.audit.faults(data.clients))
             yield from evaluation.audit.training_faults(privacy, training, () if model is None else model.personal)
+    if (algorithm := parts.get("algorithm")) is not None and not algorithm.off:
+        yield from _algorithm_faults(algorithm, parts)
     if (downloads := parts.get("download_compression")) is not None:
         yield from _under("download_compression", download_faults(downloads))
     if privacy is not None:
         yield from _privacy_faults(parts, not faults)
+
+
+def _algorithm_faults(algorithm: Algorithm, parts: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield a fault for each setting that cannot carry an algorithm's payloads and states."""
+    data, model, privacy, evaluation = map(parts.get, ("data", "model", "privacy", "evaluation"))
+    cannot = {
+        "model.personal": model is not None and bool(model.personal),
+        "data.canaries.unit: client": data is not None and data.canaries is not None and data.canaries.unit == "client",
+        "evaluation.audit": evaluation is not None and evaluation.audit is not None,
+        "a privacy scheme that adds noise after each epoch": privacy is not None and privacy.noise_each_epoch,
+        "a privacy scheme that accounts for noise in training": privacy is not None and privacy.accounts_for_training,
+        "privacy.shuffler": privacy is not None and privacy.mixing_node is not None,
+    }
+    for setting, is_set in cannot.items():
+        if is_set:
+            yield Fault("algorithm.kind", f"must be fedavg with {setting}, got {kind_of(algorithm)}")
 
 
 def _no_classes(data: DataSpec, why: str) -> str:
@@ -347,7 +376,7 @@ def _privacy_faults(parts: Mapping[str, Any], sound_protocol: bool) -> Iterator[
     training = parts.get("training")
     yield from _under("privacy", coalition_faults(privacy.curious, data.clients))
     yield from _under("privacy", privacy.faults(data.clients, protocol.rounds, training))
-    if data.canaries is not None and data.canaries.unit == "client":
+    if data is not None and data.canaries is not None and data.canaries.unit == "client":
         # A zeroed update must still be noised like any other.
         noised = privacy.noise_each_epoch or (training is not None and training.example_noise > 0)
         reason = "the noise is part of its training" if noised else "budgets follow from what all clients have learned"
@@ -441,13 +470,15 @@ def _context(parts: Mapping[str, Any], exposures: int) -> PrivacyContext:
         clips_samples=training.local_steps == "printed",
         n_parameters=1 if model is None else model.parameter_split(data.shape, data.outputs).shared.n_parameters,
         rate=protocol.rate,
-        fixed_weights="defence" not in parts or has_fixed_weights(protocol, parts["defence"]),
+        fixed_weights="defence" not in parts or has_fixed_weights(protocol, parts["defence"], parts.get("algorithm")),
     )
 
 
-def has_fixed_weights(protocol: Protocol, defence: Defence) -> bool:
+def has_fixed_weights(protocol: Protocol, defence: Defence, algorithm: Algorithm | None = None) -> bool:
     """Return whether the values of updates cannot change their weights: linear rule, no detector, aggregation `delta`
-    or `mix`."""
+    or `mix`, and no algorithm (None: FedAvg) that changes the step."""
+    if algorithm is not None and not algorithm.off:
+        return False
     # A detector may weigh updates, and correct the model by earlier ones.
     return defence.rule.is_linear and defence.detector is None and protocol.aggregation in ("delta", "mix")
 

@@ -20,6 +20,7 @@ BATCHES = "durations depend on secret batches"
 BUDGETS = "data-dependent budgets"
 CLIP_NORM = "clip norm depends on data"
 LOSSES = "losses without noise"
+PAYLOADS = "payloads without noise"
 REJECTION = "rejected for what it holds"
 SCORES = "scores without noise"
 

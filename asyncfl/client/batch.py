@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from asyncfl.algorithms import Algorithm, FedAvg
 from asyncfl.base.answers import require
 from asyncfl.base.arrays import Bools, Floats, Vector
 from asyncfl.base.client_state import ClientStates
@@ -36,6 +37,8 @@ class Assignment:
     """Number of tasks that the client was given before."""
     epochs: int | None = None
     """Epochs that the client has time for; None for all of a task."""
+    download: Mapping[str, Vector] = field(default_factory=dict)
+    """The algorithm's vectors that the client was sent with the model."""
     deadline: Deadline | None = None
     """Deadline of a client that trains in real time; None without one."""
 
@@ -62,6 +65,7 @@ class PathComponents:
     attackers: Attackers | None = None
     compression: Compression | None = None
     """Compression of updates; None to send them uncompressed."""
+    algorithm: Algorithm = FedAvg()
     state: State = field(init=False)
     """State of the privacy scheme. Audits that train a task again restore the state of that time."""
     states: ClientStates = field(init=False, default_factory=ClientStates)
@@ -100,6 +104,8 @@ class Batch:
     """Bytes sent for each upload, with compression."""
     uploads: tuple[Upload, ...] = ()
     """The record of each upload."""
+    payloads: dict[str, Vector] = field(default_factory=dict)
+    """Name -> (n, size) float32: the algorithm's vectors of each upload, as the training made them."""
     attacked: Bools = field(init=False)
     losses: Floats = field(init=False)
     """(n,) mean training loss of the last local epoch."""
@@ -124,6 +130,7 @@ class Batch:
         for row, one in enumerate(parts):
             rows[row] = one.rows[0]
             whole.attacked[row], whole.losses[row], whole.norms[row] = one.attacked[0], one.losses[0], one.norms[0]
+        whole.payloads = {name: np.concatenate([one.payloads[name] for one in parts]) for name in parts[0].payloads}
         whole.contributions = [one.contributions[0] for one in parts]
         return whole
 

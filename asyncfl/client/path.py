@@ -101,7 +101,8 @@ class TaskPath(PathComponents):
         self.states.put(assignment.client, carried)
         self._train.run(batch)
         changed = self.states.take(assignment.client).since(carried)
-        return Trained(batch.rows[0], float(batch.losses[0]), changed)
+        payloads = {name: vectors[0] for name, vectors in batch.payloads.items()}
+        return Trained(batch.rows[0], float(batch.losses[0]), changed, payloads)
 
     def train_elsewhere(self, trainers: Trainers | None) -> None:
         """Have tasks trained by `trainers`; None: here."""

@@ -6,13 +6,16 @@ clients that are left out upload an update of zero.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.algorithms import Payloads
+from asyncfl.algorithms.algorithm import declared, sent
+from asyncfl.base.answers import numbers, require, with_state
 from asyncfl.base.arrays import Bools, Vector
 from asyncfl.base.client_state import NOTHING, ClientState
 from asyncfl.client.batch import Assignment, Batch, PathComponents, Stage
@@ -31,6 +34,8 @@ class Trained(NamedTuple):
     """Mean training loss of the last local epoch."""
     carried: ClientState
     """Entries of the client's state that the training changed."""
+    payloads: Mapping[str, Vector]
+    """Vectors that the algorithm uploads beside the update."""
     seconds: float = 0.0
     """Wall-clock seconds that the training took."""
 
@@ -57,7 +62,8 @@ class Train(Stage):
         learner = facts.learner
         self.personal = PersonalLayers(learner, facts.states) if isinstance(learner, SharedPartLearner) else None
         """Personal layers of each client; None if all layers are shared."""
-        self.reads: tuple[str, ...] = () if self.personal is None else (PERSONAL,)
+        self.payloads = Payloads() if facts.algorithm.off else declared(facts.algorithm, learner.n_parameters)
+        self.reads: tuple[str, ...] = facts.algorithm.carries if self.personal is None else (PERSONAL,)
         """Names of the entries of a client's state that its training reads and changes."""
 
     def run(self, batch: Batch) -> None:
@@ -67,6 +73,7 @@ class Train(Stage):
             clients = [one.client for one in batch.assignments]
             made = self.trainers.train(batch.assignments, batch.attacked, list(map(self.carried, clients)), batch.rows)
             batch.losses = np.array([one.loss for one in made])
+            self._put(batch, [one.payloads for one in made])
             for client, one in zip(clients, made, strict=True):
                 self.facts.states.update(client, one.carried)
 
@@ -78,7 +85,9 @@ class Train(Stage):
         batch.jobs = [
             self._poison.job(one, bad) for one, bad in zip(batch.assignments, batch.attacked.tolist(), strict=True)
         ]
-        if self.facts.scheme.noise_each_epoch:
+        if not self.facts.algorithm.off:
+            self._by_algorithm(batch)
+        elif self.facts.scheme.noise_each_epoch:
             batch.losses = self._by_epochs(batch)
         else:
             batch.losses = self._learn(batch.rows, batch.jobs, batch.assignments)
@@ -92,6 +101,35 @@ class Train(Stage):
             one if one.deadline is None else replace(one, epochs=one.deadline.epochs_in_time(epochs))
             for one in batch.assignments
         ]
+
+    def _by_algorithm(self, batch: Batch) -> None:
+        """Train the tasks with the algorithm's corrections, and store what it uploads and what clients carry."""
+        facts, algorithm = self.facts, self.facts.algorithm
+        downloads, uploads, jobs = self.payloads.downloads, list[Mapping[str, Vector]](), list(batch.jobs)
+        received = [sent(algorithm, "download", one.download, downloads) for one in batch.assignments]
+        states = [self.carried(one.client) for one in batch.assignments]
+        size = batch.rows.shape[1]
+        for row, (state, download) in enumerate(zip(states, received, strict=True)):
+            constant = algorithm.correction(state, download)
+            if constant is not None:
+                constant = numbers(algorithm, "correction", constant, (size,)).astype(np.float32, copy=False)
+                jobs[row] = replace(jobs[row], correction=constant)
+        batch.losses = self._learn(batch.rows, jobs, batch.assignments)
+        for row, (one, state, download) in enumerate(zip(batch.assignments, states, received, strict=True)):
+            steps = facts.training.steps(jobs[row].samples, len(jobs[row].order))
+            # A copy: later stages change the row.
+            trained = batch.rows[row].copy()
+            answer = algorithm.after_training(state, download, one.base, trained, steps, facts.training.lr)
+            vectors, after = with_state(algorithm, "after_training", answer, dict)
+            require(isinstance(after, ClientState), algorithm, "after_training", "must return a ClientState", after)
+            unknown = {*after.arrays, *after.scalars} - {*algorithm.carries}
+            require(not unknown, algorithm, "after_training: state", f"must have {algorithm.carries} only", unknown)
+            uploads.append(sent(algorithm, "after_training", vectors, self.payloads.uploads))
+            facts.states.update(one.client, after)
+        self._put(batch, uploads)
+
+    def _put(self, batch: Batch, uploads: Sequence[Mapping[str, Vector]]) -> None:
+        batch.payloads = {one.name: np.stack([of[one.name] for of in uploads]) for one in self.payloads.uploads}
 
     def _learn(self, rows: Vector, jobs: Sequence[Job], assignments: Sequence[Assignment]) -> NDArray[np.float64]:
         if self.personal is None:

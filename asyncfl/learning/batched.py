@@ -66,8 +66,8 @@ class BatchedLearner(Learner):
         self._loaded: dict[str, torch.Tensor] = {}
 
     def _train(self, rows: Vector, jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
-        if any(job.deadline is not None for job in jobs):
-            # Each client has its own clock, so a step must not be shared by several.
+        if any(job.deadline is not None or job.correction is not None for job in jobs):
+            # Each client has its own clock, or its own correction: a step is not shared by several.
             self._singly._train(rows, jobs, losses)
             return
         group = self.group

@@ -227,6 +227,12 @@ class Stack:
         if self.momentum:
             self.velocity.add(noise, self.noise_std * share)
 
+    def add_constant(self, constant: torch.Tensor) -> None:
+        """Add the effect of `constant` (n_parameters,) in the gradient to the last step."""
+        self.weights.add(constant, -self.lr)
+        if self.momentum:
+            self.velocity.add(constant, 1.0)
+
     def add_block_noise(self, total: torch.Tensor, part: float, upper: torch.Tensor, share: float) -> None:
         """Add `part` of `total` to the first layer, and `upper` to the others as `add_noise` does; both are padded."""
         first, others = self.weights.flat[: len(total)], self.weights.flat[len(total) :]

@@ -55,6 +55,9 @@ class Job:
     """Time limit of the training; None: no limit. Training reports each completed epoch to it. If no epoch is completed
     in time, the output row is left unchanged and the loss is NaN."""
 
+    correction: NDArray[np.float32] | None = None
+    """(n_parameters,): constant vector that is added to the gradient of each step, after clipping; None: none."""
+
     @property
     def samples(self) -> int:
         return len(self.labels)

@@ -234,11 +234,13 @@ class Learner(ABC):
                 if [len(epoch) for epoch in job.order] != [steps] * epochs:
                     raise ValueError(f"order of job {number} must have {epochs} epochs of {steps} Poisson batches")
                 del wanted["order"]
+            if job.correction is not None:
+                wanted["correction"] = (d,)
             for name, shape in wanted.items():
                 array = getattr(job, name)
                 if array.shape != shape:
                     raise ValueError(f"{name} of job {number} must have shape {shape}, got {array.shape}")
-                if name in ("base", "images") and array.dtype != np.float32:
+                if name in ("base", "images", "correction") and array.dtype != np.float32:
                     raise ValueError(f"{name} of job {number} must be float32, got {array.dtype}")
             if not m:
                 raise ValueError(f"job {number} has no samples to train on")

@@ -83,12 +83,13 @@ class DirectTrainer:
         bits: np.random.BitGenerator | None = None,
         squared: bool = False,
         deadline: Deadline | None = None,
+        correction: torch.Tensor | None = None,
     ) -> float:
         """Train one client, write the model into `row` and return the mean loss of the last epoch.
 
         row, base: (n_parameters,); images (m, inputs); wanted (m, outputs): one-hot labels, or numbers to predict if
         the loss is `squared`; order: (epochs, m) int64, or the Poisson batches of each epoch; bits: generator of the
-        noise of DP-SGD; `deadline`: see `Job`.
+        noise of DP-SGD; `deadline`, `correction`: see `Job`.
         """
         import torch
 
@@ -117,6 +118,8 @@ class DirectTrainer:
                         stack.add_block_noise(drawn.total, block.parts[number], drawn.upper[number], share)
                     elif each is not None:
                         stack.add_noise(torch.from_numpy(each.draw()), share)
+                    if correction is not None:
+                        stack.add_constant(correction)
                     if deadline is not None and deadline.passed():
                         return loss
             if deadline is not None:
@@ -171,12 +174,14 @@ class MlpLearner(Learner):
                     order = tensor_of(np.ascontiguousarray(job.order, np.int64))
                 arrays = torch.from_numpy(rows[number]), base, images, wanted, order
                 # Only the direct implementation has a complete model at the end of each epoch, and only there does a
-                # sample whose products overflow leave the others alone.
-                alone = job.deadline is not None or (self._clips and not math.isfinite(np.vdot(job.images, job.images)))
+                # sample whose products overflow leave the others alone. A correction leaves the span of the samples.
+                direct = job.deadline is not None or job.correction is not None
+                alone = direct or (self._clips and not math.isfinite(np.vdot(job.images, job.images)))
                 trainer = self._direct if alone else self.trainer(samples)
                 bits = job.noise if self.training.example_noise else None
                 if isinstance(trainer, DirectTrainer):
-                    losses[number] = trainer.train(*arrays, bits, squared, job.deadline)
+                    constant = None if job.correction is None else tensor_of(job.correction)
+                    losses[number] = trainer.train(*arrays, bits, squared, job.deadline, constant)
                 else:
                     losses[number] = trainer.train(*arrays, squared)
 

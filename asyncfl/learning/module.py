@@ -63,6 +63,7 @@ class ModuleLearner(Learner):
                 torch._foreach_copy_(pull, weights)
                 torch._foreach_mul_(pull, t.proximal_mu)
         images, labels = tensor_of(job.images).to(self.device), tensor_of(job.labels).to(self.device)
+        constant = None if job.correction is None else split(tensor_of(job.correction).to(self.device), weights)
         batch, poisson = t.batch_of(job.samples), t.batches == "poisson"
         mean, deadline = math.nan, job.deadline
         for epoch, batches in enumerate(job.batches(batch), 1):
@@ -77,6 +78,8 @@ class ModuleLearner(Learner):
                     if t.proximal_mu:
                         torch._foreach_add_(gradient, weights, alpha=t.proximal_mu)
                         torch._foreach_sub_(gradient, pull)
+                    if constant is not None:
+                        torch._foreach_add_(gradient, constant)
                     if t.momentum:
                         torch._foreach_mul_(velocity, t.momentum)
                         torch._foreach_add_(velocity, gradient)

@@ -2,11 +2,13 @@
 
     g <- gradient of the batch's mean loss;           g <- g min(1, gradient_clip / |g|)
     g <- g + proximal_mu (w - base)                    FedProx, Li et al. 2020; base: the model that was sent
+    g <- g + c                                         constant of an algorithm (`asyncfl.algorithms`), if any
     v <- momentum v + g;   w <- w - lr v               v starts at 0 for every task
 
-The proximal term is not clipped, as it does not depend on the data. With `example_clip` C and `example_noise` z
-(DP-SGD, Abadi et al. 2016) the first line becomes g <- (sum_i g_i min(1, C / |g_i|) + z C N(0, I)) / n, where g_i is
-the gradient of example i. A gradient whose norm is not finite in float32 counts as zero, with either clip.
+The proximal term is not clipped, as it does not depend on the data; neither is c. With `example_clip` C and
+`example_noise` z (DP-SGD, Abadi et al. 2016) the first line becomes g <- (sum_i g_i min(1, C / |g_i|) + z C N(0, I)) /
+n, where g_i is the gradient of example i. A gradient whose norm is not finite in float32 counts as zero, with either
+clip.
 
 The L2 sensitivity of the sum is C if neighbouring data sets differ in one example that is present or counts as zero,
 and 2 C if one example is replaced. n follows from the client's number of samples, which counts as public. Each example

@@ -6,6 +6,7 @@ from asyncfl.base.disclosure import BATCHES as BATCHES
 from asyncfl.base.disclosure import BUDGETS as BUDGETS
 from asyncfl.base.disclosure import CLIP_NORM as CLIP_NORM
 from asyncfl.base.disclosure import LOSSES as LOSSES
+from asyncfl.base.disclosure import PAYLOADS as PAYLOADS
 from asyncfl.base.disclosure import REJECTION as REJECTION
 from asyncfl.base.disclosure import SCORES as SCORES
 
@@ -37,6 +38,9 @@ FLAGS = {
     "holds them, and no accountant counts what the detector's decisions reveal of them to others",
     LOSSES: "the client reported its loss without noise; epsilon is infinite for an adversary that holds the message, "
     "and no accountant counts what the selection of clients reveals of it to others",
+    PAYLOADS: "the algorithm exchanged vectors that depend on the client's data without noise; "
+    "epsilon is infinite for an adversary that holds the message, and no accountant counts what the server's use of "
+    "them reveals to others",
     REJECTION: "an honest update was rejected because it was not finite; the rejection, and the number of updates "
     "in the mean, reveal this",
     COMPUTED: "attackers uploaded values computed from the client's noised updates; an adversary that received "
@@ -53,5 +57,5 @@ FLAGS = {
 }
 """Flag -> explanation."""
 
-UNCOVERED = (BUDGETS, CLIP_NORM, SCORES, LOSSES, WEIGHTS, SCALES, BATCHES)
+UNCOVERED = (BUDGETS, CLIP_NORM, SCORES, LOSSES, PAYLOADS, WEIGHTS, SCALES, BATCHES)
 """Flags of releases that the computed epsilons do not include. With one of them no epsilon is proven."""

@@ -9,7 +9,7 @@ fate at once; the others when the model is published, since the run may end befo
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -19,9 +19,10 @@ from msgspec.structs import replace as replaced
 
 from asyncfl.base.answers import flags, numbers, require, with_state
 from asyncfl.base.arrays import Bools, Floats, Ints, Vector
-from asyncfl.base.instrument import NO_INSTRUMENT, Instrument
+from asyncfl.base.instrument import Instrument
 from asyncfl.base.streams import Streams
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, Strikes, Verdict, accept_all
+from asyncfl.protocol.algorithm_state import AlgorithmState
 from asyncfl.protocol.messages import Action, BufferVerdict, Collect, Collected, Fate, ScoreRequest
 from asyncfl.protocol.model_step import ModelStep, next_model
 from asyncfl.protocol.settings import Protocol
@@ -214,14 +215,21 @@ class Aggregation:
 
     _buffer: Buffer
     _clip_norm: float | None
+    _payloads: Mapping[str, Vector]
 
     def __init__(
-        self, defences: DefenceState, table: TaskTable, samples: Ints, instrument: Instrument = NO_INSTRUMENT
+        self,
+        defences: DefenceState,
+        table: TaskTable,
+        samples: Ints,
+        instrument: Instrument,
+        algorithm: AlgorithmState,
     ) -> None:
         self.defences = defences
         self.table = table
         self.samples = samples
         self.instrument = instrument
+        self.algorithm = algorithm
         self._malformed: list[tuple[int, bool]] = []
         """Sender of each update that was rejected since the last sound one, and whether its length was wrong."""
         self.tasks: list[TaskRecord] = []
@@ -251,6 +259,8 @@ class Aggregation:
         sound, (n_updates,) bool, and the clients that are banned now for malformed updates."""
         whole = np.ones(len(self.tasks), dtype=bool) if collected.sound is None else collected.sound
         sound = whole & usable(collected.models)
+        for vectors in collected.payloads.values():
+            sound &= usable(vectors)
         if sound.any():
             self._malformed = []
         if sound.all():
@@ -299,6 +309,7 @@ class Aggregation:
         models = collected.models if kept.all() else collected.models[kept]
         work = None if collected.work is None else collected.work[kept]
         self._buffer = self._buffer_of(models, asked[kept], work, version)
+        self._payloads = {name: vectors[kept] for name, vectors in collected.payloads.items()}
         self._asked = ()
         return True
 
@@ -352,7 +363,9 @@ class Aggregation:
         to `actions`; `publish` appends the fates of the others. `scores`: see `Detector.judge`."""
         buffer, tasks = self._buffer, tuple(task.number for task in self.tasks)
         verdict, banned = self.defences.judge(buffer, scores)
-        made = self.defences.aggregate(buffer, verdict)
+        made = self.algorithm.apply(
+            self.defences.aggregate(buffer, verdict), buffer.current, self._payloads, ~verdict.flagged
+        )
         self.instrument.aggregated(buffer, tasks, verdict, made)
         details = verdict.details or [""] * len(tasks)
         columns = self.tasks, made.weights.tolist(), buffer.staleness.tolist(), details

@@ -16,12 +16,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from dataclasses import replace as dataclass_replace
 from enum import Enum, auto
 from typing import TypeAlias
 
 import numpy as np
 from msgspec.structs import replace as replaced
 
+from asyncfl.algorithms import Algorithm, FedAvg
 from asyncfl.base.arrays import Bools, Floats, Ints, Vector
 from asyncfl.base.component import kind_of
 from asyncfl.base.instrument import NO_INSTRUMENT, Instrument
@@ -33,6 +35,7 @@ from asyncfl.protocol.aggregation import (
     DefenceState,
     Scores,
 )
+from asyncfl.protocol.algorithm_state import AlgorithmState
 from asyncfl.protocol.message_validator import MessageValidator
 from asyncfl.protocol.messages import (
     Action,
@@ -103,6 +106,8 @@ class ServerPlan:
     """Instrument that receives each buffer that is aggregated."""
     all_present: bool = True
     """Whether all clients take part from the start; otherwise each takes part after it has joined."""
+    algorithm: Algorithm = FedAvg()
+    """What is made of updates and further vectors, and sent with models."""
     downloads: Callable[[Vector, int], Download] | None = None
     """Function (model, version) -> the model as clients are sent it; None to send it as it is."""
 
@@ -154,7 +159,9 @@ class Server:
         self.samples = plan.samples.copy()
         """(clients,) training samples of each client, as reported when it joined."""
         self.population = Population(self.clients, self.samples)
-        self.validator = MessageValidator(self.tasks, np.full(self.clients, plan.all_present))
+        self._algorithm = AlgorithmState(plan.algorithm, len(plan.initial))
+        present = np.full(self.clients, plan.all_present)
+        self.validator = MessageValidator(self.tasks, present, self._algorithm.payloads.uploads)
         self._cohorts = Cohorts(plan.protocol, self.population, self.tasks, plan.streams)
         self._buffer: list[TaskRecord] = []
         """Updates in the buffer that is being filled."""
@@ -168,7 +175,7 @@ class Server:
         """Tasks that failed since the last update arrived."""
         self._give_up_at = max(LEAST_TASKS, TASKS_PER_CLIENT * self.clients)
         defences = DefenceState(plan.defence, plan.protocol, self.clients, plan.streams)
-        self._aggregation = Aggregation(defences, self.tasks, self.samples, plan.instrument)
+        self._aggregation = Aggregation(defences, self.tasks, self.samples, plan.instrument, self._algorithm)
         self._made: AggregationResult | None = None
 
     # --- messages --------------------------------------------------------------------------------------------------
@@ -437,8 +444,14 @@ class Server:
     def _released(self, publish: Publish) -> Publish:
         """Store the published model, and return `publish` with the compressed model that clients are sent, if any."""
         download = None if self.plan.downloads is None else self.plan.downloads(publish.model, publish.version)
+        payloads = self._algorithm.download()
+        if payloads:
+            download = dataclass_replace(download or Download(publish.model), payloads=payloads)
+            publish = replaced(publish, payloads=payloads)
         self.tasks.publish(publish.version, publish.model, download)
-        return publish if download is None else replaced(publish, sent=download.model)
+        return (
+            publish if download is None or download.model is publish.model else replaced(publish, sent=download.model)
+        )
 
     # --- ends ------------------------------------------------------------------------------------------------------
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.algorithms import Payload
 from asyncfl.base.errors import MessageError
 from asyncfl.protocol.messages import (
     Action,
@@ -36,15 +37,17 @@ from asyncfl.protocol.task_table import TaskTable
 
 class MessageValidator:
     """State of one server's conversation with its clients, as far as it decides which messages are possible. `present`:
-    (clients,) whether each client takes part from the start; the others join."""
+    (clients,) whether each client takes part from the start; the others join. `payloads`: that the algorithm has
+    clients upload."""
 
-    def __init__(self, tasks: TaskTable, present: NDArray[np.bool_]) -> None:
+    def __init__(self, tasks: TaskTable, present: NDArray[np.bool_], payloads: Sequence[Payload] = ()) -> None:
         self.tasks = tasks
         self.time_s = -math.inf
         """Time of the last message; -inf before the start."""
         self.is_started = False
         """Whether the server has started."""
         self._present = present.copy()
+        self._payloads = payloads
         self._timers: Counter[str] = Counter()
         """Timer -> number of times that it was set and has not fired."""
         self._requests: dict[int, int] = {}
@@ -121,6 +124,11 @@ class MessageValidator:
         losses = rows if message.losses is None else len(message.losses)
         if rows != len(message.tasks) or losses != rows:
             raise MessageError(f"{len(message.tasks)} updates were asked for, got {rows} models and {losses} losses")
+        if message.payloads or self._payloads:
+            shapes = {name: vectors.shape for name, vectors in message.payloads.items()}
+            wanted = {one.name: (rows, one.size) for one in self._payloads}
+            if shapes != wanted:
+                raise MessageError(f"the algorithm declares payloads {wanted or 'none'}, got {shapes or 'none'}")
 
     def _check_scores(self, message: ScoresArrived) -> None:
         if message.request not in self._requests:

@@ -14,12 +14,15 @@ Each field that reaches a client or the server declares what it tells about trai
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, TypeAlias
 
+import msgspec
+
 from asyncfl.base.arrays import Bools, Floats, Vector
-from asyncfl.base.disclosure import BUDGETS, CLIP_NORM, LOSSES, SCORES, Leak, Public, Released
+from asyncfl.base.disclosure import BUDGETS, CLIP_NORM, LOSSES, PAYLOADS, SCORES, Leak, Public, Released
 from asyncfl.base.message import CHOICE, ClientNumber, Count, Message, ServerNumber, Text, Time
 from asyncfl.defences.score_request import ScoreRequest as ScoreRequest
 
@@ -123,7 +126,7 @@ class Collected(TimedMessage, frozen=True):
     `clip_norm`: clipping norm that the clients used, None without clipping. `upload_std`: (n_updates,) standard
     deviation of the noise that the privacy scheme asked of each client for this upload (an attacker may have added
     none); None if it asked for none. `work`: (n_updates,) share of a task's epochs behind each update, above 0 to 1;
-    None if all are whole.
+    None if all are whole. `payloads`: name -> (n_updates, size) the algorithm's vectors of each upload.
     """
 
     tasks: Annotated[tuple[int, ...], Public("the server asked for them")]
@@ -137,6 +140,9 @@ class Collected(TimedMessage, frozen=True):
         Floats | None, Leak(BUDGETS, Public("it follows from the scheme, the samples and the clip norm"))
     ] = None
     work: Annotated[Floats | None, Public("the speed of the device decides it")] = None
+    payloads: Annotated[
+        dict[str, Vector], Leak(PAYLOADS, Public("none, or the algorithm declares that they tell nothing uncounted"))
+    ] = msgspec.field(default_factory=dict)
 
 
 class ScoresArrived(ScoreAnswer, frozen=True, kw_only=True):
@@ -187,6 +193,7 @@ class Publish(Message, frozen=True):
     of the server's noise on each parameter. `clip_norm`: norm to which these updates were clipped; None without
     clipping. `sent`: (n_parameters,) the compressed model that clients are sent; None if they are sent `model`.
     `waiting_max`: most updates that waited behind the buffer in work since the previous version.
+    `payloads`: the algorithm's vectors that are sent with it.
     """
 
     version: int
@@ -197,6 +204,7 @@ class Publish(Message, frozen=True):
     clip_norm: float | None = None
     sent: Vector | None = None
     waiting_max: int = 0
+    payloads: dict[str, Vector] = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -209,6 +217,8 @@ class Download:
 
     model: Vector
     payload: bytes | None = None
+    payloads: Mapping[str, Vector] = field(default_factory=dict)
+    """The algorithm's vectors that are sent with it, by name."""
 
 
 class Dispatch(Message, frozen=True):

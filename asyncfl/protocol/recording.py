@@ -200,10 +200,14 @@ def plain(message: Input | Action, detail: Detail) -> Plain:
     if isinstance(message, Collected):
         out["sound"] = [True] * len(message.tasks) if message.sound is None else message.sound.tolist()
         out["finite"] = usable(message.models).tolist()
+        if not message.payloads:
+            del out["payloads"]
     elif isinstance(message, Publish):
         del out["waiting_max"]  # older recordings lack it; it decides nothing
         if message.sent is None:
             del out["sent"]
+        if not message.payloads:
+            del out["payloads"]  # likewise
     return out
 
 
@@ -214,6 +218,9 @@ def message_of(hears: Plain, models: Vector | None) -> Input:
     if name not in _INPUTS or (name == Collected.__name__ and models is None):
         raise RunError(f"{name} is no message to a server")
     values = {field: value for field, value in hears.items() if field != "finite"}
+    if values.get("payloads"):
+        names = ", ".join(values["payloads"])
+        raise RunError(f"a replay cannot provide the algorithm's payloads ({names}): the recording holds digests")
     if "models" in values:
         values["models"] = models
     try:

@@ -16,11 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asyncfl.base.arrays import Vector
 from asyncfl.base.files.batch_spool import BatchSpool
 from asyncfl.base.tables import TasksTable, UploadColumns, array_of, schema_of
 from asyncfl.protocol.events import NO_EPOCH, SCORING_DOWN, Kind, epochs_done
-from asyncfl.protocol.messages import Fate
+from asyncfl.protocol.messages import Download, Fate
 
 NAN = math.nan
 
@@ -38,7 +37,7 @@ class TaskRecord:
     sent_s: float = 0.0
     """Time at which the server gave the task, in seconds."""
     epochs: int | None = None
-    base: Vector | None = field(default=None, repr=False)
+    base: Download | None = field(default=None, repr=False)
     """The model that the client was sent, kept if it must train even after the server has forgotten that version."""
     trained: bool = False
     """Whether the client has already trained this task, or may have done so."""

@@ -12,14 +12,14 @@ import time
 
 import numpy as np
 
-from asyncfl.base.arrays import Floats, Vector
+from asyncfl.base.arrays import Floats
 from asyncfl.base.client_state import ClientState
 from asyncfl.client import Assignment, Attackers, work_of
 from asyncfl.client.norm_bound import too_long
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.protocol import Scoring, Server
 from asyncfl.protocol.events import Kind
-from asyncfl.protocol.messages import Collect, Collected, ScoreRequest
+from asyncfl.protocol.messages import Collect, Collected, Download, ScoreRequest
 from asyncfl.protocol.task_record import TaskRecord
 from asyncfl.simulation.phases import TaskPhases, Workload
 from asyncfl.simulation.pool import TrainingOrder, TrainingPool
@@ -61,7 +61,7 @@ class SimulatedClients:
         if self.attackers is not None:
             self.attackers.begin(task.number, task.client, task.turn)
         if self.every_task:
-            task.base = self.server.tasks.model(task.base_version)
+            task.base = self.server.tasks.download(task.base_version)
 
     def begun(self, now_s: float, world: WorldState) -> None:
         """Decide which of the tasks that began together attack."""
@@ -169,8 +169,10 @@ class TrainingClients(SimulatedClients):
         attacked = self.attackers is not None and self.attackers.attacks(
             task.number, task.client, task.base_version, task.turn
         )
-        order = TrainingOrder(task.client, task.turn, epochs, attacked, self.path.carried(task.client))
-        self.pool.foresee(task.number, order, self.server.tasks.model(task.base_version), arrives_s)
+        base = self.server.tasks.download(task.base_version)
+        vectors = ClientState(base.payloads)
+        order = TrainingOrder(task.client, task.turn, epochs, attacked, self.path.carried(task.client), vectors)
+        self.pool.foresee(task.number, order, base.model, arrives_s)
 
     def forget(self, task: TaskRecord) -> None:
         super().forget(task)
@@ -193,16 +195,16 @@ class TrainingClients(SimulatedClients):
         tasks = table.collect(action.tasks)
         if not self.every_task:
             self.trained += len(tasks)
-        bases = {one: table.model(one) for one in {version, *(task.base_version for task in tasks)}}
+        bases = {one: table.download(one) for one in {version, *(task.base_version for task in tasks)}}
         made = self.path.carry_out(
-            [_assignment(task, bases[task.base_version]) for task in tasks], version, bases[version]
+            [_assignment(task, bases[task.base_version]) for task in tasks], version, bases[version].model
         )
         self._releases.collected(made.uploads)
         sound = made.sound
         if self._checks_norms:
             long = too_long(
                 self.path,
-                *(made.models, [bases[task.base_version] for task in tasks], made.clip_norm, made.contributions),
+                *(made.models, [bases[task.base_version].model for task in tasks], made.clip_norm, made.contributions),
             )
             sound = sound & ~long
         self.zeroed = [tasks[row] for row in np.flatnonzero(made.zeroed).tolist()]
@@ -218,6 +220,7 @@ class TrainingClients(SimulatedClients):
             clip_norm=made.clip_norm,
             upload_std=made.asked_std,
             work=work_of([task.epochs for task in tasks], self.load.epochs),
+            payloads=made.payloads,
             time_s=time_s,
         )
 
@@ -250,5 +253,7 @@ def arrival(
     return epochs, now_s
 
 
-def _assignment(task: TaskRecord, base: Vector) -> Assignment:
-    return Assignment(task.number, task.client, task.base_version, base, task.turn, task.epochs)
+def _assignment(task: TaskRecord, base: Download) -> Assignment:
+    return Assignment(
+        task.number, task.client, task.base_version, base.model, task.turn, task.epochs, download=base.payloads
+    )

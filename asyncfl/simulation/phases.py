@@ -35,9 +35,9 @@ class Workload:
     payload_bytes: int
     """Bytes of an uncompressed model, sent for scoring."""
     download_bytes: int
-    """Bytes of a model sent for training, after compression."""
+    """Bytes of a model sent for training, after compression, and of the algorithm's downloads."""
     upload_bytes: int
-    """Bytes of an update, after compression."""
+    """Bytes of an update, after compression, and of the algorithm's uploads."""
     deadline_s: float | None = None
     """Seconds of computing after which a client stops; None for no limit."""
 
@@ -46,6 +46,10 @@ class Workload:
         """Return the costs of a task in `scenario`. `samples`: (clients,) training samples of each client."""
         n = scenario.n_parameters
         down, up = scenario.download_compression.payload_bytes(n), scenario.compression.payload_bytes(n)
+        if not scenario.algorithm.off:
+            uploads, downloads = scenario.payloads
+            down += sum(one.payload_bytes for one in downloads)
+            up += sum(one.payload_bytes for one in uploads)
         training = scenario.training
         return cls(samples, training.epochs, BYTES_PER_NUMBER * n, down, up, training.deadline_s)
 

@@ -19,7 +19,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -65,6 +65,8 @@ class TrainingOrder:
     """Whether it trains on poisoned data."""
     carried: ClientState
     """The part of the client's state that its training reads."""
+    download: ClientState = field(default_factory=ClientState)
+    """The algorithm's vectors that the client was sent with the model, as arrays."""
 
 
 # --- in a worker -----------------------------------------------------------------------------------------------------
@@ -154,7 +156,7 @@ def _computed(compute: Callable[[_Seed, Vector], Any], key: str, setup: Any, mod
 
 def _train(order: TrainingOrder, place: str | None, seed: _Seed, base: Vector) -> Trained:
     """Train a task from the model that it was sent. `place`: where to leave its model; None: return it."""
-    task = Assignment(-1, order.client, -1, base, order.turn, order.epochs)
+    task = Assignment(-1, order.client, -1, base, order.turn, order.epochs, download=order.download.arrays)
     made = seed.federation.path.trained(task, order.attacked, order.carried)
     return made._replace(model=leave(made.model, place))
 
@@ -288,7 +290,7 @@ class TrainingPool:
         return made
 
     def _call_of(self, task: Assignment, attacked: bool, carried: ClientState) -> Call:
-        order = TrainingOrder(task.client, task.turn, task.epochs, attacked, carried)
+        order = TrainingOrder(task.client, task.turn, task.epochs, attacked, carried, ClientState(task.download))
         call = self._foreseen.pop(task.task, None)
         if call is not None and call.order == order:
             return call

@@ -18,6 +18,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.algorithms import FedAvg
 from asyncfl.base.arrays import Vector
 from asyncfl.base.streams import Streams
 from asyncfl.client import Attackers, TaskPath
@@ -153,7 +154,15 @@ def prepare(resolved: ResolvedSeed, data: FederatedData | None = None) -> Federa
     context = privacy_context(resolved, data.sizes)
     attackers = attackers_of(scenario, streams)
     path = TaskPath(
-        data, learner, scenario.training, scenario.privacy, context, streams, attackers, scenario.compression
+        data,
+        learner,
+        scenario.training,
+        scenario.privacy,
+        context,
+        streams,
+        attackers,
+        scenario.compression,
+        scenario.algorithm,
     )
     record = ReleaseStore()
     defence = defence_plan(scenario, data, learner)
@@ -224,6 +233,7 @@ def server_plan(
         evaluate_s=0.0 if scenario.world.evaluate_beside else scenario.world.evaluate_s,
         evaluate_every=scenario.evaluation.test_every,
         score_s=scenario.world.score_s,
+        algorithm=scenario.algorithm if len(initial) else FedAvg(),
         downloads=Downloads(scenario.download_compression, streams) if not scenario.download_compression.off else None,
     )
 
@@ -287,9 +297,9 @@ def privacy_context(resolved: ResolvedSeed, sizes: NDArray[np.int64]) -> Privacy
         poisson_sizes=tuple(np.unique(sizes).tolist()) if training.batches == "poisson" else (),
         n_parameters=scenario.n_parameters,
         rate=scenario.protocol.rate,
-        plain_sgd=not (training.momentum or training.proximal_mu),
+        plain_sgd=scenario.algorithm.off and not (training.momentum or training.proximal_mu),
         clips_samples=training.local_steps == "printed",
-        fixed_weights=has_fixed_weights(scenario.protocol, scenario.defence),
+        fixed_weights=has_fixed_weights(scenario.protocol, scenario.defence, scenario.algorithm),
         equal_weights=_equal_weights(scenario, sizes),
         personal=bool(scenario.model.personal),
         once_each=_equal_weights(scenario, sizes) and _once_each(scenario),
@@ -300,7 +310,7 @@ def _equal_weights(scenario: Scenario, sizes: NDArray[np.int64]) -> bool:
     """Whether no update can weigh more than 1/n in a mean of n, and no weight depends on data."""
     protocol = scenario.protocol
     return (
-        has_fixed_weights(protocol, scenario.defence)
+        has_fixed_weights(protocol, scenario.defence, scenario.algorithm)
         and (scenario.training.deadline_s is None or protocol.partial_work == "whole")
         and (protocol.weighting != "samples" or len(np.unique(sizes)) == 1)
         # Divided by the sum of the weights, a fresh update among stale ones weighs more than 1/n.

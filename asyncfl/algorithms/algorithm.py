@@ -1,0 +1,180 @@
+"""Base class of algorithms, and FedAvg, which exchanges models and updates alone.
+
+An algorithm declares every further vector that a task's messages carry, as a `Payload`. Both links carry the declared
+payloads as float32, uncompressed, and no others. A payload has no noise of the privacy scheme.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from asyncfl.base.answers import numbers, require
+from asyncfl.base.arrays import Floats, Vector
+from asyncfl.base.client_state import ClientState
+from asyncfl.base.component import Component, kind_of
+from asyncfl.base.disclosure import PAYLOADS, Leak, Public, Released
+from asyncfl.base.errors import ComponentError
+
+UPDATE = "update"
+"""Name of the update itself, which every upload holds and no algorithm declares."""
+ServerState: TypeAlias = Mapping[str, Any]
+"""Named arrays that an algorithm keeps at the server. They are replaced, never changed in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """Declaration of a vector that a message carries beside the model or the update.
+
+    Raises: ValueError for the name of the update, for an empty vector and for a leak with another flag than `PAYLOADS`.
+    """
+
+    name: str
+    size: int
+    """Numbers of the vector."""
+    disclosure: Leak | Released | Public
+    """What the vector tells about training data. `Leak(PAYLOADS, ...)`: it depends on data, without noise."""
+
+    def __post_init__(self) -> None:
+        if not self.name or self.name == UPDATE:
+            raise ValueError(f"a payload must have a name other than {UPDATE}, got {self.name!r}")
+        if self.size < 1:
+            raise ValueError(f"payload {self.name} must have a size of at least 1, got {self.size}")
+        if isinstance(self.disclosure, Leak) and self.disclosure.flag != PAYLOADS:
+            raise ValueError(f"payload {self.name} must have the flag {PAYLOADS!r}, got {self.disclosure.flag!r}")
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of the vector on a link: float32, uncompressed."""
+        return 4 * self.size
+
+    @property
+    def leaks(self) -> bool:
+        """Whether the vector depends on training data without noise."""
+        return isinstance(self.disclosure, Leak)
+
+
+class Payloads(NamedTuple):
+    """Payloads of one run, in both directions."""
+
+    uploads: tuple[Payload, ...] = ()
+    downloads: tuple[Payload, ...] = ()
+
+    @property
+    def leak(self) -> bool:
+        """Whether any payload depends on training data without noise."""
+        return any(one.leaks for one in (*self.uploads, *self.downloads))
+
+
+class Algorithm(Component):
+    """Base class of algorithms. The defaults of all methods are FedAvg's; override what differs.
+
+    No method changes its arguments in place. All vectors are float32.
+    """
+
+    logged: ClassVar[tuple[str, ...]] = ("rounds.bytes_up", "rounds.bytes_down", "ledger.flags")
+    carries: ClassVar[tuple[str, ...]] = ()
+    """Names of the arrays and numbers that a client carries from task to task (entries of its `ClientState`)."""
+
+    @property
+    def off(self) -> bool:
+        """Whether clients and server exchange and average models and updates alone."""
+        return False
+
+    def payloads(self, n_parameters: int) -> Payloads:
+        """Declare the payloads of a model with `n_parameters` parameters."""
+        return Payloads()
+
+    # --- at a client -----------------------------------------------------------------------------------------------
+
+    def correction(self, state: ClientState, download: Mapping[str, Vector]) -> Vector | None:
+        """Return the constant vector (n_parameters,) that is added to the gradient of each step, after clipping; None:
+        nothing is added. `state`: the entries `carries`; `download`: the declared downloads."""
+        return None
+
+    def after_training(
+        self,
+        state: ClientState,
+        download: Mapping[str, Vector],
+        base: Vector,
+        trained: Vector,
+        steps: int,
+        lr: float,
+    ) -> tuple[dict[str, Vector], ClientState]:
+        """Return the declared uploads of a trained task, and the new entries `carries` of the client's state.
+
+        `base`, `trained`: (n_parameters,) the models before and after the task; `steps`: SGD steps between them.
+        """
+        return {}, state
+
+    # --- at the server ---------------------------------------------------------------------------------------------
+
+    def start(self, n_parameters: int) -> ServerState:
+        """Return the state of the server before the first version. It must be picklable."""
+        return {}
+
+    def apply(
+        self, state: ServerState, step: Vector, uploads: Mapping[str, Vector], weights: Floats
+    ) -> tuple[Vector, ServerState]:
+        """Return the step that the global model takes, and the next state.
+
+        `step`: (n_parameters,) that the defence's rule and the protocol's rate yield; `uploads`: name -> (n, size) of
+        the updates that were accepted; `weights`: (n,) their weights in `step`.
+        """
+        return step, state
+
+    def download(self, state: ServerState) -> Mapping[str, Vector]:
+        """Return the declared downloads that are sent with the next version."""
+        return {}
+
+
+class FedAvg(Algorithm):
+    """Weighted averages of updates, and nothing else. Source: McMahan et al. 2017, algorithm 1."""
+
+    kind: Literal["fedavg"] = "fedavg"
+
+    @property
+    def off(self) -> bool:
+        return True
+
+
+def declared(algorithm: Algorithm, n_parameters: int) -> Payloads:
+    """Return the payloads that an algorithm declares. Raises ComponentError where they are no payloads, or two of one
+    direction have the same name."""
+    try:
+        found = algorithm.payloads(n_parameters)
+    except ValueError as error:
+        raise ComponentError(f"{kind_of(algorithm)}: payloads: {error}") from None
+    require(isinstance(found, Payloads), algorithm, "payloads", "must return Payloads", found)
+    for way, one in zip(Payloads._fields, found, strict=True):
+        sound = isinstance(one, tuple) and all(isinstance(payload, Payload) for payload in one)
+        require(sound, algorithm, f"payloads: {way}", "must be a tuple of Payload", one)
+        names = [payload.name for payload in one]
+        require(len(set(names)) == len(names), algorithm, f"payloads: {way}", "must have different names", names)
+    return found
+
+
+def sent(
+    algorithm: Algorithm, method: str, vectors: Mapping[str, Vector], payloads: Sequence[Payload]
+) -> dict[str, Vector]:
+    """Return the vectors that a message carries, as float32.
+
+    Raises ComponentError unless they are the declared `payloads` with their sizes. `method`: name of the method that
+    returned them.
+    """
+    require(isinstance(vectors, Mapping), algorithm, method, "must return vectors by name", vectors)
+    names = ", ".join(one.name for one in payloads) or "none"
+    for name in vectors.keys() - {one.name for one in payloads}:
+        raise ComponentError(f"{kind_of(algorithm)}: {method} sends payload {name}; declared payloads: {names}")
+    for one in payloads:
+        if one.name not in vectors:
+            raise ComponentError(f"{kind_of(algorithm)}: {method} lacks payload {one.name}; declared: {names}")
+    return {
+        one.name: np.ascontiguousarray(
+            numbers(algorithm, f"{method}: payload {one.name}", vectors[one.name], (one.size,)), dtype=np.float32
+        )
+        for one in payloads
+    }

@@ -1,0 +1,43 @@
+"""A control variate like SCAFFOLD's (Karimireddy et al. 2020, option II), for tests of payloads."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from asyncfl.algorithms import Algorithm, Payload, Payloads
+from asyncfl.base.arrays import Floats, Vector
+from asyncfl.base.client_state import ClientState
+from asyncfl.base.disclosure import PAYLOADS, Leak, Public
+
+
+class ControlVariate(Algorithm):
+    kind: str = "tests.algorithms.control_variate:ControlVariate"
+    carries = ("control",)
+    clients: int = 4
+
+    def payloads(self, n_parameters: int) -> Payloads:
+        leak = Leak(PAYLOADS, Public("not sent"))
+        return Payloads((Payload("change", n_parameters, leak),), (Payload("control", n_parameters, leak),))
+
+    def correction(self, state: ClientState, download: Mapping[str, Vector]) -> Vector:
+        own = state.arrays.get("control")
+        return download["control"] if own is None else download["control"] - own
+
+    def after_training(
+        self, state: ClientState, download: Mapping[str, Vector], base: Vector, trained: Vector, steps: int, lr: float
+    ) -> tuple[dict[str, Vector], ClientState]:
+        own = state.arrays.get("control", np.zeros_like(base))
+        new = own - download["control"] + (base - trained) / np.float32(steps * lr)
+        return {"change": new - own}, ClientState({"control": new})
+
+    def start(self, n_parameters: int) -> Mapping[str, Any]:
+        return {"control": np.zeros(n_parameters, dtype=np.float32)}
+
+    def apply(
+        self, state: Mapping[str, Any], step: Vector, uploads: Mapping[str, Vector], weights: Floats
+    ) -> tuple[Vector, Mapping[str, Any]]:
+        return step, {"control": state["control"] + uploads["change"].sum(0) / np.float32(self.clients)}
+
+    def download(self, state: Mapping[str, Any]) -> Mapping[str, Vector]:
+        return {"control": state["control"]}
