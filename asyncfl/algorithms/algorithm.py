@@ -17,7 +17,7 @@ from asyncfl.base.arrays import Floats, Vector
 from asyncfl.base.client_state import ClientState
 from asyncfl.base.component import Component, kind_of
 from asyncfl.base.disclosure import PAYLOADS, Leak, Public, Released
-from asyncfl.base.errors import ComponentError
+from asyncfl.base.errors import ComponentError, MessageError, shortened
 
 UPDATE = "update"
 """Name of the update itself, which every upload holds and no algorithm declares."""
@@ -155,6 +155,16 @@ def declared(algorithm: Algorithm, n_parameters: int) -> Payloads:
         names = [payload.name for payload in one]
         require(len(set(names)) == len(names), algorithm, f"payloads: {way}", "must have different names", names)
     return found
+
+
+def check_vectors(vectors: Mapping[str, Vector], payloads: Sequence[Payload]) -> None:
+    """Raise MessageError unless the vectors of a message are the declared `payloads` with their sizes."""
+    shapes = {name: vector.shape for name, vector in vectors.items()}
+    wanted = {one.name: (one.size,) for one in payloads}
+    if shapes != wanted:
+        raise MessageError(
+            f"the algorithm declares payloads {wanted or 'none'}, got {shortened(shapes or 'none', 200)}"
+        )
 
 
 def sent(

@@ -43,9 +43,9 @@ class TaskPath(PathComponents):
         self._train = Train(self, self._poison)
         self.personal: PersonalLayers | None = self._train.personal
         """Personal layers of each client; None if all layers are shared."""
-        self.carries = bool(self._train.reads)
-        """Whether training reads and changes what clients carry from task to task, such as personal layers."""
-        self.every_task = self.scheme.needs_every_task or self.carries
+        self.carries: tuple[str, ...] = self._train.reads
+        """Names of the entries of a client's state that its training reads and changes, such as personal layers."""
+        self.every_task = self.scheme.needs_every_task or bool(self.carries)
         """Whether each task is trained when its training ends on the clock, even if its update is never used: the
         scheme learns from every task, or each task changes what its client carries."""
         self._alone: tuple[Stage, ...] = self._poison, self._train, Measure(self)

@@ -25,9 +25,9 @@ class Tailored(Attack):
 
     The result is a lower bound on the damage by an attacker that knows the defence: it plans one buffer ahead, searches
     one direction, all attackers upload the same, and no strike is risked. If every gamma is struck, the honest mean is
-    sent. Compression of uploads and the server's noise are not rehearsed. Upload noise is guessed as normal. Answers to
-    score requests are guessed without score noise, with the current personal layers, and with attackers that lie in
-    every version.
+    sent. Compression of uploads, the server's noise and an algorithm's own step are not rehearsed. Upload noise is
+    guessed as normal. Answers to score requests are guessed without score noise, with the current personal layers, and
+    with attackers that lie in every version.
 
     Source: Shejwalkar and Houmansadr 2021, with the server's own defence as the oracle; Fang et al. 2020 for full
     knowledge.

@@ -10,6 +10,9 @@ from asyncfl.base.arrays import Floats, Vector
 from asyncfl.base.client_state import ClientState
 from asyncfl.base.disclosure import PAYLOADS, Leak, Public
 
+CONTROL = "control"
+"""Name of the control at a client, and of the one that clients are sent."""
+
 
 class ControlVariate(Algorithm):
     kind: str = "tests.algorithms.control_variate:ControlVariate"

@@ -14,7 +14,6 @@ from asyncfl.base.client_state import ClientState
 from asyncfl.base.errors import ComponentError, RunError
 from asyncfl.base.files import checkpoint_file
 from asyncfl.client import Assignment
-from asyncfl.extras.live.faults import live_faults
 from asyncfl.learning.learner import Learner
 from asyncfl.learning.module import ModuleLearner
 from asyncfl.protocol.recording import message_of
@@ -145,11 +144,6 @@ def test_noise_on_updates_does_not_cover_payloads(description: dict[str, Any]) -
     assert np.isfinite(plain.exact_epsilon).all()
     assert np.isinf(controlled.exact_epsilon).all()
     assert controlled["flags"].str.contains("payloads without noise").all()
-
-
-def test_live_runs_refuse_payloads_by_name(scenario: Scenario) -> None:
-    faults = live_faults(scenario, prepare(ResolvedSeed(scenario, 0, 0)).path.context)
-    assert [str(fault) for fault in faults if "do not carry change, control" in str(fault)]
 
 
 def test_models_of_a_recording_cannot_be_replayed_with_payloads(recorded: Scenario) -> None:

@@ -76,6 +76,7 @@ def test_two_payloads_of_one_name_are_refused() -> None:
     [
         ({"evaluation.audit": {}}, "evaluation.audit"),
         ({"model.personal": ["1.*"]}, "model.personal"),
+        ({"data.canaries": {"unit": "client", "count": 2}}, "data.canaries.unit: client"),
     ],
 )
 def test_settings_that_cannot_carry_payloads_are_refused(

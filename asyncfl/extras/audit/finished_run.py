@@ -7,7 +7,7 @@ noise, times and last losses are compared with the tables on disk, bit by bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from asyncfl.base.arrays import Vector
+from asyncfl.base.component import kind_of
 from asyncfl.base.errors import Fault, OutputError, RunError, ScenarioError, system_says
 from asyncfl.base.files.atomic import atomic_file
 from asyncfl.base.files.reading import read_parquet
@@ -50,6 +51,14 @@ def with_sparse_evaluation(scenario: Scenario, train_every: int = 0, test_every:
     changes: dict[str, Any] = {"train_every": train_every, "test_every": test_every, "clients_every": 0, "metrics": {}}
     changes |= {"aggregates": False, "record": "none", "keep": "none"}
     return scenario.model_copy(update={"evaluation": scenario.evaluation.model_copy(update=changes)})
+
+
+def algorithm_faults(scenario: Scenario) -> Iterator[Fault]:
+    """Yield the fault of a run for audits that train tasks again: what its algorithm exchanged is not on disk."""
+    if not scenario.algorithm.off:
+        names = ", ".join(one.name for one in scenario.payloads.downloads) or "the client's state"
+        message = f"must be fedavg, as a task is trained again without {names}, got {kind_of(scenario.algorithm)}"
+        yield Fault("algorithm.kind", message)
 
 
 @dataclass(frozen=True)

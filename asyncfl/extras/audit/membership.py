@@ -40,6 +40,7 @@ from asyncfl.extras.audit.finished_run import (
     FinishedRun,
     HeldUpload,
     UploadCollector,
+    algorithm_faults,
     audit_folder,
     schema,
     write_attacks,
@@ -96,11 +97,13 @@ def audit_membership(
     `adversary`: `eavesdropper` or `server`. `clients`: largest number of clients whose uploads are attacked.
     `shadow_worlds`: shadow worlds of each attacked upload, at least 8.
 
-    Raises ScenarioError for too few shadow worlds; RunError for fewer than 200 non-members, an adversary without an
-    upload, or a run with a shuffler.
+    Raises ScenarioError for too few shadow worlds and for an algorithm other than FedAvg; RunError for fewer than 200
+    non-members, an adversary without an upload, or a run with a shuffler.
     """
     if shadow_worlds < 8:
         raise ScenarioError([Fault("--worlds", f"must be at least 8, got {shadow_worlds}")])
+    if faults := list(algorithm_faults(finished.run.scenario)):
+        raise ScenarioError(faults)
     if finished.run.scenario.privacy.mixing_node is not None:
         raise RunError(
             f"{finished.folder}: the shuffler mixes the updates of a buffer, so no upload belongs to one client; "

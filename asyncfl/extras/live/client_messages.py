@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import Annotated, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
-from asyncfl.base.disclosure import BATCHES, BUDGETS, LOSSES, Leak, Public, Released
+from asyncfl.base.arrays import Vector
+from asyncfl.base.disclosure import BATCHES, BUDGETS, LOSSES, PAYLOADS, Leak, Public, Released
 from asyncfl.base.message import CHOICE, Count, Message, ServerNumber, Text
 from asyncfl.protocol.messages import Dispatch, Fate, ScoreAnswer, Stop, TaskAnswer
 
@@ -23,6 +24,10 @@ Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=1e12)]
 _TIME = Leak(BATCHES, Public("devices, links and availability decide it, not the values of samples"))
 Word: TypeAlias = Annotated[str, Meta(max_length=100)]
 Tasks: TypeAlias = Annotated[tuple[Count, ...], Meta(max_length=100)]
+Payloads: TypeAlias = Annotated[
+    dict[str, Vector], Leak(PAYLOADS, Public("none, or the algorithm declares that they tell nothing uncounted"))
+]
+"""Name -> (size,) float32: the algorithm's vectors, as it declares them."""
 
 
 class ClientEvent(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -83,6 +88,7 @@ class Update(TaskAnswer, frozen=True):
     report: Report
     epochs: Annotated[Annotated[int, Meta(ge=1, le=2**53)] | None, Public("the speed of the device decides it")] = None
     """Passes over its samples that it comes of; None: all of a task."""
+    payloads: Payloads = field(default_factory=dict)
 
 
 class Gone(TaskAnswer, frozen=True):
@@ -138,6 +144,7 @@ class Task(Dispatch, frozen=True):
     """Tasks that the client was given before."""
     attacks: Annotated[bool, Public("the experiment draws the attackers")] = False
     """Whether the client is to attack: the experiment's affair, not the federation's."""
+    payloads: Payloads = field(default_factory=dict)
 
 
 class ClientScoreRequest(Message, frozen=True):

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from asyncfl.base.component import kind_of
 from asyncfl.base.errors import Fault
 from asyncfl.privacy import PrivacyContext, State
 from asyncfl.scenario import Scenario
@@ -17,10 +16,6 @@ def live_faults(scenario: Scenario, context: PrivacyContext, shape: bool = False
 
     `context`: what the noise is calibrated to. `shape`: whether clients wait as the scenario's world says.
     """
-    if not scenario.algorithm.off:
-        names = ", ".join(one.name for way in scenario.payloads for one in way) or "states"
-        text = f"must be fedavg, live messages do not carry {names}, got {kind_of(scenario.algorithm)}"
-        yield Fault("algorithm.kind", text)
     world, training, privacy = scenario.world, scenario.training, scenario.privacy
     if shape:
         if world.workers is not None:

@@ -37,6 +37,8 @@ class TrainedUpdate:
     """Entries of the client's state that the task changed."""
     epochs: int | None = None
     """Epochs after which the deadline stopped it; None: it did all, or was told when to stop."""
+    payloads: dict[str, Vector] = field(default_factory=dict)
+    """Name -> (size,): the algorithm's vectors."""
 
 
 class LocalTraining:
@@ -76,7 +78,7 @@ class LocalTraining:
                     learner = self._like.personal.learner.with_learner(learner)
                 path = self._own.path = TaskPath(
                     *(data, learner, scenario.training, scenario.privacy, self._like.context, streams, attackers),
-                    scenario.compression,
+                    *(scenario.compression, scenario.algorithm),
                 )
         return path
 
@@ -104,7 +106,8 @@ class LocalTraining:
             sent = np.resize(made.models, (1, length))
         changed = path.states.take(client).since(began)
         loss, epsilon, epochs = float(made.losses[0]), upload.contribution.epsilon, upload.contribution.epochs
-        return TrainedUpdate(sent, loss, upload.added_std, epsilon, changed, epochs)
+        payloads = {name: vectors[0] for name, vectors in made.payloads.items()}
+        return TrainedUpdate(sent, loss, upload.added_std, epsilon, changed, epochs, payloads)
 
     def score(
         self, client: int, request: ClientScoreRequest, models: Vector, state: ClientState | None = None

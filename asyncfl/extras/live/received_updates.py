@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from asyncfl.algorithms.algorithm import check_vectors
 from asyncfl.base.arrays import Bools, Floats, Vector
 from asyncfl.base.errors import MessageError
 from asyncfl.client import work_of
@@ -44,6 +45,7 @@ class ReceivedUpdates:
         self._waiting: dict[int, tuple[Update, Vector]] = {}
         self._path, self._attackers = federation.path, federation.attackers
         self._scenario = scenario = federation.resolved.scenario
+        self._payloads = scenario.payloads.uploads
         # The scheme of a live federation has one norm for all updates (`live_faults`).
         self._clip_norm = federation.path.clip_norm(np.ones(1))
         # The world whose draws decide when clients stop; None: no client is stopped by the world.
@@ -52,12 +54,13 @@ class ReceivedUpdates:
             self._world = scenario.world.start(len(server.samples), federation.resolved.streams, server.samples)
 
     def check(self, update: Update, task: TaskRecord) -> None:
-        """Raise MessageError for an update of another budget or more noise than the scheme's, of an impossible loss, or
-        of impossible epochs.
+        """Raise MessageError for an update of another budget or more noise than the scheme's, of an impossible loss or
+        impossible epochs, or with other vectors than the algorithm declares.
 
         Where the world decides when a client stops, `epochs` must be that number: another would weigh more, or hide
         what the update gives away. That a client has really trained so many epochs cannot be seen.
         """
+        check_vectors(update.payloads, self._payloads)
         budget, training = self._path.state.epsilon(task.client, task.turn), self._path.training
         if update.epsilon != budget:
             raise MessageError(f"task {update.task} has a budget of {budget}, got {update.epsilon}")
@@ -156,6 +159,7 @@ class ReceivedUpdates:
             clip_norm=next((norm for norm in norms if norm is not None), None),
             upload_std=np.array(stds, dtype=np.float64),
             work=work_of([task.epochs for task in tasks], path.training.epochs),
+            payloads={one.name: np.stack([update.payloads[one.name] for update, _ in found]) for one in self._payloads},
             time_s=now_s,
         )
 

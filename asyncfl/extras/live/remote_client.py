@@ -381,7 +381,9 @@ class RemoteClient:
         # The model of a task that is settled already may be gone.
         version = task.base_version if task.number in run.tasks else run.server.version
         attacks = run.attacks(task.number, self.number)
-        self.send(Task(task.number, self.number, task.base_version, task.turn, attacks), run.tasks.download(version))
+        sent = run.tasks.download(version)
+        message = Task(task.number, self.number, task.base_version, task.turn, attacks, dict(sent.payloads))
+        self.send(message, sent)
 
     def ask(self, request: messages.ScoreRequest) -> None:
         """Have the client score models: at once, or where scoring is serial when its task is over."""

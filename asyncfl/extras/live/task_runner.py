@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
+from asyncfl.algorithms.algorithm import check_vectors
 from asyncfl.base.arrays import Vector
 from asyncfl.base.client_state import ClientState
 from asyncfl.base.errors import AsyncflError, MessageError
@@ -81,7 +82,7 @@ class ClientSetup:
         phases = list(TaskPhases(self.world.task(self.number, task.turn), self.load, speed))
         # A training changes what its client carries even if the update is lost.
         needed = phases[-1].fails is None or (
-            self.training.carries and any(phase.ends is Kind.TRAINED for phase in phases)
+            bool(self.training.carries) and any(phase.ends is Kind.TRAINED for phase in phases)
         )
         return [(phase, needed) for phase in phases]
 
@@ -186,6 +187,8 @@ class TaskRunner:
         if columns != wanted or (what == "task" and rows != 1):
             models_of = "one model" if what == "task" else "models"
             raise MessageError(f"a {what} comes with {models_of} of {wanted} parameters, got {rows} of {columns}")
+        if isinstance(given, Task):
+            check_vectors(given.payloads, self._setup.scenario.payloads.downloads)
         # Each turn has noise of its own.
         states, client, name = self._setup.training.states, self._setup.number, f"last_{what}"
         last = states.of(client).scalars.get(name, -1)
@@ -205,7 +208,7 @@ class TaskRunner:
             self._say(Spent(self.why_spent or ""))
             self._say(Gone(task.task, Fate.DROPPED_OUT, activity.report(self._clock.now)))
             return
-        assignment = Assignment(task.task, setup.number, task.version, model, task.turn)
+        assignment = Assignment(task.task, setup.number, task.version, model, task.turn, download=task.payloads)
         training: asyncio.Future[TrainedUpdate] | None = None
         for phase, needed in setup.phases(task):
             if phase.begins is Kind.TRAINING_STARTED and needed:
@@ -219,8 +222,11 @@ class TaskRunner:
                 return
         assert training is not None
         done = await training
+        # What compression leaves over changes with the upload: what a broken-off one would have lacked is not made up.
+        setup.training.states.update(setup.number, done.state)
         loss, report = done.loss if setup.scenario.reports_losses else None, activity.report(self._clock.now)
-        self._say(Update(task.task, loss, done.added_std, done.epsilon, report, assignment.epochs), done.model)
+        numbers = loss, done.added_std, done.epsilon, report, assignment.epochs
+        self._say(Update(task.task, *numbers, done.payloads), done.model)
 
     def _train(self, activity: Activity, assignment: Assignment, attacks: bool) -> asyncio.Future[TrainedUpdate]:
         setup, loop, deadline_s = self._setup, asyncio.get_running_loop(), None
@@ -257,8 +263,8 @@ class TaskRunner:
         if phase.ends is Kind.TRAINED and training is not None:
             await asyncio.wait([training])
             if not training.cancelled() and training.exception() is None:
-                done = training.result()
-                self._setup.training.states.update(assignment.client, done.state)
+                carried = training.result().state.part(self._setup.training.carries)
+                self._setup.training.states.update(assignment.client, carried)
             phase = self._setup.measured(phase, training)
         if sending is None:
             activity.note(clock.now, phase.ends, detail=phase.detail)

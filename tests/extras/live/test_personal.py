@@ -37,8 +37,11 @@ LEAVING_WORLD: dict[str, Any] = {**WORLD, **LEAVING, "failure_detection": {"kind
         },
         {"protocol": FEDASYNC, "world": {**WORLD, **LEAVING, "failure_detection": {"kind": "lease", "seconds": 0.2}}},
         {**SAFL, "world": WORLD},
+        # Layers change with each training, what compression leaves over with each upload alone.
+        {"protocol": FEDASYNC, "world": LEAVING_WORLD, "compression": {"kind": "top_k", "share": 0.1}},
+        {"protocol": BUFFERED, "world": LOSSY_UP, "compression": {"kind": "top_k", "share": 0.1}},
     ],
-    ids=["sync", "lossy", "leaving", "scores"],
+    ids=["sync", "lossy", "leaving", "scores", "compressed, leaving", "compressed, lossy"],
 )
 def test_personal_layers_are_those_of_the_simulation(live: Live, description: dict[str, Any]) -> None:
     description = {**description, **PERSONAL}

@@ -52,6 +52,7 @@ class Client:
             train=lambda assignment, *_: self.calls.append(("train", assignment.task)) or DONE,
             score=lambda *_: np.array([0.5, 0.75]),
             states=ClientStates(),
+            carries=(),
         )
         self.setup: Any = SimpleNamespace(
             number=2,

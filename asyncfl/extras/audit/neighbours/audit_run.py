@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.instrument import Instrument, Instruments
-from asyncfl.extras.audit.finished_run import FinishedRun
+from asyncfl.extras.audit.finished_run import FinishedRun, algorithm_faults
 from asyncfl.extras.audit.neighbours.findings import NOTE, audited
 from asyncfl.extras.audit.neighbours.observer import TwinsObserver
 from asyncfl.measurements import TwinAudit
@@ -35,7 +35,8 @@ def audit_neighbours(
     scenario = finished.run.scenario
     if faults := [Fault("--clients", fault.message) for fault in audit.faults(scenario.data.clients)]:
         raise ScenarioError(faults)
-    if faults := list(audit.training_faults(scenario.privacy, scenario.training, scenario.model.personal)):
+    faults = list(audit.training_faults(scenario.privacy, scenario.training, scenario.model.personal))
+    if faults := [*faults, *algorithm_faults(scenario)]:
         raise ScenarioError(faults, finished.folder / "scenario.yaml")
     _check_uploads(finished, audit, seeds)
     run, prior, instrument = finished.run, SimulatedRuns(), Instruments(instruments)

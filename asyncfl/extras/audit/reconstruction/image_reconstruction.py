@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from asyncfl.base.errors import Fault, OutputError, ScenarioError
 from asyncfl.base.files.atomic import atomic_file
 from asyncfl.base.instrument import NO_INSTRUMENT, Instrument, one_by_one
-from asyncfl.extras.audit.finished_run import HeldUpload
+from asyncfl.extras.audit.finished_run import HeldUpload, algorithm_faults
 from asyncfl.extras.audit.reconstruction.attacker import (
     Attacker,
     Method,
@@ -114,6 +114,8 @@ class ReconstructionSettings:
         if scenario.model.personal:
             message = "must be empty: images are reconstructed from whole models, which no client uploads here"
             raise ScenarioError([Fault("model.personal", message)])
+        if faults := list(algorithm_faults(scenario)):
+            raise ScenarioError(faults)
         layout = scenario.model.layout(scenario.data.shape, scenario.data.outputs)
         dense = dense_first_layer(layout, math.prod(scenario.data.shape)) is not None
         method = self.method or ("first_layer" if dense else "cosine")

@@ -108,7 +108,8 @@ class FlowerClient:
             say(Hello(setup.number, self._samples, runner.why_spent, self._name in self._kept))
             return said
         scenario = setup.scenario
-        given, models = task_decoder(scenario.n_parameters, scenario.download_compression).decode(frame)
+        payloads = scenario.payloads.downloads
+        given, models = task_decoder(scenario.n_parameters, scenario.download_compression, payloads).decode(frame)
         await runner.begin(given, models, Activity(given.task if isinstance(given, Task) else -1, 0.0))
         self._kept[self._name] = msgspec.msgpack.encode(self.state.to_plain())
         return said

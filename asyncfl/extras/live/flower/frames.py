@@ -17,11 +17,13 @@ before anything acts on it. Nothing is ever executed or unpickled.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
 
+from asyncfl.algorithms import Payload
 from asyncfl.base.arrays import Floats, Vector
 from asyncfl.base.component import kind_of
 from asyncfl.base.errors import MessageError, shortened
@@ -30,7 +32,7 @@ from asyncfl.client.compression import Compression
 from asyncfl.extras.live.client_messages import MOST_MODELS, ClientScoreRequest, FromClient, Hello, Task, Welcome
 from asyncfl.protocol.messages import Download
 
-VERSION = 6
+VERSION = 7
 """Version of messages and frames. A client and a server of different versions refuse each other by name."""
 
 MAGIC = b"AF"
@@ -42,18 +44,24 @@ S = TypeVar("S")
 PLAIN, PACKED = 0, 1
 """Form of the models in a frame: float32, or packed by the scenario's compression."""
 MESSAGE_BYTES = 300_000
-"""Longest message of a frame, without the models."""
+"""Longest message of a frame, without the models and the algorithm's vectors."""
 
 _Scores: TypeAlias = Annotated[tuple[float, ...], msgspec.Meta(max_length=MOST_MODELS)]
 
 
-def _plain(array: Floats) -> list[float]:
-    """Return an array of a message, (n,) scores, as MessagePack holds it."""
-    return list(array.tolist())
+def _plain(array: Floats | Vector) -> list[float] | bytes:
+    """Return an array of a message as MessagePack holds it: (n,) scores as numbers, a float32 vector as its bytes."""
+    return array.astype("<f4", copy=False).tobytes() if array.dtype == np.float32 else list(array.tolist())
 
 
-def _array(_: Any, value: Any) -> Floats:
-    """Return the array of a message, (n,) scores. Raises msgspec.ValidationError for what holds no numbers."""
+def _array(of: Any, value: Any) -> Floats | Vector:
+    """Return an array of a message: (n,) scores, or a float32 vector. Raises ValidationError for what is neither.
+
+    `of`: type of the field.
+    """
+    if of == Vector:
+        vector = np.frombuffer(msgspec.convert(value, bytes), dtype="<f4")
+        return vector.astype(np.float32, copy=False)
     return np.array(msgspec.convert(value, _Scores), dtype=np.float64)
 
 
@@ -78,14 +86,21 @@ class Decoder(Generic[S]):
     """Reads the messages of one side."""
 
     def __init__(
-        self, of: Any, rows: int, columns: int, packing: Compression | None = None, always_packed: int | None = None
+        self,
+        of: Any,
+        rows: int,
+        columns: int,
+        packing: Compression | None = None,
+        always_packed: int | None = None,
+        payloads: Sequence[Payload] = (),
     ) -> None:
         """`of`: the union of messages that may come, with at most `rows` models of `columns` parameters. `packing`: how
         a model may be packed; None: none may.
 
         `always_packed`: length of models that come packed only, where there is a packing, and of all that do; None:
-        packed or not, they may have any.
+        packed or not, they may have any. `payloads`: the algorithm's vectors that a message may hold.
         """
+        self._bytes = MESSAGE_BYTES + sum(one.payload_bytes for one in payloads)
         self._rows, self._columns = rows, columns
         self._always_packed = always_packed
         self._packing = None if packing is None or packing.off else packing
@@ -110,8 +125,8 @@ class Decoder(Generic[S]):
             raise MessageError(
                 f"models must be written as here (float32{', or packed' if self._packing else ''}), got {form}"
             )
-        if length > MESSAGE_BYTES:
-            raise MessageError(f"a message has at most {MESSAGE_BYTES} bytes, got {length}")
+        if length > self._bytes:
+            raise MessageError(f"a message has at most {self._bytes} bytes, got {length}")
         if rows > (self._rows if packing is None else 1) or columns > self._columns or bool(rows) != bool(columns):
             raise MessageError(
                 f"at most {self._rows} models of {self._columns} parameters may come, got {rows} of {columns}"
@@ -147,16 +162,20 @@ class Decoder(Generic[S]):
         return message, models
 
 
-def task_decoder(n_parameters: int, packing: Compression | None = None) -> Decoder[Task | ClientScoreRequest]:
+def task_decoder(
+    n_parameters: int, packing: Compression | None = None, payloads: Sequence[Payload] = ()
+) -> Decoder[Task | ClientScoreRequest]:
     """Return the decoder of tasks and requests. `n_parameters`: of their models; `packing`: of downloads, None for
-    none."""
-    return Decoder(Task | ClientScoreRequest, MOST_MODELS, n_parameters, packing)
+    none; `payloads`: that come with downloads."""
+    return Decoder(Task | ClientScoreRequest, MOST_MODELS, n_parameters, packing, None, payloads)
 
 
-def answer_decoder(n_parameters: int, packing: Compression | None = None) -> Decoder[FromClient]:
-    """Return the decoder of clients' answers. `packing`: of updates, None for none. A float32 model of another length
-    passes: the server judges it, as it judges one that is not finite."""
-    return Decoder(FromClient, 1, 2 * n_parameters + 1024, packing, n_parameters)
+def answer_decoder(
+    n_parameters: int, packing: Compression | None = None, payloads: Sequence[Payload] = ()
+) -> Decoder[FromClient]:
+    """Return the decoder of clients' answers. `packing`: of updates, None for none; `payloads`: that come with them. A
+    float32 model of another length passes: the server judges it, as it judges one that is not finite."""
+    return Decoder(FromClient, 1, 2 * n_parameters + 1024, packing, n_parameters, payloads)
 
 
 HELLOS: Decoder[Hello] = Decoder(Hello, 0, 0)

@@ -81,7 +81,7 @@ class Dialect:
         """Return the messages of a seed with models of `n_parameters`."""
         scenario = resolved.scenario
         welcome = Welcome(scenario.to_yaml(), resolved.seed, resolved.exposures)
-        return cls(encode(welcome), answer_decoder(n_parameters, scenario.compression))
+        return cls(encode(welcome), answer_decoder(n_parameters, scenario.compression, scenario.payloads.uploads))
 
     def query(self, **more: Any) -> dict[str, Any] | None:
         """Return the records by which a node is asked to introduce itself; None: it need not."""

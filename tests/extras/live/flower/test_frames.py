@@ -67,7 +67,7 @@ def test_models_keep_every_bit_and_are_read_only(models: np.ndarray) -> None:
 
 
 def test_a_frame_has_the_documented_layout() -> None:
-    assert encode(Begin()).startswith(b"AF\x06\x00")
+    assert encode(Begin()).startswith(b"AF\x07\x00")
     frame = encode(Task(1, 0, 3, 2), MODEL)
     assert len(frame) % 8 == 0
     assert frame[-4 * N :] == MODEL.astype("<f4").tobytes()
@@ -88,7 +88,7 @@ GOOD = encode(UPDATE, MODEL)
         (GOOD[:15], "at least 16 bytes"),
         (GOOD[:16], f"a frame with these lengths has {len(GOOD)} bytes, got 16"),
         (cut(GOOD, 0, b"GE"), r"begins with b'AF', got b'GE'"),
-        (cut(GOOD, 2, b"\x01"), "version of messages must be 6, got 1; both sides need the same asyncfl"),
+        (cut(GOOD, 2, b"\x01"), "version of messages must be 7, got 1; both sides need the same asyncfl"),
         (cut(GOOD, 3, b"\x01"), r"must be written as here \(float32\), got 1"),
         (cut(GOOD, 4, b"\xff\xff\xff\xff"), "at most 300000 bytes, got 4294967295"),
         (cut(GOOD, 8, b"\x02"), r"at most 1 models of 1036 parameters may come, got 2 of 6"),
@@ -117,7 +117,7 @@ SMALL = encode(Task(0, 0, 0, 0), Download(PACKING.unpacked(PAYLOAD, N), PAYLOAD)
 
 def test_a_packed_model_has_the_counted_bytes_and_is_unpacked_exactly() -> None:
     assert SMALL.endswith(PAYLOAD)
-    assert SMALL.startswith(b"AF\x06\x01")
+    assert SMALL.startswith(b"AF\x07\x01")
     assert len(encode(Task(0, 0, 0, 0))) + PACKING.payload_bytes(N) == len(SMALL)
     said, came = task_decoder(N, PACKING).decode(SMALL)
     assert said == Task(0, 0, 0, 0)
