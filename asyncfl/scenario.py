@@ -274,7 +274,7 @@ class Scenario(Described):
     @property
     def payloads(self) -> Payloads:
         """Vectors that messages carry beside models and updates. Raises ComponentError."""
-        return Payloads() if self.algorithm.off else declared(self.algorithm, self.n_parameters)
+        return declared(self.algorithm, self.n_parameters)
 
     def estimated_cost(self) -> float:
         """Estimate the seconds that one core needs for the run, without loading any data."""
@@ -351,16 +351,24 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _algorithm_faults(algorithm: Algorithm, parts: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield a fault for each setting that cannot carry an algorithm's payloads and states."""
+    """Yield a fault for each setting that cannot carry an algorithm's payloads and states, or its use of updates."""
     data, model, privacy, evaluation = map(parts.get, ("data", "model", "privacy", "evaluation"))
+    protocol, defence, trains = parts.get("protocol"), parts.get("defence"), algorithm.changes_training
+    canaries, noise = None if data is None else data.canaries, privacy is not None
     cannot = {
-        "model.personal": model is not None and bool(model.personal),
-        "data.canaries.unit: client": data is not None and data.canaries is not None and data.canaries.unit == "client",
+        "model.personal": trains and model is not None and bool(model.personal),
+        "data.canaries.unit: client": trains and canaries is not None and canaries.unit == "client",
         "evaluation.audit": evaluation is not None and evaluation.audit is not None,
-        "a privacy scheme that adds noise after each epoch": privacy is not None and privacy.noise_each_epoch,
-        "a privacy scheme that accounts for noise in training": privacy is not None and privacy.accounts_for_training,
-        "privacy.shuffler": privacy is not None and privacy.mixing_node is not None,
+        "a privacy scheme that adds noise after each epoch": trains and noise and privacy.noise_each_epoch,
+        "a privacy scheme that accounts for noise in training": trains and noise and privacy.accounts_for_training,
+        "privacy.shuffler": (trains or algorithm.reads_updates) and noise and privacy.mixing_node is not None,
     }
+    if algorithm.reads_updates:
+        by_mean = defence is None or (defence.rule.is_linear and defence.detector is None)
+        cannot |= {
+            "another aggregation rule than the mean, or a detector": not by_mean,
+            "an aggregation other than delta": protocol is not None and protocol.aggregation != "delta",
+        }
     for setting, is_set in cannot.items():
         if is_set:
             yield Fault("algorithm.kind", f"must be fedavg with {setting}, got {kind_of(algorithm)}")
@@ -476,8 +484,8 @@ def _context(parts: Mapping[str, Any], exposures: int) -> PrivacyContext:
 
 def has_fixed_weights(protocol: Protocol, defence: Defence, algorithm: Algorithm | None = None) -> bool:
     """Return whether the values of updates cannot change their weights: linear rule, no detector, aggregation `delta`
-    or `mix`, and no algorithm (None: FedAvg) that changes the step."""
-    if algorithm is not None and not algorithm.off:
+    or `mix`, and no algorithm (None: FedAvg) that uses more than the step."""
+    if algorithm is not None and not algorithm.post_processes:
         return False
     # A detector may weigh updates, and correct the model by earlier ones.
     return defence.rule.is_linear and defence.detector is None and protocol.aggregation in ("delta", "mix")

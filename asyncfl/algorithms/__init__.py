@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from asyncfl.algorithms.algorithm import Algorithm, FedAvg, Payload, Payloads
+from asyncfl.algorithms.adaptive_server import Fadas, FedAdagrad, FedAdam, FedYogi
+from asyncfl.algorithms.algorithm import AcceptedUpdates, Algorithm, FedAvg, Payload, Payloads
+from asyncfl.algorithms.ca2fl import Ca2fl
+from asyncfl.algorithms.feddyn import FedDyn
+from asyncfl.algorithms.fednova import FedNova
+from asyncfl.algorithms.mifa import Mifa
+from asyncfl.algorithms.scaffold import Scaffold
+from asyncfl.algorithms.server_momentum import FedAvgM
 from asyncfl.base.component import choice
 
 if TYPE_CHECKING:
     AnyAlgorithm = Algorithm
 else:
-    AnyAlgorithm: Any = choice(Algorithm, FedAvg)
+    AnyAlgorithm: Any = choice(
+        Algorithm, FedAvg, FedAvgM, FedAdagrad, FedAdam, FedYogi, Scaffold, FedNova, FedDyn, Mifa, Ca2fl, Fadas
+    )
 
-__all__ = ["Algorithm", "AnyAlgorithm", "FedAvg", "Payload", "Payloads"]
+__all__ = ["AcceptedUpdates", "Algorithm", "AnyAlgorithm", "FedAvg", "Payload", "Payloads"]

@@ -1,7 +1,8 @@
 """Base class of algorithms, and FedAvg, which exchanges models and updates alone.
 
 An algorithm declares every further vector that a task's messages carry, as a `Payload`. Both links carry the declared
-payloads as float32, uncompressed, and no others. A payload has no noise of the privacy scheme.
+payloads as float32, uncompressed, and no others. A payload has no noise of the privacy scheme, attackers send the one
+of their training, and rules and detectors see updates alone.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from asyncfl.base.answers import numbers, require
-from asyncfl.base.arrays import Floats, Vector
+from asyncfl.base.arrays import Floats, Ints, Vector
 from asyncfl.base.client_state import ClientState
 from asyncfl.base.component import Component, kind_of
 from asyncfl.base.disclosure import PAYLOADS, Leak, Public, Released
@@ -57,6 +58,24 @@ class Payload:
         return isinstance(self.disclosure, Leak)
 
 
+@dataclass(frozen=True)
+class AcceptedUpdates:
+    """The updates of one version that no defence excluded, in the order of the buffer."""
+
+    clients: Ints
+    """(n,) sender of each update. In asynchronous runs a client may have sent several."""
+    staleness: Ints
+    """(n,) versions between the training and the use of each update, >= 0."""
+    weights: Floats
+    """(n,) factor of each update in the aggregate, before `rate`."""
+    rate: float
+    """Server rate of the protocol, which the step includes."""
+    payloads: Mapping[str, Vector]
+    """Name -> (n, size): the declared uploads."""
+    updates: Vector | None = None
+    """(n, n_parameters) differences of the uploaded models from those that were sent; None unless `reads_updates`."""
+
+
 class Payloads(NamedTuple):
     """Payloads of one run, in both directions."""
 
@@ -78,17 +97,43 @@ class Algorithm(Component):
     logged: ClassVar[tuple[str, ...]] = ("rounds.bytes_up", "rounds.bytes_down", "ledger.flags")
     carries: ClassVar[tuple[str, ...]] = ()
     """Names of the arrays and numbers that a client carries from task to task (entries of its `ClientState`)."""
+    reads_updates: ClassVar[bool] = False
+    """Whether the server's half uses single updates (`AcceptedUpdates.updates`). Then it takes the place of the
+    aggregation rule, which must be the mean, and noise of the server would not cover it."""
 
     @property
     def off(self) -> bool:
         """Whether clients and server exchange and average models and updates alone."""
         return False
 
+    @property
+    def changes_training(self) -> bool:
+        """Whether clients train or upload otherwise than with FedAvg. If not, the server's half is the whole."""
+        own = type(self)
+        halves = own.correction, own.after_training, own.payloads
+        return halves != (Algorithm.correction, Algorithm.after_training, Algorithm.payloads) or bool(self.proximal)
+
+    @property
+    def post_processes(self) -> bool:
+        """Whether the server's half uses nothing but steps, which have the server's noise: guarantees of published
+        models then hold as with FedAvg."""
+        return not self.changes_training and not self.reads_updates
+
     def payloads(self, n_parameters: int) -> Payloads:
         """Declare the payloads of a model with `n_parameters` parameters."""
         return Payloads()
 
+    def server_vectors(self, clients: int) -> float:
+        """Return how many vectors of n_parameters float32 numbers the server's state holds, for the estimate of
+        memory."""
+        return 0
+
     # --- at a client -----------------------------------------------------------------------------------------------
+
+    @property
+    def proximal(self) -> float:
+        """Strength of a proximal term, which is added to `training.proximal_mu`."""
+        return 0.0
 
     def correction(self, state: ClientState, download: Mapping[str, Vector]) -> Vector | None:
         """Return the constant vector (n_parameters,) that is added to the gradient of each step, after clipping; None:
@@ -112,17 +157,14 @@ class Algorithm(Component):
 
     # --- at the server ---------------------------------------------------------------------------------------------
 
-    def start(self, n_parameters: int) -> ServerState:
+    def start(self, n_parameters: int, clients: int) -> ServerState:
         """Return the state of the server before the first version. It must be picklable."""
         return {}
 
-    def apply(
-        self, state: ServerState, step: Vector, uploads: Mapping[str, Vector], weights: Floats
-    ) -> tuple[Vector, ServerState]:
-        """Return the step that the global model takes, and the next state.
+    def apply(self, state: ServerState, step: Vector, accepted: AcceptedUpdates) -> tuple[Vector, ServerState]:
+        """Return the step that the global model takes, and the next state. Not called where no update was accepted.
 
-        `step`: (n_parameters,) that the defence's rule and the protocol's rate yield; `uploads`: name -> (n, size) of
-        the updates that were accepted; `weights`: (n,) their weights in `step`.
+        `step`: (n_parameters,) that the defence's rule and the protocol's rate yield, with the noise of the server.
         """
         return step, state
 

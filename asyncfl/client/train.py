@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.algorithms import Payloads
 from asyncfl.algorithms.algorithm import declared, sent
 from asyncfl.base.answers import numbers, require, with_state
 from asyncfl.base.arrays import Bools, Vector
@@ -62,7 +61,8 @@ class Train(Stage):
         learner = facts.learner
         self.personal = PersonalLayers(learner, facts.states) if isinstance(learner, SharedPartLearner) else None
         """Personal layers of each client; None if all layers are shared."""
-        self.payloads = Payloads() if facts.algorithm.off else declared(facts.algorithm, learner.n_parameters)
+        self._by_its_algorithm = facts.algorithm.changes_training
+        self.payloads = declared(facts.algorithm, learner.n_parameters)
         self.reads: tuple[str, ...] = facts.algorithm.carries if self.personal is None else (PERSONAL,)
         """Names of the entries of a client's state that its training reads and changes."""
 
@@ -85,7 +85,7 @@ class Train(Stage):
         batch.jobs = [
             self._poison.job(one, bad) for one, bad in zip(batch.assignments, batch.attacked.tolist(), strict=True)
         ]
-        if not self.facts.algorithm.off:
+        if self._by_its_algorithm:
             self._by_algorithm(batch)
         elif self.facts.scheme.noise_each_epoch:
             batch.losses = self._by_epochs(batch)
@@ -116,7 +116,10 @@ class Train(Stage):
                 jobs[row] = replace(jobs[row], correction=constant)
         batch.losses = self._learn(batch.rows, jobs, batch.assignments)
         for row, (one, state, download) in enumerate(zip(batch.assignments, states, received, strict=True)):
-            steps = facts.training.steps(jobs[row].samples, len(jobs[row].order))
+            epochs = len(jobs[row].order)
+            if one.deadline is not None:
+                epochs = one.deadline.epochs_in_time(epochs) or epochs
+            steps = facts.training.steps(jobs[row].samples, epochs)
             # A copy: later stages change the row.
             trained = batch.rows[row].copy()
             answer = algorithm.after_training(state, download, one.base, trained, steps, facts.training.lr)

@@ -17,12 +17,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from msgspec.structs import replace as replaced
 
+from asyncfl.algorithms import AcceptedUpdates, Algorithm
 from asyncfl.base.answers import flags, numbers, require, with_state
 from asyncfl.base.arrays import Bools, Floats, Ints, Vector
 from asyncfl.base.instrument import Instrument
 from asyncfl.base.streams import Streams
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, Strikes, Verdict, accept_all
-from asyncfl.protocol.algorithm_state import AlgorithmState
 from asyncfl.protocol.messages import Action, BufferVerdict, Collect, Collected, Fate, ScoreRequest
 from asyncfl.protocol.model_step import ModelStep, next_model
 from asyncfl.protocol.settings import Protocol
@@ -199,7 +199,7 @@ class AggregationResult:
     """Result of the aggregation of a buffer."""
 
     model: Vector
-    """(n_parameters,) the next global model, before the server's noise."""
+    """(n_parameters,) the next global model, before the server's noise and the algorithm's step."""
     updates: tuple[AggregatedUpdate, ...]
     """The aggregated updates, in the order of the buffer."""
     clip_norm: float | None
@@ -208,6 +208,8 @@ class AggregationResult:
     """Clients banned by the verdict on this buffer."""
     notes: tuple[str, ...]
     """Unusual observations of the rule."""
+    accepted: AcceptedUpdates | None = None
+    """What the algorithm's step follows from; None with FedAvg."""
 
 
 class Aggregation:
@@ -223,7 +225,7 @@ class Aggregation:
         table: TaskTable,
         samples: Ints,
         instrument: Instrument,
-        algorithm: AlgorithmState,
+        algorithm: Algorithm,
     ) -> None:
         self.defences = defences
         self.table = table
@@ -363,9 +365,7 @@ class Aggregation:
         to `actions`; `publish` appends the fates of the others. `scores`: see `Detector.judge`."""
         buffer, tasks = self._buffer, tuple(task.number for task in self.tasks)
         verdict, banned = self.defences.judge(buffer, scores)
-        made = self.algorithm.apply(
-            self.defences.aggregate(buffer, verdict), buffer.current, self._payloads, ~verdict.flagged
-        )
+        made = self.defences.aggregate(buffer, verdict)
         self.instrument.aggregated(buffer, tasks, verdict, made)
         details = verdict.details or [""] * len(tasks)
         columns = self.tasks, made.weights.tolist(), buffer.staleness.tolist(), details
@@ -379,7 +379,18 @@ class Aggregation:
             unjudged = () if verdict.unjudged is None else tuple(verdict.unjudged.tolist())
             notes = tuple(sorted(verdict.notes.items()))
             actions.append(BufferVerdict(buffer.version, clients, accused, banned, notes, tasks, unjudged))
-        return AggregationResult(made.model, entered, self._clip_norm, banned, made.notes)
+        accepted = None if self.algorithm.off else self._accepted(buffer, made, np.flatnonzero(~verdict.flagged))
+        return AggregationResult(made.model, entered, self._clip_norm, banned, made.notes, accepted)
+
+    def _accepted(self, buffer: Buffer, made: ModelStep, kept: Ints) -> AcceptedUpdates:
+        return AcceptedUpdates(
+            buffer.clients[kept],
+            buffer.staleness[kept],
+            made.weights[kept],
+            self.defences.protocol.rate,
+            {name: vectors[kept] for name, vectors in self._payloads.items()},
+            buffer.deltas[kept] if self.algorithm.reads_updates else None,
+        )
 
     def publish(self, made: AggregationResult, actions: list[Action]) -> None:
         """Append the fates of the aggregated updates of `made`, which is published now, to `actions`. Empties the

@@ -3,43 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
-from asyncfl.algorithms import Algorithm, Payloads
+from asyncfl.algorithms import AcceptedUpdates, Algorithm, Payloads
 from asyncfl.algorithms.algorithm import ServerState, declared, sent
 from asyncfl.base.answers import numbers, require, with_state
-from asyncfl.base.arrays import Bools, Vector
-from asyncfl.protocol.model_step import ModelStep
+from asyncfl.base.arrays import Vector
 
 
 class AlgorithmState:
     """Server's half of an algorithm, with its state. It is pickled with the server."""
 
-    def __init__(self, algorithm: Algorithm, n_parameters: int) -> None:
+    def __init__(self, algorithm: Algorithm, n_parameters: int, clients: int) -> None:
         self.algorithm = algorithm
         self.payloads = Payloads() if algorithm.off else declared(algorithm, n_parameters)
         """Declaration of the vectors that are exchanged."""
-        self._state: ServerState = {} if algorithm.off else algorithm.start(n_parameters)
+        self._state: ServerState = {} if algorithm.off else algorithm.start(n_parameters, clients)
         require(isinstance(self._state, Mapping), algorithm, "start", "must return arrays by name", self._state)
 
-    def apply(self, made: ModelStep, current: Vector, payloads: Mapping[str, Vector], accepted: Bools) -> ModelStep:
-        """Return the step that the model takes in place of `made`, and store the next state.
+    def apply(self, model: Vector, current: Vector, accepted: AcceptedUpdates) -> Vector:
+        """Return the next model in place of `model`, and store the next state.
 
-        `current`: (n_parameters,) the model before; `payloads`: name -> (n_updates, size); `accepted`: (n_updates,)
-        whether each update was not excluded.
+        `model`: (n_parameters,) that follows `current` with the aggregate and the server's noise.
         """
         algorithm = self.algorithm
-        if algorithm.off:
-            return made
-        uploads = {name: vectors[accepted] for name, vectors in payloads.items()}
-        answer = algorithm.apply(self._state, made.model - current, uploads, made.weights[accepted])
+        answer = algorithm.apply(self._state, model - current, accepted)
         step, state = with_state(algorithm, "apply", answer, np.ndarray)
         require(isinstance(state, Mapping), algorithm, "apply: state", "must be arrays by name", state)
         self._state = state
-        model = np.asarray(current + numbers(algorithm, "apply: step", step, current.shape), dtype=np.float32)
-        return replace(made, model=model)
+        return np.asarray(current + numbers(algorithm, "apply: step", step, current.shape), dtype=np.float32)
 
     def download(self) -> dict[str, Vector]:
         """Return the vectors that are sent with the next version, read-only."""

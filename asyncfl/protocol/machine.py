@@ -159,7 +159,7 @@ class Server:
         self.samples = plan.samples.copy()
         """(clients,) training samples of each client, as reported when it joined."""
         self.population = Population(self.clients, self.samples)
-        self._algorithm = AlgorithmState(plan.algorithm, len(plan.initial))
+        self._algorithm = AlgorithmState(plan.algorithm, len(plan.initial), self.clients)
         present = np.full(self.clients, plan.all_present)
         self.validator = MessageValidator(self.tasks, present, self._algorithm.payloads.uploads)
         self._cohorts = Cohorts(plan.protocol, self.population, self.tasks, plan.streams)
@@ -175,7 +175,7 @@ class Server:
         """Tasks that failed since the last update arrived."""
         self._give_up_at = max(LEAST_TASKS, TASKS_PER_CLIENT * self.clients)
         defences = DefenceState(plan.defence, plan.protocol, self.clients, plan.streams)
-        self._aggregation = Aggregation(defences, self.tasks, self.samples, plan.instrument, self._algorithm)
+        self._aggregation = Aggregation(defences, self.tasks, self.samples, plan.instrument, plan.algorithm)
         self._made: AggregationResult | None = None
 
     # --- messages --------------------------------------------------------------------------------------------------
@@ -425,6 +425,8 @@ class Server:
         model, std = made.model, 0.0
         if self.plan.noise is not None and made.updates:
             model, std = self.plan.noise(made, self.version)
+        if made.accepted is not None and made.updates:
+            model = self._algorithm.apply(model, self.tasks.current, made.accepted)
         model.flags.writeable = False
         self._aggregation.publish(made, actions)
         ages = tuple(one.staleness for one in made.updates)

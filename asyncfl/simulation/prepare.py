@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -193,8 +193,10 @@ def started(scenario: Scenario, data: FederatedData, streams: Streams) -> tuple[
 
 def learner_of(scenario: Scenario, data: FederatedData) -> Learner:
     """Return the learner of a scenario. It trains one epoch at a time if noise is added after each."""
-    at_once = {"epochs": 1} if scenario.privacy.noise_each_epoch else {}
-    return make_learner(scenario.model, scenario.training.model_copy(update=at_once), data.shape, data.outputs)
+    changes: dict[str, Any] = {"epochs": 1} if scenario.privacy.noise_each_epoch else {}
+    if pull := scenario.algorithm.proximal:
+        changes["proximal_mu"] = scenario.training.proximal_mu + pull
+    return make_learner(scenario.model, scenario.training.model_copy(update=changes), data.shape, data.outputs)
 
 
 def attackers_of(scenario: Scenario, streams: Streams) -> Attackers | None:
@@ -297,7 +299,7 @@ def privacy_context(resolved: ResolvedSeed, sizes: NDArray[np.int64]) -> Privacy
         poisson_sizes=tuple(np.unique(sizes).tolist()) if training.batches == "poisson" else (),
         n_parameters=scenario.n_parameters,
         rate=scenario.protocol.rate,
-        plain_sgd=scenario.algorithm.off and not (training.momentum or training.proximal_mu),
+        plain_sgd=not scenario.algorithm.changes_training and not (training.momentum or training.proximal_mu),
         clips_samples=training.local_steps == "printed",
         fixed_weights=has_fixed_weights(scenario.protocol, scenario.defence, scenario.algorithm),
         equal_weights=_equal_weights(scenario, sizes),

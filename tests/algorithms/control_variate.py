@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from asyncfl.algorithms import Algorithm, Payload, Payloads
-from asyncfl.base.arrays import Floats, Vector
+from asyncfl.algorithms import AcceptedUpdates, Algorithm, Payload, Payloads
+from asyncfl.base.arrays import Vector
 from asyncfl.base.client_state import ClientState
 from asyncfl.base.disclosure import PAYLOADS, Leak, Public
 
@@ -34,13 +34,14 @@ class ControlVariate(Algorithm):
         new = own - download["control"] + (base - trained) / np.float32(steps * lr)
         return {"change": new - own}, ClientState({"control": new})
 
-    def start(self, n_parameters: int) -> Mapping[str, Any]:
-        return {"control": np.zeros(n_parameters, dtype=np.float32)}
+    def start(self, n_parameters: int, clients: int) -> Mapping[str, Any]:
+        return {CONTROL: np.zeros(n_parameters, dtype=np.float32)}
 
     def apply(
-        self, state: Mapping[str, Any], step: Vector, uploads: Mapping[str, Vector], weights: Floats
+        self, state: Mapping[str, Any], step: Vector, accepted: AcceptedUpdates
     ) -> tuple[Vector, Mapping[str, Any]]:
-        return step, {"control": state["control"] + uploads["change"].sum(0) / np.float32(self.clients)}
+        change = accepted.payloads["change"].sum(0) / np.float32(self.clients)
+        return step, {CONTROL: state[CONTROL] + change}
 
     def download(self, state: Mapping[str, Any]) -> Mapping[str, Vector]:
         return {"control": state["control"]}

@@ -1,0 +1,108 @@
+"""Every algorithm of ours runs everywhere to the same bytes; what it cannot be combined with is refused by name."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asyncfl.api import one_seed
+from asyncfl.base.errors import ScenarioError
+from asyncfl.base.files import checkpoint_file
+from asyncfl.manual.parts import components
+from asyncfl.scenario import Scenario
+from asyncfl.simulation.checkpoint import Checkpoints, PausedError
+from asyncfl.simulation.limits import memory_bytes
+from asyncfl.simulation.workers import started_workers
+from tests.algorithms.test_control_variate import assert_same
+from tests.extras.live.conftest import SMALL, live
+from tests.extras.live.test_identity import BUFFERED, LEAVING, LOSSY, WORLD, same
+
+PATHS = [part.path for part in components() if part.path.startswith("algorithm.")]
+KINDS = [path.removeprefix("algorithm.") for path in PATHS if path != "algorithm.fedavg"]
+LINKS = {**WORLD, "uplink": {**WORLD["uplink"], **LOSSY}, **LEAVING}
+
+
+@pytest.fixture(autouse=True)
+def _key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint_file._key.cache_clear()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def description(kind: str, **more: Any) -> dict[str, Any]:
+    return {**SMALL, "protocol": BUFFERED, "world": LINKS, "algorithm": {"kind": kind}, **more}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_workers_and_interruptions_change_no_byte(kind: str, tmp_path: Path) -> None:
+    scenario = Scenario.read(description(kind, evaluation={"record": "digests", "checkpoint": 1}))
+    whole = one_seed(scenario, 0)
+    plain = one_seed(Scenario.read(description("fedavg", evaluation={"record": "digests", "checkpoint": 1})), 0)
+    assert not whole.tables["rounds"].equals(plain.tables["rounds"])
+    for until in (2, 4):
+        with pytest.raises(PausedError):
+            one_seed(scenario, 0, checkpoints=Checkpoints(tmp_path / "seed", scenario, 0, until))
+    assert_same(one_seed(scenario, 0, checkpoints=Checkpoints(tmp_path / "seed", scenario, 0)), whole)
+    with started_workers(2) as workers:
+        assert_same(one_seed(scenario, 0, workers=workers), whole)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_live_on_virtual_time_it_is_the_simulation(kind: str) -> None:
+    same(live, description(kind))
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "setting"),
+    [
+        ("mifa", {"defence": {"rule": {"kind": "median"}}}, "another aggregation rule than the mean, or a detector"),
+        ("ca2fl", {"protocol": {**BUFFERED, "aggregation": "mix"}}, "an aggregation other than delta"),
+        ("scaffold", {"model": {**SMALL["model"], "personal": ["3.*"]}}, "model.personal"),
+        ("feddyn", {"evaluation": {"audit": {}}}, "evaluation.audit"),
+    ],
+)
+def test_what_an_algorithm_cannot_be_combined_with_is_refused(kind: str, more: dict[str, Any], setting: str) -> None:
+    with pytest.raises(ScenarioError, match=f"algorithm.kind: must be fedavg with {setting}, got {kind}"):
+        Scenario.read(description(kind, **more))
+
+
+def test_a_server_that_uses_steps_alone_takes_any_rule_and_detector() -> None:
+    more = {"defence": {"rule": {"kind": "median"}, "detector": {"kind": "safl"}, "strikes": {"threshold": 3}}}
+    run = one_seed(Scenario.read(description("fedadam", **more)), 0)
+    assert run.summary["seeds"]["0"]["fates"]["aggregated"] > 0
+
+
+def test_clients_of_a_server_that_uses_steps_alone_may_have_personal_layers() -> None:
+    model = {**SMALL["model"], "personal": ["3.*"]}
+    run = one_seed(Scenario.read(description("fedyogi", model=model)), 0)
+    assert np.isfinite(run.tables["rounds"].to_pandas()["train_loss"].iloc[-1])
+
+
+PRIVATE: dict[str, Any] = {"kind": "dp_fedavg", "noise_multiplier": 1.0, "noise_at": "server"}
+
+
+def public_rows(kind: str) -> Any:
+    run = one_seed(Scenario.read(description(kind, protocol={"kind": "sync", "rounds": 3}, privacy=PRIVATE)), 0)
+    ledger = run.tables["ledger"].to_pandas()
+    return ledger[ledger.adversary == "public"].reset_index(drop=True)
+
+
+def test_guarantees_of_published_models_survive_a_servers_use_of_noisy_steps() -> None:
+    plain, adam = public_rows("fedavg"), public_rows("fedadam")
+    assert len(plain)
+    assert np.isfinite(plain.exact_epsilon).all()
+    columns = ["holder", "flags", "provable", "exact_epsilon"]
+    assert adam[columns].equals(plain[columns])
+
+
+def test_guarantees_of_published_models_do_not_cover_a_servers_use_of_single_updates() -> None:
+    plain, mifa = public_rows("fedavg"), public_rows("mifa")
+    told = plain.provable > 0
+    assert np.isfinite(plain.provable).all()
+    assert np.isinf(mifa.provable[told]).all()
+
+
+def test_the_servers_memory_of_all_clients_is_in_the_estimate() -> None:
+    estimates = [memory_bytes(Scenario.read(description(kind))) for kind in ("fedavg", "mifa")]
+    scenario = Scenario.read(description("mifa"))
+    assert estimates[1] - estimates[0] == 4 * scenario.n_parameters * (scenario.data.clients + 1)
