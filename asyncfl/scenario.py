@@ -354,14 +354,20 @@ def _algorithm_faults(algorithm: Algorithm, parts: Mapping[str, Any]) -> Iterato
     """Yield a fault for each setting that cannot carry an algorithm's payloads and states, or its use of updates."""
     data, model, privacy, evaluation = map(parts.get, ("data", "model", "privacy", "evaluation"))
     protocol, defence, trains = parts.get("protocol"), parts.get("defence"), algorithm.changes_training
-    canaries, noise = None if data is None else data.canaries, privacy is not None
+    canaries = None if data is None else data.canaries
     cannot = {
         "model.personal": trains and model is not None and bool(model.personal),
         "data.canaries.unit: client": trains and canaries is not None and canaries.unit == "client",
         "evaluation.audit": evaluation is not None and evaluation.audit is not None,
-        "a privacy scheme that adds noise after each epoch": trains and noise and privacy.noise_each_epoch,
-        "a privacy scheme that accounts for noise in training": trains and noise and privacy.accounts_for_training,
-        "privacy.shuffler": (trains or algorithm.reads_updates) and noise and privacy.mixing_node is not None,
+        "a privacy scheme that adds noise after each epoch": trains
+        and privacy is not None
+        and privacy.noise_each_epoch,
+        "a privacy scheme that accounts for noise in training": trains
+        and privacy is not None
+        and privacy.accounts_for_training,
+        "privacy.shuffler": (trains or algorithm.reads_updates)
+        and privacy is not None
+        and privacy.mixing_node is not None,
     }
     if algorithm.reads_updates:
         by_mean = defence is None or (defence.rule.is_linear and defence.detector is None)

@@ -1,10 +1,11 @@
-"""Four components of your own: a staleness function, an attack, a rule and a detector. `my_scenario.yaml` names them.
+"""Components of your own: a staleness function, an attack, a rule, a detector and an algorithm; see `my_scenario.yaml`.
 
 Each is one class: the YAML sets its fields, and its methods do the work.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -12,7 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.algorithms import AcceptedUpdates, Algorithm, Payload, Payloads
+from asyncfl.algorithms.algorithm import ServerState
 from asyncfl.base.arrays import Vector
+from asyncfl.base.client_state import ClientState
+from asyncfl.base.disclosure import Released
 from asyncfl.defences import Buffer, DefenceContext, Detector, Rule, Verdict
 from asyncfl.protocol.staleness import Staleness
 from asyncfl.threats import Attack, AttackView
@@ -101,3 +106,30 @@ class OppositeDirection(Detector):
         return verdict, DirectionState(
             np.asarray(self.memory * state.direction + (1 - self.memory) * accepted, np.float32)
         )
+
+
+class CommonDirection(Algorithm):
+    """Algorithm whose clients lean towards a mean of the server's earlier steps, which they are sent with the model."""
+
+    kind: str = "my_components:CommonDirection"
+    weight: Annotated[float, Field(ge=0)] = 0.1
+    """Factor of that mean in each gradient."""
+    memory: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """Share of the old mean in the new one, 0..1."""
+
+    def payloads(self, n_parameters: int) -> Payloads:
+        # It follows from published models, so that it tells nothing more than these.
+        return Payloads(downloads=(Payload("direction", n_parameters, Released("of earlier models")),))
+
+    def correction(self, state: ClientState, download: Mapping[str, Vector]) -> Vector:
+        return np.float32(-self.weight) * download["direction"]
+
+    def start(self, n_parameters: int, clients: int) -> ServerState:
+        return {"direction": np.zeros(n_parameters, dtype=np.float32)}
+
+    def apply(self, state: ServerState, step: Vector, accepted: AcceptedUpdates) -> tuple[Vector, ServerState]:
+        memory = np.float32(self.memory)
+        return step, {"direction": memory * state["direction"] + (1 - memory) * step}
+
+    def download(self, state: ServerState) -> Mapping[str, Vector]:
+        return {"direction": state["direction"]}

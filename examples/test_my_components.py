@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from my_components import AgreedMean, FlipLargest, LinearStaleness, OppositeDirection
+from my_components import AgreedMean, CommonDirection, FlipLargest, LinearStaleness, OppositeDirection
 from numpy.typing import NDArray
 
+from asyncfl.algorithms import AcceptedUpdates
+from asyncfl.base.client_state import ClientState
 from asyncfl.defences import Buffer, Strikes
 from asyncfl.protocol import Buffered
 from asyncfl.protocol.dispatch import ContinuousDispatch
@@ -17,6 +19,7 @@ from asyncfl.testing import (
     Lost,
     arrivals,
     buffer,
+    check_algorithm,
     check_attack,
     check_detector,
     check_rule,
@@ -35,6 +38,7 @@ def test_the_laws() -> None:
     check_attack(FlipLargest(), any_order=True)
     check_rule(AgreedMean())
     check_detector(OppositeDirection())
+    check_algorithm(CommonDirection())
 
 
 def test_an_update_loses_its_weight_evenly() -> None:
@@ -50,6 +54,14 @@ def test_only_the_largest_parameters_are_turned_round() -> None:
 def test_a_parameter_moves_only_where_clients_agree() -> None:
     rows = np.array([[1, 1], [1, 1], [1, -1], [1, -1]], dtype=np.float32)
     assert AgreedMean(agreement=0.7).aggregate(rows, np.full(4, 0.25)).tolist() == [1, 0]
+
+
+def test_clients_lean_towards_earlier_steps() -> None:
+    lean = CommonDirection(weight=0.5, memory=0.75)
+    nobody = AcceptedUpdates(np.array([0]), np.array([0]), np.array([1.0]), 1.0, {})
+    _, state = lean.apply(lean.start(2, clients=3), np.array([4.0, -8.0], np.float32), nobody)
+    assert lean.download(state)["direction"].tolist() == [1.0, -2.0]
+    assert lean.correction(ClientState(), lean.download(state)).tolist() == [-0.5, 1.0]
 
 
 @given(strategies.updates(n=5), strategies.weights(n=5))

@@ -116,8 +116,8 @@ class Algorithm(Component):
     @property
     def post_processes(self) -> bool:
         """Whether the server's half uses nothing but steps, which have the server's noise: guarantees of published
-        models then hold as with FedAvg."""
-        return not self.changes_training and not self.reads_updates
+        models then hold as with FedAvg, whatever clients begin with."""
+        return not self.reads_updates and not self.payloads(1).uploads
 
     def payloads(self, n_parameters: int) -> Payloads:
         """Declare the payloads of a model with `n_parameters` parameters."""

@@ -8,7 +8,8 @@
 
 - `updates`, `weights`, `buffer`, `context`, `view`, `server`: build small inputs with sensible defaults;
 - `arrivals(server(), [3, 5, Lost(2), 3])`: drive a server by a sequence of arrivals, and record its actions;
-- `check_rule`, `check_detector`, `check_attack`, `check_staleness`: raise an AssertionError that names a violated law;
+- `check_rule`, `check_detector`, `check_attack`, `check_staleness`, `check_algorithm`: raise an AssertionError with the
+  violated law;
 - `stress(MyDetector())`: run a detector in two hundred small federations, like `asyncfl stress` on the command line;
 - `read_recording`, `replay`, `replay_run`, `recorded_buffers`: replay a recorded run;
 - `asyncfl.testing.strategies`: hypothesis strategies. Only this module needs hypothesis.
@@ -16,6 +17,7 @@
 
 from asyncfl.extras.stress.stress_test import StressReport, stress, stress_grid
 from asyncfl.protocol.recording import Replayed, ReplayError, replay
+from asyncfl.testing.algorithm_laws import check_algorithm
 from asyncfl.testing.arrivals import Fires, Idle, Lost, Play, Waits, arrivals
 from asyncfl.testing.builders import buffer, context, random, server, updates, view, weights
 from asyncfl.testing.laws import check_attack, check_detector, check_rule, check_staleness
@@ -32,6 +34,7 @@ __all__ = [
     "Waits",
     "arrivals",
     "buffer",
+    "check_algorithm",
     "check_attack",
     "check_detector",
     "check_rule",

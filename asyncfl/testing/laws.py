@@ -71,7 +71,7 @@ def same(left: Any, right: Any) -> bool:
     return bool(left == right) or (left != left and right != right)
 
 
-def _check_description(component: Component, base: type[Component]) -> None:
+def check_description(component: Component, base: type[Component]) -> None:
     """Raise AssertionError unless the component derives from `base`, has a kind, is frozen, and survives writing."""
     require(isinstance(component, base), component, f"must derive from {base.__name__}")
     kind = getattr(component, "kind", None)
@@ -93,7 +93,7 @@ def check_staleness(staleness: Staleness, *, oldest: int = 1000, falling: bool =
     0..1; each weight depends only on the staleness of its update; the argument is not changed. `falling`: whether a
     staler update must not weigh more. `oldest`: largest staleness to check, versions.
     """
-    _check_description(staleness, Staleness)
+    check_description(staleness, Staleness)
     ages = np.arange(oldest + 1)
     ages.flags.writeable = False
     weight = staleness.weight(ages)
@@ -135,7 +135,7 @@ def check_rule(
     the smallest buffer to check. `federation`: context that the rule is started with, for 20 clients; None: one without
     a root set.
     """
-    _check_description(rule, Rule)
+    check_description(rule, Rule)
     for number, (n, n_parameters) in enumerate(size for size in SIZES if size[0] >= least_updates):
         known = context(20, n_parameters) if federation is None else replace(federation, n_parameters=n_parameters)
 
@@ -230,7 +230,7 @@ def check_detector(
     set. `trials`: small federations in which the detector must do no harm (`asyncfl.extras.stress.stress_test`), e.g.
     `stress_grid()`, which takes a minute.
     """
-    _check_description(detector, Detector)
+    check_description(detector, Detector)
     known = context(CLIENTS) if federation is None else federation
     answer = scores or (lambda client, models: 1 / (1 + np.abs(models - 1).mean(axis=1)))
     verdicts, again = (_judged(detector, known, answer) for _ in range(2))
@@ -328,7 +328,7 @@ def check_attack(
     `finite`: whether uploads must be finite, also beside a diverged update in the buffer. `any_order`: whether the
     order of the attackers must not matter (not for attacks that draw). `shape`: (channels, height, width) of images.
     """
-    _check_description(attack, Attack)
+    check_description(attack, Attack)
     faults = list(attack.faults(CLASSES, shape))
     require(not faults, attack, f"must work on images of {shape}", "; ".join(map(str, faults)))
     require(attack.sees in ("own", "colluders", "buffer"), attack, "sees must be own, colluders or buffer", attack.sees)

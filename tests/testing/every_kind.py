@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from asyncfl.algorithms import Algorithm
 from asyncfl.client.compression import Compression
 from asyncfl.data import Dataset, Samples
 from asyncfl.data.concept import Concept
@@ -166,6 +167,13 @@ class Signs(Compression):
     def unpacked(self, payload: Any, n_parameters: int) -> Any:
         signs = np.unpackbits(np.frombuffer(payload[4:], np.uint8), count=n_parameters).astype(np.float32)
         return (2 * signs - 1) * np.frombuffer(payload[:4], np.float32)
+
+
+class Halved(Algorithm):
+    kind: str
+
+    def apply(self, state: Any, step: Any, accepted: Any) -> Any:
+        return step / 2, state
 
 
 class Delayed(FailureDetection):

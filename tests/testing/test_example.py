@@ -49,7 +49,7 @@ def asyncfl(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_unit_tests_of_the_example_pass(imported: ModuleType) -> None:
     tests = {name: test for name, test in inspect.getmembers(imported, inspect.isfunction) if name.startswith("test_")}
-    assert len(tests) == 9
+    assert len(tests) == 10
     for test in tests.values():
         test()
 

@@ -38,6 +38,7 @@ CHANGES: list[dict[str, Any]] = [
     {"world.availability": AWAY, "world.failure_detection": {"kind": "every_kind:Delayed"}},
     {"world.uplink.loss": {"kind": "every_kind:FirstPacket"}, "world.uplink.retransmissions": 1},
     {"compression": {"kind": "every_kind:Signs"}},
+    {"algorithm": {"kind": "every_kind:Halved"}},
     {"privacy": {"kind": "every_kind:Whisper"}},
     {"privacy": {"kind": "mechanisms", "client": {"kind": "every_kind:Coarse"}}},
     {"privacy": {"kind": "nbafl", "epsilon": 100, "exposures": {"kind": "every_kind:Twice"}}},

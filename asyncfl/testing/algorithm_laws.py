@@ -1,0 +1,127 @@
+"""Check that an algorithm keeps the laws of both its halves, without a clock, a network or training."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from asyncfl.algorithms import AcceptedUpdates, Algorithm, Payload
+from asyncfl.algorithms.algorithm import ServerState, declared, sent
+from asyncfl.base.answers import numbers, with_state
+from asyncfl.base.arrays import Ints, Vector
+from asyncfl.base.client_state import ClientState
+from asyncfl.base.errors import ComponentError
+from asyncfl.testing.builders import random
+from asyncfl.testing.laws import check_description, close, require, same, unchanged
+
+N_PARAMETERS, CLIENTS, VERSIONS = 7, 5, 4
+LR = 0.1
+
+
+def check_algorithm(algorithm: Algorithm, *, permuted: bool = True) -> None:
+    """Raise AssertionError with the first law that `algorithm` violates.
+
+    The laws: it is frozen and can be written and read; vectors have the declared names and sizes; a client's state has
+    the entries of `carries` alone, and is not shared by clients; the server's state can be pickled; both halves are
+    functions of their arguments and change none of them; steps are finite. `permuted`: whether a step must not depend
+    on the order of the updates.
+    """
+    check_description(algorithm, Algorithm)
+    try:
+        _check(algorithm, permuted)
+    except ComponentError as error:
+        require(False, algorithm, str(error))
+
+
+def _check(algorithm: Algorithm, permuted: bool) -> None:
+    payloads = declared(algorithm, N_PARAMETERS)
+    require(same(payloads, declared(algorithm, N_PARAMETERS)), algorithm, "payloads must not change")
+    rng = random(0)
+    server = _server_state(algorithm, algorithm.start(N_PARAMETERS, CLIENTS))
+    law = "start must be a function of its arguments"
+    require(same(server, algorithm.start(N_PARAMETERS, CLIENTS)), algorithm, law)
+    states = [ClientState()] * CLIENTS
+    for _ in range(VERSIONS):
+        download = sent(algorithm, "download", _asked(algorithm, "download", server), payloads.downloads)
+        clients, models, uploads = rng.permutation(CLIENTS)[:3].tolist(), [], []
+        for client in clients:
+            base, moved = (rng.normal(0, scale, N_PARAMETERS).astype(np.float32) for scale in (1.0, 0.1))
+            states[client], vectors = _task(algorithm, states, client, download, base, base + moved)
+            models.append(moved)
+            uploads.append(sent(algorithm, "after_training", vectors, payloads.uploads))
+        server = _version(algorithm, server, clients, np.array(models), _rows(uploads, payloads.uploads), permuted)
+
+
+def _asked(algorithm: Algorithm, method: str, *arguments: Any) -> Any:
+    """Return the answer of a method that must be a function of its arguments, and change none of them."""
+    with unchanged(algorithm, f"{method} must not change its arguments", *arguments):
+        answer = getattr(algorithm, method)(*arguments)
+    first = pickle.loads(pickle.dumps(answer))
+    law = f"{method} must be a function of its arguments"
+    require(same(first, getattr(algorithm, method)(*arguments)), algorithm, law)
+    return answer
+
+
+def _task(
+    algorithm: Algorithm,
+    states: list[ClientState],
+    client: int,
+    download: Mapping[str, Vector],
+    base: Vector,
+    trained: Vector,
+) -> tuple[ClientState, Mapping[str, Vector]]:
+    """Return a client's next state and its uploads. The next client's task in between must change neither."""
+    state = states[client]
+    constant = _asked(algorithm, "correction", state, download)
+    if constant is not None:
+        numbers(algorithm, "correction", constant, base.shape, finite=True)
+    arguments = state, download, base, trained, 3, LR
+    vectors, after = with_state(algorithm, "after_training", _asked(algorithm, "after_training", *arguments), dict)
+    right = isinstance(after, ClientState)
+    require(right, algorithm, "after_training must return a ClientState", f"got {type(after).__name__}")
+    unknown = {*after.arrays, *after.scalars} - {*algorithm.carries}
+    require(not unknown, algorithm, f"a client's state must have {algorithm.carries} only", f"it has {unknown}")
+    kept = pickle.loads(pickle.dumps((vectors, after)))
+    algorithm.after_training(states[client - 1], download, trained, base, 3, LR)
+    require(same((vectors, after), kept), algorithm, "clients must not share what they keep or send")
+    return state.updated(after), vectors
+
+
+def _rows(uploads: list[dict[str, Vector]], payloads: tuple[Payload, ...]) -> dict[str, Vector]:
+    return {one.name: np.stack([vectors[one.name] for vectors in uploads]) for one in payloads}
+
+
+def _server_state(algorithm: Algorithm, state: Any) -> ServerState:
+    right = isinstance(state, Mapping)
+    require(right, algorithm, "the server's state must be arrays by name", f"got {type(state).__name__}")
+    return dict(state)
+
+
+def _version(
+    algorithm: Algorithm,
+    server: ServerState,
+    clients: list[int],
+    updates: Vector,
+    payloads: dict[str, Vector],
+    permuted: bool,
+) -> ServerState:
+    """Return the server's state after a version with these updates."""
+    n = len(clients)
+    weights, staleness = np.arange(1, n + 1) / (n * (n + 1) / 2), np.arange(n)
+
+    def accepted(order: Ints) -> AcceptedUpdates:
+        rows = {name: vectors[order] for name, vectors in payloads.items()}
+        read = updates[order] if algorithm.reads_updates else None
+        return AcceptedUpdates(np.array(clients)[order], staleness[order], weights[order], 0.5, rows, read)
+
+    step = np.asarray(0.5 * weights @ updates, dtype=np.float32)
+    answer = _asked(algorithm, "apply", server, step, accepted(np.arange(n)))
+    made, after = with_state(algorithm, "apply", answer, np.ndarray)
+    numbers(algorithm, "apply: step", made, step.shape, finite=True)
+    if permuted:
+        other, _ = algorithm.apply(server, step, accepted(np.arange(n)[::-1]))
+        require(close(made, other), algorithm, "a step must not depend on the order of the updates", (made, other))
+    return _server_state(algorithm, after)
