@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _ELSEWHERE = {
     "Instrument": "asyncfl.base.instrument",
+    "RowCallback": "asyncfl.base.instrument",
     "Run": "asyncfl.results.storage",
     "Scenario": "asyncfl.scenario",
     "execute": "asyncfl.api",
@@ -32,6 +33,7 @@ __all__ = [
     "Fault",
     "Instrument",
     "OutputError",
+    "RowCallback",
     "Run",
     "RunError",
     "Scenario",

@@ -40,7 +40,16 @@ def test_no_two_public_classes_share_a_name() -> None:
 
 def test_the_public_names_are_these() -> None:
     errors = "AsyncflError DataError Fault OutputError RunError ScenarioError"
-    assert {*asyncfl.__all__} == {*errors.split(), "Instrument", "Run", "Scenario", "execute", "simulate", "timeline"}
+    assert {*asyncfl.__all__} == {
+        *errors.split(),
+        "Instrument",
+        "RowCallback",
+        "Run",
+        "Scenario",
+        "execute",
+        "simulate",
+        "timeline",
+    }
     assert all(getattr(asyncfl, name) for name in asyncfl.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'Coffee'"):
         asyncfl.Coffee  # noqa: B018

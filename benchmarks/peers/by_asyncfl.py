@@ -10,7 +10,7 @@ from work import Turn, Work
 
 def run(work: Work, turn: Turn) -> tuple[dict[str, str], float]:
     """Run the workload; return versions, and the test loss after its last round."""
-    from asyncfl import simulate
+    from asyncfl import RowCallback, simulate
     from asyncfl.simulation.limits import Limits
 
     losses: list[float] = []
@@ -20,5 +20,5 @@ def run(work: Work, turn: Turn) -> tuple[dict[str, str], float]:
             losses.append(row["test_loss"])
             turn()
 
-    simulate(work.scenario, end_of_round, limits=Limits(hours=1e9, gib=1e9))
+    simulate(work.scenario, [RowCallback(end_of_round)], limits=Limits(hours=1e9, gib=1e9))
     return {"asyncfl": version("asyncfl")}, losses[-1]
