@@ -165,8 +165,10 @@ class WorkerProcesses(TrainingWorkers):
         self._free.append(place)
 
     def revive(self, error: BaseException) -> None:
-        self._executor.shutdown(wait=True, cancel_futures=True)
+        # First: a process that was started while a broken executor ended the others is ended by nothing else, and the
+        # executor would wait for it for ever.
         self._lifeline.close()
+        self._executor.shutdown(wait=True, cancel_futures=True)
         self._executor = self._started()
 
     def close(self) -> None:

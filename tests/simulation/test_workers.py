@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,22 @@ def test_a_killed_process_costs_its_tasks_again_and_not_the_run(tmp_path: Path) 
         killer.join()
     assert counts(run)["deaths"] == 1
     assert same(run, one_seed(scenario, 0))
+
+
+def test_processes_that_outlive_a_broken_executor_do_not_keep_new_ones_from_starting() -> None:
+    """An executor that breaks while it starts a process does not end that one, and waits for it."""
+    with started_workers(2) as workers:
+        assert isinstance(workers, WorkerProcesses)
+        calls = [workers.executor.submit(time.sleep, 60) for _ in range(2)]
+        first, last = getattr(workers.executor, "_processes").values()  # noqa: B009
+        last.terminate = lambda: None
+        os.kill(first.pid, signal.SIGKILL)
+        with pytest.raises(BrokenProcessPool):
+            calls[0].result(timeout=50)
+        began = time.monotonic()
+        workers.revive(BrokenProcessPool())
+        assert workers.executor.submit(abs, -1).result(timeout=50) == 1
+        assert time.monotonic() - began < 50
 
 
 def test_workers_that_always_die_end_the_run() -> None:
