@@ -162,6 +162,7 @@ def _protocols() -> Iterator[tuple[str, dict[str, Any]]]:
     staleness = {
         "polynomial": {"kind": "polynomial", "exponent": 0.7},
         "hinge": {"kind": "hinge"},
+        "delay_adaptive": {"kind": "delay_adaptive", "concurrency": 2},
         "exponential": {"kind": "exponential"},
         "constant": {"kind": "constant"},
     }

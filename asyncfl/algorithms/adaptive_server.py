@@ -5,7 +5,7 @@ With d, the step that rule and protocol make of the updates, and all operations 
     m <- beta1 m + (1 - beta1) d;   v <- v + d^2                               Adagrad
                                     v <- beta2 v + (1 - beta2) d^2             Adam
                                     v <- v - (1 - beta2) d^2 sign(v - d^2)     Yogi
-    w <- w + lr m / (sqrt(v) + tau)                                            m is 0 at first, v is tau^2
+    w <- w + server_lr m / (sqrt(v) + tau)                                            m is 0 at first, v is tau^2
 
 d has the server's noise already: guarantees of published models hold as with FedAvg.
 """
@@ -25,7 +25,7 @@ from asyncfl.base.quantities import MeasuredIn
 class AdaptiveServer(Algorithm):
     """Base class of servers whose learning rate follows from the squares of earlier steps."""
 
-    lr: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("1")] = 0.03
+    server_lr: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("1")] = 0.03
     """Learning rate of the server, above 0; the paper's best for EMNIST with Adam and Yogi is 10^-1.5."""
     beta1: Annotated[float, Field(ge=0, lt=1), MeasuredIn("share")] = 0.9
     """Share of the earlier mean of steps that stays, 0 <= beta1 < 1."""
@@ -45,10 +45,8 @@ class AdaptiveServer(Algorithm):
         beta1 = np.float32(self.beta1)
         mean = beta1 * state["mean"] + (1 - beta1) * step
         squares = self.squares(state["squares"], np.square(step))
-        return np.float32(self.lr) * mean / (np.sqrt(squares) + np.float32(self.tau)), {
-            "mean": mean,
-            "squares": squares,
-        }
+        step = np.float32(self.server_lr) * mean / (np.sqrt(squares) + np.float32(self.tau))
+        return step, {"mean": mean, "squares": squares}
 
     def squares(self, before: Vector, square: Vector) -> Vector:
         """Return the next v (n_parameters,). `square`: the square of the step."""
@@ -96,13 +94,13 @@ class Fadas(AdaptiveServer):
     """Adam at an asynchronous server, with its learning rate lowered by stale updates.
 
     v enters as the largest so far (AMSGrad), and v is 0 at first. With T the largest staleness of the buffer, the
-    learning rate is lr if T <= delay, else min(lr, 1 / T). Source: Wang et al. 2024 (FADAS), algorithm 1 with its
-    delay-adaptive learning rate.
+    learning rate is server_lr if T <= delay, else min(server_lr, 1 / T). Source: Wang et al. 2024 (FADAS), algorithm 1
+    with its delay-adaptive learning rate.
     """
 
     kind: Literal["fadas"] = "fadas"
     delay: Annotated[int, Field(ge=0), MeasuredIn("versions")] = 1
-    """Largest staleness of a buffer up to which the learning rate is `lr`."""
+    """Largest staleness of a buffer up to which the learning rate is `server_lr`."""
     tau: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("1")] = 1e-8
     """epsilon of the paper: smallest divisor of a step, above 0."""
 
@@ -118,6 +116,6 @@ class Fadas(AdaptiveServer):
         squares = beta2 * state["squares"] + (1 - beta2) * np.square(step)
         largest = np.maximum(state["largest"], squares)
         oldest = int(accepted.staleness.max())
-        lr = self.lr if oldest <= self.delay else min(self.lr, 1 / oldest)
+        lr = self.server_lr if oldest <= self.delay else min(self.server_lr, 1 / oldest)
         after = {"mean": mean, "squares": squares, "largest": largest}
         return np.float32(lr) * mean / (np.sqrt(largest) + np.float32(self.tau)), after

@@ -79,6 +79,22 @@ class HingeStaleness(Staleness):
         return 1.0 / (self.slope * np.maximum(0, staleness - self.grace) + 1.0)
 
 
+class DelayAdaptiveStaleness(Staleness):
+    """Weight 1 up to tau = b, then b / tau.
+
+    With the learning rate 1 / (4 L b), L the smoothness of the loss, these are the steps min(1 / (4 L b), 1 /
+    (4 L tau)) of asynchronous SGD whose rate adapts to delays; b is its concurrency, the number of tasks in flight.
+    Source: Koloskova, Stich and Jaggi 2022.
+    """
+
+    kind: Literal["delay_adaptive"] = "delay_adaptive"
+    concurrency: Annotated[int, Field(ge=1), MeasuredIn("versions")] = 10
+    """b: greatest staleness with weight 1; `in_flight` of a FedAsync server."""
+
+    def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+        return self.concurrency / np.maximum(self.concurrency, staleness)
+
+
 class ExponentialStaleness(Staleness):
     """Weight e^(-a tau). Source: ours."""
 
@@ -99,4 +115,11 @@ def staleness_weights(function: Staleness, staleness: NDArray[np.int64]) -> NDAr
 if TYPE_CHECKING:
     AnyStaleness = Staleness
 else:
-    AnyStaleness: Any = choice(Staleness, ConstantStaleness, PolynomialStaleness, HingeStaleness, ExponentialStaleness)
+    AnyStaleness: Any = choice(
+        Staleness,
+        ConstantStaleness,
+        PolynomialStaleness,
+        HingeStaleness,
+        DelayAdaptiveStaleness,
+        ExponentialStaleness,
+    )

@@ -61,7 +61,7 @@ A, B = np.array([1.0, -2.0]), np.array([0.0, 4.0])
 
 
 def test_momentum_adds_earlier_steps() -> None:
-    assert steps(FedAvgM(momentum=0.5, lr=2.0), A, B, B) == [[2, -4], [1, 6], [0.5, 11]]
+    assert steps(FedAvgM(momentum=0.5, server_lr=2.0), A, B, B) == [[2, -4], [1, 6], [0.5, 11]]
 
 
 def test_without_momentum_it_is_fedavg() -> None:
@@ -70,25 +70,25 @@ def test_without_momentum_it_is_fedavg() -> None:
 
 def test_the_first_step_of_adam_is_by_hand() -> None:
     """m = .1 d, v = .99 tau^2 + .01 d^2."""
-    made = steps(FedAdam(lr=0.5, beta1=0.9, beta2=0.99, tau=0.1), A)
+    made = steps(FedAdam(server_lr=0.5, beta1=0.9, beta2=0.99, tau=0.1), A)
     wanted = [0.5 * 0.1 * d / (math.sqrt(0.99 * 0.01 + 0.01 * d * d) + 0.1) for d in A]
     np.testing.assert_allclose(made, [wanted], rtol=1e-5)
 
 
 def test_adagrad_divides_by_the_root_of_all_squares() -> None:
-    made = steps(FedAdagrad(lr=1.0, beta1=0.0, tau=1.0), A, B)
+    made = steps(FedAdagrad(server_lr=1.0, beta1=0.0, tau=1.0), A, B)
     wanted = [[1 / (math.sqrt(2) + 1), -2 / (math.sqrt(5) + 1)], [0, 4 / (math.sqrt(21) + 1)]]
     np.testing.assert_allclose(made, wanted, rtol=1e-6)
 
 
 def test_yogi_moves_its_squares_by_a_share_of_the_new_one() -> None:
     """v = 1, d^2 = 1 and 4: sign(v - d^2) is 0 and -1, so that v becomes 1 and 1 + .5 * 4."""
-    made = steps(FedYogi(lr=1.0, beta1=0.0, beta2=0.5, tau=1.0), A)
+    made = steps(FedYogi(server_lr=1.0, beta1=0.0, beta2=0.5, tau=1.0), A)
     np.testing.assert_allclose(made, [[1 / 2, -2 / (math.sqrt(3) + 1)]], rtol=1e-6)
 
 
 def test_fadas_lowers_its_rate_with_the_oldest_update_and_keeps_the_largest_squares() -> None:
-    fadas = Fadas(lr=1.0, beta1=0.0, beta2=0.0, tau=1.0, delay=2)
+    fadas = Fadas(server_lr=1.0, beta1=0.0, beta2=0.0, tau=1.0, delay=2)
     old = [accepted([A, A], staleness=(0, age)) for age in (2, 4)]
     made = steps(fadas, *old, B)
     fresh = [1 / 2, -2 / 3]

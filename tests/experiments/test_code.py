@@ -146,7 +146,14 @@ def staleness_weights('''
 def test_a_new_staleness_and_its_entry_in_the_choice_make_no_run_due(edit):
     before = digests()
     edit({"asyncfl.protocol.staleness": ("\ndef staleness_weights(", NEW_STALENESS)})
-    edit({"asyncfl.protocol.staleness": ("choice(Staleness, ", "choice(Staleness, StepStaleness, ")})
+    edit(
+        {
+            "asyncfl.protocol.staleness": (
+                "        ConstantStaleness,\n",
+                "        StepStaleness,\n        ConstantStaleness,\n",
+            )
+        }
+    )
     assert Name("asyncfl.protocol.staleness", "LAST") in reached(Name("asyncfl.protocol.staleness", "StepStaleness"))
     assert digests() == before
 

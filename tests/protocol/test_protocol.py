@@ -27,6 +27,7 @@ from asyncfl.protocol.dispatch import (
 from asyncfl.protocol.model_step import next_model, weights
 from asyncfl.protocol.staleness import (
     ConstantStaleness,
+    DelayAdaptiveStaleness,
     ExponentialStaleness,
     HingeStaleness,
     PolynomialStaleness,
@@ -148,6 +149,10 @@ def test_hinge_weights_are_1_up_to_b_and_fall_with_slope_a_beyond() -> None:
     # 1 / (a (tau - b) + 1)
     assert HingeStaleness(slope=2.0, grace=3).weight(TAU) == pytest.approx([1, 1, 1, 1, 1 / 3, 1 / 5], rel=1e-12)
     assert HingeStaleness().weight(TAU) == pytest.approx([1, 1, 1, 1, 1, 1 / 11], rel=1e-12)
+
+
+def test_weights_that_adapt_to_delays_are_b_over_tau_beyond_b() -> None:
+    assert DelayAdaptiveStaleness(concurrency=2).weight(TAU) == pytest.approx([1, 1, 1, 2 / 3, 2 / 4, 2 / 5], rel=1e-12)
 
 
 def test_exponential_weights_are_e_to_the_power_of_minus_a_tau() -> None:

@@ -11,6 +11,7 @@ from asyncfl.defences import AnyDetector, AnyRule, Mean, Rule, ScoreRequest, acc
 from asyncfl.defences.detector import Detector
 from asyncfl.protocol.staleness import (
     ConstantStaleness,
+    DelayAdaptiveStaleness,
     ExponentialStaleness,
     HingeStaleness,
     PolynomialStaleness,
@@ -78,7 +79,14 @@ def test_built_in_attacks_pass(description: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "staleness", [ConstantStaleness(), PolynomialStaleness(), HingeStaleness(), ExponentialStaleness()]
+    "staleness",
+    [
+        ConstantStaleness(),
+        PolynomialStaleness(),
+        HingeStaleness(),
+        DelayAdaptiveStaleness(),
+        ExponentialStaleness(),
+    ],
 )
 def test_built_in_staleness_passes(staleness: Staleness) -> None:
     check_staleness(staleness)
