@@ -103,7 +103,8 @@ class Timeline:
     @property
     def energy_of_client_j(self) -> NDArray[np.float64]:
         """(clients,) joules of all activities, where they were counted."""
-        return np.sum(list(self.energy_j.values()), axis=0)
+        found: NDArray[np.float64] = np.sum(list(self.energy_j.values()), axis=0)
+        return found
 
 
 def timeline_of(
@@ -208,15 +209,14 @@ def write_timeline(timelines: Sequence[Timeline], caption: str, folder: Path, sc
 
     def write(into: Path) -> None:
         write_json({"seeds": [summary(one) for one in timelines]}, into / SUMMARY)
-        tables = {
+        tables: dict[str, tuple[str, list[Columns]]] = {
             "version": ("versions", [one.rounds for one in timelines]),
             "client": ("clients", [{name: one.clients[name] for name in exposures} for one in timelines]),
             "staleness": ("staleness", [{"updates": one.staleness} for one in timelines]),
         }
         for index, (name, columns) in tables.items():
-            joined = pd.concat(
-                [pd.DataFrame(of) for of in columns], keys=[one.seed for one in timelines], names=["seed", index]
-            )
+            frames = [pd.DataFrame(dict(of)) for of in columns]
+            joined = pd.concat(frames, keys=[one.seed for one in timelines], names=["seed", index])
             write_csv(joined.reset_index(), into / f"{name}.csv")
         written.extend([into / SUMMARY, *(into / f"{name}.csv" for name, _ in tables.values())])
         written.extend(draw_timeline(timelines, caption, into))
