@@ -64,9 +64,9 @@ def time_products(
         for number in range(ROUNDS + 1):
             for library in libraries:
                 with products(library), products(library, small=library == "mixed"):
-                    steps = [(*one, by_size(library, torch.mm, *size)) for one, size in zip(drawn, sizes, strict=True)]
+                    in_library = [by_size(library, torch.mm, *size) for size in sizes]
                     start = clock()
-                    for x, weights, errors, mm in steps:
+                    for (x, weights, errors), mm in zip(drawn, in_library, strict=True):
                         mm(x, weights)
                         mm(x.T, errors)
                         mm(errors, weights.T)
