@@ -20,7 +20,7 @@ from asyncfl.base.errors import AsyncflError, Fault, OutputError, RunError, Scen
 from asyncfl.base.files.own_folder import CHECKPOINT, FORMAT, FolderMark, Write, fill
 from asyncfl.base.instrument import NO_INSTRUMENT, Instrument, Instruments
 from asyncfl.base.interrupt_signals import InterruptSignals
-from asyncfl.learning.gemm import choice, numpy_as_torch
+from asyncfl.learning.gemm import choice, numpy_as_torch, sizes_of
 from asyncfl.learning.weights import as_safetensors
 from asyncfl.privacy.ledger.statements import statements
 from asyncfl.results.run_files import read_summary, read_table
@@ -281,7 +281,9 @@ def _conditions(scenario: Scenario) -> str:
     The number of seeds is not part of it. Only seeds with equal digests are joined into one run.
     """
     one = scenario.model_copy(update={"seeds": (0,)})
-    computed_by = [one.digest(), _versions(), *choice(scenario.training.gemm)]
+    training, data = scenario.training, scenario.data
+    sizes = sizes_of(scenario.model.layout(data.shape, data.outputs), training.batch_size)
+    computed_by = [one.digest(), _versions(), *choice(training.gemm, sizes)]
     return hashlib.sha256(json.dumps(computed_by, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, field_validator
 
 from asyncfl.base.component import Described, kind_of
+from asyncfl.base.defaults import DefaultSince
 from asyncfl.base.errors import Fault
 from asyncfl.base.instrument import Instrument
 from asyncfl.base.own_classes import own_class
@@ -115,16 +116,69 @@ class Minutes(Described):
     """Minutes of real time between two checkpoints; more if writing one takes longer than seconds."""
 
 
-class Evaluation(Described):
-    """Evaluation of published models, and further measurements and files of a run."""
+SHARE = 0.1
+"""Largest cost of the evaluations whose interval is `auto`, as a share of the cost of training."""
+LEAST = 10
+"""Intervals between evaluations that `auto` divides a run into at least."""
+PASSES = 3
+"""Cost of training on a sample in evaluations of it: a forward pass, and a backward pass of twice its operations."""
 
-    train_every: Annotated[int, Field(ge=0), MeasuredIn("versions")] = 1
-    """Versions between two evaluations on all clients' own data; 0: only the last version."""
-    test_every: Annotated[int, Field(ge=0), MeasuredIn("versions")] = 1
-    """Versions between two evaluations on the test set; 0: only the last version."""
-    clients_every: Annotated[int, Field(ge=0), MeasuredIn("versions")] = 0
+Every = Annotated[int, Field(ge=0), MeasuredIn("versions")] | Literal["auto"]
+
+
+class Schedule(NamedTuple):
+    """Versions between two evaluations of each kind; 0: only the last version, and of `clients_every` none."""
+
+    train_every: int
+    test_every: int
+    clients_every: int
+    last: int
+    """Last version of the run."""
+
+    def is_due(self, every: int, version: int) -> bool:
+        """Whether a measurement of each `every`th version is made of this one."""
+        return version == self.last or (every > 0 and version % every == 0)
+
+
+def affordable_interval(evaluated: int, trained: int, versions: int) -> int:
+    """Return the versions between two evaluations that cost at most `SHARE` of the training, or fewer where a run of
+    `versions` versions would have fewer than `LEAST` intervals.
+
+    `evaluated`: samples of an evaluation. `trained`: samples times epochs of the updates of a version.
+
+        min(ceil(evaluated / (SHARE * PASSES * trained)), max(1, versions // LEAST))
+
+    >>> affordable_interval(evaluated=3000, trained=500, versions=400)  # 3000 / (0.1 * 3 * 500) = 20
+    20
+    """
+    # In whole numbers, so that the quotient is exact.
+    return max(1, min(-(-evaluated * round(1 / SHARE) // (PASSES * trained)), versions // LEAST))
+
+
+class Evaluation(Described):
+    """Evaluation of published models, and further measurements and files of a run.
+
+    `auto` stands for a number of versions that follows from the scenario and is written into `scenario.yaml` of the
+    run. All intervals that are `auto` have the same: the smallest at which their evaluations cost at most a tenth of
+    the training, but at most a tenth of the versions. With `test_samples` and all samples of the clients, as far as
+    they are evaluated by `auto`:
+
+        min(ceil(evaluated samples / (0.1 * 3 * trained samples)), max(1, rounds // 10))
+
+    where trained samples are those of a version, updates times samples_per_client times epochs, and training on a
+    sample costs three evaluations of it. `auto` is 1 where a run may end before its last version
+    (`protocol.time_limit_s`, `privacy.stop_at`).
+    """
+
+    train_every: Annotated[Every, DefaultSince(2, first=1)] = "auto"
+    """Versions between two evaluations on all clients' own data; 0: only the last version; `auto`: from the costs."""
+    test_every: Annotated[Every, DefaultSince(2, first=1)] = "auto"
+    """Versions between two evaluations on the test set; 0: only the last version; `auto`: from the costs. Must be a
+    number where evaluation takes simulated time (`world.evaluate_s`)."""
+    clients_every: Every = 0
     """Versions between two evaluations on each client's own data. They show how evenly the model serves the clients
-    (columns `client_...` of `rounds`) and are stored client by client (table `per_client`); 0: none."""
+    (columns `client_...` of `rounds`) and are stored client by client (table `per_client`); 0: none; `auto`: from the
+    costs."""
     aggregates: bool = False
     """Whether to measure the distance of each aggregate from the mean of the honest updates of its buffer (columns
     `aggregate_error`, `honest_spread`, `attackers_weight` of `rounds`; `kappa` and `kappa_bound` of experiments); only
@@ -147,7 +201,7 @@ class Evaluation(Described):
     audit: TwinAudit | None = None
     """Audit of the uploads' privacy by neighbouring data sets, see `asyncfl.extras.audit.neighbours`; null: none."""
 
-    @staticmethod
-    def is_due(every: int, version: int, last: int) -> bool:
-        """Whether a measurement of each `every`th version is made of this one. `last`: the last version of the run."""
-        return version == last or (every > 0 and version % every == 0)
+    @property
+    def intervals(self) -> dict[str, int | Literal["auto"]]:
+        """Field -> versions between two evaluations."""
+        return {"train_every": self.train_every, "test_every": self.test_every, "clients_every": self.clients_every}

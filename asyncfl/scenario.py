@@ -32,7 +32,7 @@ from asyncfl.data import DataSpec
 from asyncfl.defences import Defence
 from asyncfl.learning import AnyArchitecture, Mlp, Training
 from asyncfl.learning.weights import weights_digest
-from asyncfl.measurements import Evaluation
+from asyncfl.measurements import Evaluation, Schedule, affordable_interval
 from asyncfl.privacy import AnyScheme, MeasuredExposures, NoPrivacy, PrivacyContext
 from asyncfl.privacy.exposures import exposure_faults
 from asyncfl.privacy.ledger.budgets import BudgetTracker, stop_faults
@@ -172,7 +172,8 @@ class Scenario(Described):
     # --- writing ---------------------------------------------------------------------------------------------------
 
     def settled(self) -> Scenario:
-        """Return this scenario with a resolved data source, and one form for everything that is switched off.
+        """Return this scenario with a resolved data source, numbers of versions between evaluations, and one form for
+        everything that is switched off.
 
         Privacy that is off becomes `NoPrivacy` with the same `scores` and `curious`; threats that are off become None.
         """
@@ -183,7 +184,11 @@ class Scenario(Described):
             unprotected: NoPrivacy = type(self).model_fields["privacy"].default
             privacy = unprotected.model_copy(update={"scores": privacy.scores, "curious": privacy.curious})
         threats = None if self.threats is None or self.threats.off else self.threats
-        return self.model_copy(update={"data": data, "privacy": privacy, "threats": threats})
+        schedule = self.evaluation_schedule
+        every = {name: getattr(schedule, name) for name in self.evaluation.intervals}
+        evaluation = self.evaluation.model_copy(update=every)
+        parts = {"data": data, "privacy": privacy, "threats": threats, "evaluation": evaluation}
+        return self.model_copy(update=parts)
 
     def resolved(self) -> dict[str, Any]:
         """Return everything that a run depends on as plain values. Equal runs have equal values, however they were
@@ -267,6 +272,26 @@ class Scenario(Described):
         return BudgetTracker(stop_at, self.privacy, context, samples, state, counted, states)
 
     @property
+    def evaluation_schedule(self) -> Schedule:
+        """Versions between two evaluations, with the number that each `auto` of `evaluation` stands for.
+
+        Raises DataError if the number of samples follows from a data set that cannot be opened.
+        """
+        every, rounds = self.evaluation.intervals, self.protocol.rounds
+        auto = 1
+        if "auto" in every.values() and self.protocol.time_limit_s is None and self.privacy.stop_at is None:
+            per_client, tested = self.data.sample_counts()
+            trained = self.participants * per_client * self.training.epochs
+            # Each client's own model is tested.
+            tested *= self.data.clients if self.model.personal else 1
+            held = self.data.clients * per_client
+            samples = {"train_every": held, "test_every": tested, "clients_every": held}
+            auto = affordable_interval(
+                sum(samples[name] for name, one in every.items() if one == "auto"), trained, rounds
+            )
+        return Schedule(**{name: auto if one == "auto" else one for name, one in every.items()}, last=rounds)
+
+    @property
     def n_parameters(self) -> int:
         """Number of parameters that are published and uploaded: all except personal layers."""
         return int(self.model.parameter_split(self.data.shape, self.data.outputs).shared.n_parameters)
@@ -319,6 +344,12 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
             yield Fault(f"world.{fault.field}", f"{fault.message}; lower it or set protocol.time_limit_s")
     if world is not None and training is not None:
         yield from _under("world", world.deadline_faults(training.deadline_s))
+    if world is not None and evaluation is not None and world.evaluate_s and evaluation.test_every == "auto":
+        yield Fault(
+            "evaluation.test_every",
+            f"must be a number where evaluation takes time (world.evaluate_s is {world.evaluate_s:g}), got auto: the "
+            "clock depends on it; set the versions between two evaluations",
+        )
     if data is None or protocol is None:
         return
     participants = protocol.updates_per_version(data.clients)

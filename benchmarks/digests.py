@@ -39,6 +39,7 @@ BASE: dict[str, Any] = {
     "model": {"kind": "mlp", "hidden": [8]},
     "training": {"lr": 0.05, "batch_size": 5, "epochs": 2},
     "protocol": {"kind": "sync", "rounds": 3},
+    "evaluation": {"train_every": 1, "test_every": 1},
     "world": {
         "device": {"kind": "lognormal", "median_s_per_sample": 0.02, "sigma": 0.8},
         "downlink": {"latency_s": 0.05, "bandwidth_bps": 4e6},

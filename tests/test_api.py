@@ -102,7 +102,7 @@ def test_nested_mappings_stand_for_the_scenario_that_they_describe(scenario: Sce
     clocks = [timeline(one)[0].events["time_s"].to_pylist() for one in (described, scenario)]
     assert clocks[0] == clocks[1]
     folder = execute(described, tmp_path / "run")
-    assert Run.load(folder).scenario == scenario
+    assert Run.load(folder).scenario == scenario.settled()
     wrong: list[Any] = [None, "scenario.yaml", 3]
     for given in wrong:
         with pytest.raises(ScenarioError, match="a scenario must be a mapping of fields"):

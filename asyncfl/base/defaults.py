@@ -5,6 +5,9 @@ changes must not: the field then declares it, so that a finished run is never ta
 
     lr: Annotated[float, Field(gt=0), DefaultSince(2)] = 0.05
 
+Runs that state the first default keep the name that they had while it was the default, if the field declares it
+(`DefaultSince(2, first=0.01)`): they are the same runs.
+
 Count on from the number that the field declares today, where it declares none from 1. A number stands for one default,
 in a field that follows from others (null: as the protocol says) for one rule: a default that comes back gets a new one.
 """
@@ -30,11 +33,18 @@ class DefaultSince:
     """Annotation of a field whose default is not its first one: the number of the default, 2, 3, ..."""
 
     number: int
+    first: Any = None
+    """The first default as a plain value, which names of runs leave out too; None: they state it. Declare it only
+    where the default itself never reaches a name, as `settled` replaces it: else two runs would have one name."""
 
 
 def default_number(field: FieldInfo) -> int:
     """Return the number of a field's default; 1 for its first one."""
-    return max((one.number for one in _marks(Annotated[(field.annotation, *field.metadata, None)])), default=1)
+    return max((one.number for one in _marks_of(field)), default=1)
+
+
+def _marks_of(field: FieldInfo) -> Iterator[DefaultSince]:
+    return _marks(Annotated[(field.annotation, *field.metadata, None)])
 
 
 @cache
@@ -56,7 +66,8 @@ def fields_apart(model: BaseModel) -> dict[str, Any]:
 
     Models in it are written alike, at any depth. Of a user's own class all fields are written.
     """
-    found: dict[str, Any] = _apart(model, model.model_dump(mode="json"))
+    plain = _with_first_as_default(model, model.model_dump(mode="json"))
+    found: dict[str, Any] = _apart(model, plain)
     return found
 
 
@@ -100,6 +111,34 @@ def _changed(value: Any, plain: Any, at: str) -> Iterator[tuple[str, int]]:
 def _at_default(model: type[BaseModel], name: str, plain: Any) -> bool:
     """Whether the JSON form of a field's value is that of its default. 1, 1.0 and true differ."""
     return _default_texts(model).get(name) == _text(plain)
+
+
+def _with_first_as_default(value: Any, plain: Any) -> Any:
+    """Return the JSON form `plain` of a value with the default in place of each declared first default.
+
+    The models that hold such a field are then at their defaults, too.
+    """
+    if isinstance(value, BaseModel) and isinstance(plain, dict):
+        firsts = _firsts(type(value))
+        return {
+            name: firsts[name][1]
+            if name in firsts and _text(inner) == firsts[name][0]
+            else _with_first_as_default(getattr(value, name), inner)
+            for name, inner in plain.items()
+        }
+    if isinstance(value, list | tuple) and isinstance(plain, list):
+        return [_with_first_as_default(*pair) for pair in zip(value, plain, strict=True)]
+    if isinstance(value, dict) and isinstance(plain, dict):
+        return {name: _with_first_as_default(one, plain[name]) for name, one in zip(plain, value.values(), strict=True)}
+    return plain
+
+
+@cache
+def _firsts(model: type[BaseModel]) -> dict[str, tuple[str, Any]]:
+    """Return field -> (text of its first default, plain default), for the fields that declare a first default."""
+    marks = {name: list(_marks_of(field)) for name, field in model.model_fields.items()}
+    declared = {name: one.first for name, of in marks.items() for one in of if one.first is not None}
+    return {name: (_text(first), _default(model, name)[1]) for name, first in declared.items()}
 
 
 @cache

@@ -21,6 +21,9 @@ from pydantic import Field
 from asyncfl.base.component import Described
 from asyncfl.base.disclosure import Disclosure
 from asyncfl.base.field_texts import text_of
+from asyncfl.base.lazy_pandas import postpone_pandas
+
+postpone_pandas()
 
 REQUIRED: Any = object()
 """Default of a column without a default."""

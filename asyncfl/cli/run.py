@@ -134,13 +134,16 @@ def read_scenario(path: Path, assignments: list[str], world: Path | None = None)
 
 def print_summary(result: Any) -> None:
     """Print the final values of a run, one line per seed, then its bans, privacy statements and notes."""
-    rounds = result.rounds
-    name, label = ("test_r2", "test R²") if "test_r2" in rounds else ("test_accuracy", "test accuracy")
-    last = rounds.drop_duplicates("seed", keep="last").set_index("seed")
+    # Without pandas, which takes longer to import than a small run.
+    rounds = result.tables["rounds"]
+    is_regression = "test_r2" in rounds.column_names
+    name, label = ("test_r2", "test R²") if is_regression else ("test_accuracy", "test accuracy")
+    last = {seed: row for row, seed in enumerate(rounds["seed"].to_pylist())}
     rows = [
         [
             *(int(seed), one["versions"], quantity(one["virtual_s"], "s")),
-            *(float(last["train_loss"][int(seed)]), float(last[name][int(seed)]), one["stopped"]),
+            *(rounds[column][last[int(seed)]].as_py() for column in ("train_loss", name)),
+            one["stopped"],
         ]
         for seed, one in result.summary["seeds"].items()
     ]

@@ -169,15 +169,17 @@ COSTS = {"time_s": "time_s", "versions": "round", "bytes": "bytes"}
 
 
 def _costs(rounds: pd.DataFrame, targets: dict[str, Target]) -> dict[str, dict[str, Any]]:
-    """Return for each target the mean costs over the seeds of a run, by `COSTS`, and how many seeds reached it; the
-    means are infinite where one did not, or diverged."""
+    """Return for each target the mean costs over the seeds of a run, by `COSTS`, the means `from` which on they may lie
+    as versions between were not evaluated, and how many seeds reached it; the means are infinite where one did not, or
+    diverged."""
     frame = rounds.rename(columns={"version": "round"})
     ends = frame.groupby("seed")["diverged"].any().reset_index()
     found: dict[str, dict[str, Any]] = {}
     for text, target in targets.items():
-        values = {name: target.model_copy(update={"cost": cost}).costs(frame, ends) for name, cost in COSTS.items()}
-        reached = int((values["versions"] < float("inf")).sum())
-        found[text] = {name: float(of.mean()) for name, of in values.items()} | {"reached": reached, "seeds": len(ends)}
+        of = {name: target.model_copy(update={"cost": cost}).intervals(frame, ends) for name, cost in COSTS.items()}
+        lower, upper = ({name: float(one[:, end].mean()) for name, one in of.items()} for end in (0, 1))
+        reached = int((of["versions"][:, 1] < float("inf")).sum())
+        found[text] = upper | {"from": lower, "reached": reached, "seeds": len(ends)}
     return found
 
 
@@ -187,4 +189,5 @@ def _cost(found: dict[str, Any] | None, cost: str) -> str:
         return "—"
     if found["reached"] < found["seeds"]:
         return f"by {found['reached']} of {found['seeds']} seeds"
-    return f"{found[cost]:.4g}"
+    upper, lower = f"{found[cost]:.4g}", f"{found['from'][cost]:.4g}"
+    return upper if upper == lower else f"{lower} to {upper}"

@@ -290,6 +290,17 @@ class DataSpec(Described):
             sizes.append(own)
         return concatenate(sizes)
 
+    def sample_counts(self) -> tuple[int, int]:
+        """Return the average number of training samples per client (an upper limit if the data determine the sizes),
+        and the number of test samples, without loading images. Raises DataError."""
+        domains = len(self.names)
+        if self.samples_per_client and not self.partition.sizes_from_data and self.test_samples is not None:
+            return self.samples_per_client, self.test_samples * domains
+        sources = self.sources()
+        samples = self._samples(sources)
+        tested = self._test_count(samples)
+        return samples, sum(one.test_size(self.test_on) if tested is None else tested for one in sources)
+
     def build(self, streams: Streams, root_samples: int = 0) -> FederatedData:
         """Build the samples of all clients, the test set, and the server's own `root_samples`.
 

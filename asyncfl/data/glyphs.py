@@ -4,16 +4,22 @@ From a distance map a glyph can be drawn with soft edges at any position, angle 
 pixel: coverage is a ramp over distance + half the extra width (Green, "Improved alpha-tested magnification", SIGGRAPH
 2007). The position on the glyph of each pixel is a linear function of a few numbers per sample: six of an affine map
 and a few waves for the bending. One matrix product gives all positions of all samples, and one look-up their distances.
+
+Maps are drawn once on a machine and kept in the user's cache folder: the libraries that draw them take longer to import
+than a small run.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 
+from asyncfl.base.files.user_cache import cached_bytes
 from asyncfl.data.sample_source import Floats, Ints
 
 UPRIGHT = (
@@ -39,7 +45,16 @@ _REACH = 4.0
 def atlas(characters: str, fonts: tuple[str, ...]) -> Floats:
     """Return maps (characters * fonts, cells, cells) of the signed distance to the outline in pixels, positive
     inside, clipped at 4: character c in font f is map c * len(fonts) + f."""
-    return np.stack([_distance_map(font, character) for character in characters for font in fonts])
+
+    def draw() -> bytes:
+        maps = np.stack([_distance_map(font, character) for character in characters for font in fonts])
+        return maps.astype("<f4").tobytes()
+
+    # All on which maps depend: this file, and the libraries, of which matplotlib holds the fonts.
+    made_by = [Path(__file__).read_bytes(), *(version(name).encode() for name in ("matplotlib", "scipy", "numpy"))]
+    named = b"\0".join([*made_by, characters.encode(), *(font.encode() for font in fonts)])
+    found = cached_bytes(f"glyphs-{hashlib.sha256(named).hexdigest()[:32]}", draw)
+    return np.frombuffer(found, "<f4").reshape(len(characters) * len(fonts), RESOLUTION, RESOLUTION).astype(np.float32)
 
 
 def _distance_map(font_file: str, character: str) -> Floats:

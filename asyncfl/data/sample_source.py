@@ -58,6 +58,10 @@ class SampleSource(ABC):
         """Return the number of samples to divide if the scenario gives no number: all."""
         return self.size(split)
 
+    def test_size(self, split: Split = "test") -> int:
+        """Return the number of test samples if the scenario gives no number: all."""
+        return self.size(split)
+
     def candidates(self, samples: int, rng: Rng, split: Split = "train") -> Ints:
         """Return shuffled candidates for training: at least `samples` of them, if the split has so many."""
         return rng.permutation(self.size(split))

@@ -154,6 +154,9 @@ class StandIns(SampleSource):
     def default_size(self, split: Split = "train") -> int:
         return self.dataset.official[split == "test"] if self.dataset.official else TEST_SAMPLES
 
+    def test_size(self, split: Split = "test") -> int:
+        return TEST_SAMPLES
+
     def labels(self, split: Split, indices: Ints) -> Ints:
         labels = np.empty(len(indices), np.int64)
         for rows, inside, _, drawn in self._blocks(split, indices):

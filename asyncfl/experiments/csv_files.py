@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from asyncfl.base.files.atomic import atomic_file
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MEMBERSHIP = "membership.csv"
 """Results of membership inference, one row per axis values, seed and attack: `audit.membership.FOUND`."""
@@ -34,6 +36,8 @@ def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
 def read_csv(path: str | Path) -> pd.DataFrame:
     """Read a table that `write_csv` wrote, or its `.gz` where only that is there; an empty table where it had no
     columns."""
+    import pandas as pd
+
     packed_file = Path(f"{path}.gz")
     try:
         return pd.read_csv(

@@ -83,6 +83,14 @@ class Target(Described):
         rounds: rows of the runs by seed and round. Infinite where a run never reaches the value, or did so only before
         it diverged at its end. Raises RunError for a column that the runs do not have.
         """
+        return self.intervals(rounds, ends)[:, 1]
+
+    def intervals(self, rounds: pd.DataFrame, ends: pd.DataFrame) -> NDArray[np.float64]:
+        """Return the interval (n_seeds, 2) in which the cost of each run lies, if not all versions were evaluated.
+
+        Its upper end is the cost at the first evaluated version that reaches the target, see `costs`, and its lower end
+        the cost at the evaluated version before. Both are equal where no version lies between the two.
+        """
         if self.column not in rounds:
             raise RunError(f"the runs have no column {self.column}, which a target of the experiment names")
         # versions that were not evaluated are NaN, which reaches nothing
@@ -94,8 +102,27 @@ class Target(Described):
         else:
             curves = values.set_axis(rounds["round"]).groupby(rounds["seed"].to_numpy())
             reached = {seed: self.settles.settled_round(curve) for seed, curve in curves}
+        evaluated = rounds.loc[values.notna()].sort_values(["seed", "round"])
+        before = {
+            seed: _lower(of["round"].to_numpy(), at)
+            for seed, of in evaluated.groupby("seed")
+            if (at := reached.get(seed)) is not None
+        }
         counted = rounds["bytes_up"] + rounds["bytes_down"] if self.cost == "bytes" else rounds[self.cost]
         costs = counted.groupby([rounds["seed"], rounds["round"]]).first()
-        at = pd.MultiIndex.from_arrays([ends["seed"], ends["seed"].map(reached).fillna(-1)])
-        found = costs.reindex(at).to_numpy(dtype=np.float64)
-        return np.where(np.isnan(found) | ends["diverged"].to_numpy(dtype=bool), np.inf, found)
+        never = ends["diverged"].to_numpy(dtype=bool)
+        found = []
+        for versions in (before, reached):
+            at = pd.MultiIndex.from_arrays([ends["seed"], ends["seed"].map(versions).fillna(-1)])
+            cost = costs.reindex(at).to_numpy(dtype=np.float64)
+            found.append(np.where(np.isnan(cost) | never, np.inf, cost))
+        return np.stack(found, axis=1)
+
+
+def _lower(evaluated: NDArray[np.integer], reached: int) -> int:
+    """Return the evaluated version before `reached`, or `reached` itself if no version lies between them.
+
+    evaluated: versions (n,), ascending.
+    """
+    before = int(evaluated[evaluated < reached].max(initial=-1))
+    return reached if before in (-1, reached - 1) else before

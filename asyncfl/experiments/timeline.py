@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -25,9 +24,12 @@ from asyncfl.protocol.tasks import Tasks
 from asyncfl.results.figure_style import OKABE_ITO, canvas, looks, save, styled
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 Counts: TypeAlias = NDArray[np.int64]
+Columns: TypeAlias = Mapping[str, NDArray[Any]]
+"""Columns of equal length by name. Not a data frame, as pandas takes longer to import than a short run."""
 
 QUANTILES = {"low": 0.05, "median": 0.5, "high": 0.95}
 """Name of a quantile in a summary -> the share below it."""
@@ -52,10 +54,10 @@ class Timeline:
     seed: int
     ended: str
     """Reason why the run ended."""
-    rounds: pd.DataFrame
+    rounds: Columns
     """By version: `time_s`, virtual seconds at which it was published; `bytes_up`, `bytes_down`, sent by then,
     retransmissions included."""
-    clients: pd.DataFrame
+    clients: Columns
     """By client: `tasks`, `exposures_up` and `exposures_down` (updates and models that the tap holds), `uploads`,
     `malicious_uploads`, `attacker`; joules by activity where they were counted."""
     staleness: Counts
@@ -73,17 +75,17 @@ class Timeline:
     @property
     def versions(self) -> int:
         """Versions published after the initial model."""
-        return len(self.rounds) - 1
+        return len(self.rounds["time_s"]) - 1
 
     @property
     def round_s(self) -> NDArray[np.float64]:
         """(versions,) virtual seconds from each publication to the next."""
-        return np.diff(self.rounds["time_s"].to_numpy(np.float64))
+        return np.diff(self.rounds["time_s"].astype(np.float64))
 
     @property
     def most_overheard(self) -> int:
         """L of this seed: updates that the tap holds of the client that it holds most of."""
-        return int(self.clients["exposures_up"].max()) if len(self.clients) else 0
+        return int(self.clients["exposures_up"].max(initial=0))
 
     @property
     def attackers_uploads(self) -> float | None:
@@ -94,9 +96,15 @@ class Timeline:
         return float(self.clients["malicious_uploads"].sum() / uploads)
 
     @property
-    def energy_j(self) -> pd.DataFrame:
-        """(clients, activities) joules; without columns where they were not counted."""
-        return self.clients.filter(items=list(ACTIVITIES)).rename(columns=ACTIVITIES)
+    def energy_j(self) -> Columns:
+        """Activity -> (clients,) joules; empty where they were not counted."""
+        return {activity: self.clients[name] for name, activity in ACTIVITIES.items() if name in self.clients}
+
+    @property
+    def energy_of_client_j(self) -> NDArray[np.float64]:
+        """(clients,) joules of all activities, where they were counted."""
+        found: NDArray[np.float64] = np.sum(list(self.energy_j.values()), axis=0)
+        return found
 
 
 def timeline_of(
@@ -125,8 +133,8 @@ def timeline_of(
     return Timeline(
         seed=seed,
         ended=ended,
-        rounds=rounds.select(["time_s", "bytes_up", "bytes_down"]).to_pandas(),
-        clients=clients.select([name for name in kept if name in clients.column_names]).to_pandas(),
+        rounds={name: rounds[name].to_numpy() for name in ("time_s", "bytes_up", "bytes_down")},
+        clients={name: clients[name].to_numpy() for name in kept if name in clients.column_names},
         staleness=np.bincount(ages[ages >= 0]).astype(np.int64),
         versions_overheard=len(np.unique(every.base_version[~np.isnan(every.overheard_down_s)])),
         versions_sent=len(np.unique(every.base_version)),
@@ -145,7 +153,8 @@ def _of_seed(table: pa.Table, seed: int) -> pa.Table:
 
 def summary(timeline: Timeline) -> dict[str, Any]:
     """Return the numbers of a seed as plain values; None for numbers over nothing."""
-    versions, clients, last = timeline.versions, timeline.clients, timeline.rounds.iloc[-1]
+    versions, clients = timeline.versions, timeline.clients
+    last = {name: column[-1] for name, column in timeline.rounds.items()}
     traffic = {f"{way}_bytes": int(last[f"bytes_{way}"]) for way in ("up", "down")}
     found = {
         "seed": timeline.seed,
@@ -172,14 +181,14 @@ def summary(timeline: Timeline) -> dict[str, Any]:
         "cohorts_repeated": timeline.cohorts_repeated,
         "fates": dict(timeline.fates),
     }
-    if len(energy := timeline.energy_j.columns):
-        of_client = timeline.energy_j.sum(axis=1)
-        totals = {name: float(timeline.energy_j[name].sum()) for name in energy}
+    if energy := timeline.energy_j:
+        of_client = timeline.energy_of_client_j
+        totals = {name: float(joules.sum()) for name, joules in energy.items()}
         found["energy_j"] = {"of_client": spread(of_client), **totals, "sum": float(of_client.sum())}
     return found
 
 
-def spread(values: NDArray[Any] | pd.Series) -> dict[str, float | None]:
+def spread(values: NDArray[Any]) -> dict[str, float | None]:
     """Return mean, 5 % quantile, median, 95 % quantile and maximum; None where there are no values."""
     if len(values) == 0:
         return dict.fromkeys(("mean", *QUANTILES, "most"))
@@ -193,16 +202,20 @@ def write_timeline(timelines: Sequence[Timeline], caption: str, folder: Path, sc
     The folder must be new or empty, or hold a timeline, which is replaced; `scenario` is the digest of the timelines'
     scenario. The same timelines give the same bytes. Raises OutputError where the folder cannot be written.
     """
+    import pandas as pd
+
     written: list[Path] = []
+    exposures = ("tasks", "exposures_up", "exposures_down")
 
     def write(into: Path) -> None:
         write_json({"seeds": [summary(one) for one in timelines]}, into / SUMMARY)
-        tables = {
+        tables: dict[str, tuple[str, list[Columns]]] = {
             "version": ("versions", [one.rounds for one in timelines]),
-            "client": ("clients", [one.clients[["tasks", "exposures_up", "exposures_down"]] for one in timelines]),
-            "staleness": ("staleness", [pd.DataFrame({"updates": one.staleness}) for one in timelines]),
+            "client": ("clients", [{name: one.clients[name] for name in exposures} for one in timelines]),
+            "staleness": ("staleness", [{"updates": one.staleness} for one in timelines]),
         }
-        for index, (name, frames) in tables.items():
+        for index, (name, columns) in tables.items():
+            frames = [pd.DataFrame(dict(of)) for of in columns]
             joined = pd.concat(frames, keys=[one.seed for one in timelines], names=["seed", index])
             write_csv(joined.reset_index(), into / f"{name}.csv")
         written.extend([into / SUMMARY, *(into / f"{name}.csv" for name, _ in tables.values())])
@@ -224,7 +237,7 @@ def draw_timeline(timelines: Sequence[Timeline], caption: str, folder: Path) -> 
         "progress": ("how fast versions come, and what they cost", (_versions, _round_times, _traffic)),
         "updates": ("what becomes of updates, and who else gets them", (_staleness, _exposures, _fates)),
     }
-    if all(len(one.energy_j.columns) for one in timelines):
+    if all(one.energy_j for one in timelines):
         pages["energy"] = "the energy that it takes", (_energies, _activities)
     written = []
     with styled():
@@ -249,14 +262,14 @@ def _thin(length: int) -> Counts:
 
 
 def _largest(timelines: Sequence[Timeline], columns: Sequence[str], unit: str) -> Scale:
-    return scale_of((float(one.rounds[column].iloc[-1]) for one in timelines for column in columns), unit)
+    return scale_of((float(one.rounds[column][-1]) for one in timelines for column in columns), unit)
 
 
 def _versions(axis: Axes, timelines: Sequence[Timeline]) -> None:
     clock = _largest(timelines, ["time_s"], "s")
     for one, look in _lines(timelines):
-        at = _thin(len(one.rounds))
-        axis.plot(one.rounds["time_s"].to_numpy()[at] / clock.factor, at, **look)
+        at = _thin(one.versions + 1)
+        axis.plot(one.rounds["time_s"][at] / clock.factor, at, **look)
     axis.set(xlabel=with_unit("virtual time", clock), ylabel="version")
     if 1 < len(timelines) <= MOST_LINES:
         axis.legend()
@@ -267,7 +280,7 @@ def _round_times(axis: Axes, timelines: Sequence[Timeline]) -> None:
 
 
 def _energies(axis: Axes, timelines: Sequence[Timeline]) -> None:
-    totals = [one.energy_j.sum(axis=1).to_numpy() for one in timelines]
+    totals = [one.energy_of_client_j for one in timelines]
     _distribution(axis, timelines, totals, "energy of a client", "J", "clients")
 
 
@@ -287,7 +300,8 @@ def _traffic(axis: Axes, timelines: Sequence[Timeline]) -> None:
     clock = _largest(timelines, ["time_s"], "s")
     traffic = _largest(timelines, ["bytes_up", "bytes_down"], "bytes")
     for number, one in enumerate(timelines):
-        thin = one.rounds.iloc[_thin(len(one.rounds))]
+        at = _thin(one.versions + 1)
+        thin = {name: column[at] for name, column in one.rounds.items()}
         for name, colour in (("up", OKABE_ITO[1]), ("down", OKABE_ITO[2])):
             look: dict[str, Any] = {"color": colour, "linewidth": 1.1, "label": name if number == 0 else None}
             axis.plot(thin["time_s"] / clock.factor, thin[f"bytes_{name}"] / traffic.factor, **look)
@@ -327,6 +341,8 @@ def _bars(axis: Axes, counts: Sequence[Counts]) -> None:
 
 
 def _fates(axis: Axes, timelines: Sequence[Timeline]) -> None:
+    import pandas as pd
+
     totals = pd.DataFrame([one.fates for one in timelines]).sum()
     totals = totals[totals > 0]
     _bars_across(axis, totals.rename(lambda name: name.replace("_", " ")) / max(totals.sum(), 1.0))
@@ -334,7 +350,10 @@ def _fates(axis: Axes, timelines: Sequence[Timeline]) -> None:
 
 
 def _activities(axis: Axes, timelines: Sequence[Timeline]) -> None:
-    totals = pd.DataFrame([one.energy_j.sum() for one in timelines]).mean()
+    import pandas as pd
+
+    sums = [{name: joules.sum() for name, joules in one.energy_j.items()} for one in timelines]
+    totals = pd.DataFrame(sums).mean()
     scale = scale_of(totals, "J")
     _bars_across(axis, totals / scale.factor)
     axis.set_xlabel(with_unit("energy of all clients", scale))

@@ -1,8 +1,9 @@
 """The library that multiplies float32 matrices on the CPU, and the number of threads.
 
-Torch's default (MKL) runs at half speed on AMD's CPUs; oneDNN does not, but costs about 10 microseconds a call. Torch
+Torch's default (MKL) runs at half speed on some CPUs; oneDNN does not, but costs about 10 microseconds a call. Torch
 passes float32 products to oneDNN if reduced precision is allowed, so it is used only where its products are exact to
-float32. `auto` resolves to `mixed` on AMD's CPUs and to `default` on others; `ASYNCFL_GEMM` overrides that.
+float32. `auto` resolves to what is measured to be faster at the sizes of the run (see `gemm_timing`), `ASYNCFL_GEMM`
+overrides that.
 
 Sums of floats depend on library and threads, so results are reproduced to the last bit only with the same settings. The
 choice is not part of a run's identity; `timing.json` reports it.
@@ -12,12 +13,10 @@ from __future__ import annotations
 
 import math
 import os
-import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
@@ -26,12 +25,19 @@ from asyncfl.base.errors import Fault, RunError, ScenarioError
 if TYPE_CHECKING:
     import torch
 
+    from asyncfl.learning.layout import Layout
+
+Size = tuple[int, int, int]
+"""Rows of a batch, inputs and outputs of a layer."""
+
 VARIABLE = "ASYNCFL_GEMM"
 """Environment variable that overrides the choice of `auto`."""
 LIBRARIES = ("default", "onednn", "mixed")
 """Torch's default library, oneDNN, or oneDNN for all but small products."""
 LARGE = 700_000
 """Multiplications of a product from which `mixed` takes oneDNN: below, its overhead exceeds its gain (measured)."""
+FULL_BATCH = 500
+"""Rows that stand for a batch of all samples of a client where libraries are timed."""
 EXACT = 2e-6
 """Largest relative error (Frobenius norm) of a product of 256 terms that counts as exact to float32."""
 
@@ -102,11 +108,19 @@ class Arithmetic(NamedTuple):
     """Member of `LIBRARIES` that multiplies matrices."""
 
 
-def choice(gemm: str = "auto") -> Arithmetic:
-    """Return the settings of this process for a scenario's `gemm`. Raises ScenarioError as `resolve`."""
+def choice(gemm: str = "auto", sizes: tuple[Size, ...] = ()) -> Arithmetic:
+    """Return the settings of this process for a scenario's `gemm`. `sizes`: see `sizes_of`. Raises ScenarioError as
+    `resolve`."""
     import torch
 
-    return Arithmetic(torch.get_num_threads(), resolve(gemm))
+    return Arithmetic(torch.get_num_threads(), resolve(gemm, sizes))
+
+
+def sizes_of(layout: Layout, batch_size: int | Literal["full"]) -> tuple[Size, ...]:
+    """Return rows of a batch, inputs and outputs of each layer that is a matrix."""
+    rows = FULL_BATCH if batch_size == "full" else batch_size
+    shapes = (shape for _, _, shape in layout.parameters())
+    return tuple((rows, shape[1], shape[0]) for shape in shapes if len(shape) == 2)
 
 
 @contextmanager
@@ -140,13 +154,14 @@ def keep_threads(threads: int) -> None:
     torch.set_num_threads(threads)
 
 
-def resolve(gemm: str) -> str:
+def resolve(gemm: str, sizes: tuple[Size, ...] = ()) -> str:
     """Return the member of `LIBRARIES` that a scenario's `gemm` means on this machine, where oneDNN may not be exact.
 
-    Raises ScenarioError if ASYNCFL_GEMM names no library.
+    `sizes`: of the products by which `auto` chooses, see `sizes_of`; `default` without any. Raises ScenarioError if
+    ASYNCFL_GEMM names no library.
     """
     if gemm == "auto":
-        gemm = os.environ.get(VARIABLE) or ("mixed" if _is_amd() else "default")
+        gemm = os.environ.get(VARIABLE) or (_measured(sizes) if sizes and is_exact() else "default")
         if gemm not in LIBRARIES:
             fault = f"{VARIABLE} must be default, onednn or mixed, got {gemm[:80]!r}"
             raise ScenarioError([Fault("training.gemm", fault)])
@@ -167,9 +182,9 @@ def is_exact() -> bool:
         return float((a @ b - exact).norm() / exact.norm()) < EXACT
 
 
-@cache
-def _is_amd() -> bool:
-    try:
-        return "AuthenticAMD" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return "AuthenticAMD" in platform.processor()
+def _measured(sizes: tuple[Size, ...]) -> str:
+    import torch
+
+    from asyncfl.learning.gemm_timing import measured
+
+    return measured(sizes, torch.get_num_threads(), LIBRARIES)

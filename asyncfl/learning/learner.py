@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.learning.architecture import Architecture, Shape, untrained_module
-from asyncfl.learning.gemm import products, resolve
+from asyncfl.learning.gemm import products, resolve, sizes_of
 from asyncfl.learning.job import Job
 from asyncfl.learning.layout import Vector
 from asyncfl.learning.loss import is_regression, loss_of, loss_slope
@@ -48,7 +48,8 @@ class Learner(ABC):
         self.n_outputs = outputs
         self.device = torch.device(device)
         self.layout = model.layout(shape, outputs)
-        self.gemm = resolve(training.gemm) if device == "cpu" else "default"
+        sizes = sizes_of(self.layout, training.batch_size)
+        self.gemm = resolve(training.gemm, sizes) if device == "cpu" else "default"
 
     @cached_property
     def n_parameters(self) -> int:

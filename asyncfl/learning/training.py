@@ -76,8 +76,9 @@ class Training(Described):
     """Device for training; `auto`: a CUDA device if torch finds one, else the CPU."""
     gemm: Literal["auto", "default", "onednn", "mixed"] = "auto"
     """Library for matrix products on a CPU. `default`: the default library of torch. `onednn`: oneDNN, if its products
-    are exact to float32 on this CPU. `mixed`: oneDNN for large products, the default for small ones. `auto`: `mixed`
-    on AMD's CPUs, where it is faster, if oneDNN is exact, else `default`; `timing.json` reports the choice."""
+    are exact to float32 on this CPU. `mixed`: oneDNN for large products, the default for small ones. `auto`: the one
+    that is fastest at the sizes of the run's layers and batches, measured once on a machine, or `default` unless the
+    other saves a tenth at least; `timing.json` reports the choice."""
 
     @model_validator(mode="after")
     def _check_clips(self) -> Training:

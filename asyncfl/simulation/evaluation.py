@@ -16,7 +16,7 @@ from asyncfl.learning import Learner
 from asyncfl.learning.loss import is_regression
 from asyncfl.learning.metrics import Metric
 from asyncfl.learning.personal_layers import PersonalLayers
-from asyncfl.measurements import Evaluation
+from asyncfl.measurements import Evaluation, Schedule
 from asyncfl.threats import Attack, backdoor_test_set
 
 METRIC = "metric_"
@@ -62,15 +62,14 @@ class Evaluator:
         self.backdoor = None if attack is None else backdoor_test_set(attack, data.test_images, data.test_labels)
         self._equal = len(set(data.sizes.tolist())) == 1
 
-    def measure(self, evaluation: Evaluation, last: int, version: int, model: Vector) -> Measured:
-        """Make the measurements of a version, (n_parameters,), that are due by `evaluation`. `last`: the last version
-        of the run."""
+    def measure(self, evaluation: Evaluation, schedule: Schedule, version: int, model: Vector) -> Measured:
+        """Make the measurements of a version, (n_parameters,), that are due by `schedule`."""
         columns, losses, by_client = dict[str, float](), list[float](), None
         # The samples of live clients are unknown here.
-        if len(self.data.labels) and evaluation.is_due(evaluation.train_every, version, last):
+        if len(self.data.labels) and schedule.is_due(schedule.train_every, version):
             columns["train_loss"] = self.train_loss(model)
             losses.append(columns["train_loss"])
-        if evaluation.is_due(evaluation.test_every, version, last):
+        if schedule.is_due(schedule.test_every, version):
             domains = self.data.domains
             if len(domains) > 1:
                 columns["test_loss"], columns["test_accuracy"], shares = self.test_by_domain(model)
@@ -80,7 +79,7 @@ class Evaluator:
             columns |= self.regression(model) | self.own_metrics(evaluation.metrics, model)
             columns["attack_success"] = self.attack_success(model)
             losses.append(columns["test_loss"])
-        if evaluation.clients_every and evaluation.is_due(evaluation.clients_every, version, last):
+        if schedule.clients_every and schedule.is_due(schedule.clients_every, version):
             by_client = self.on_clients(model)
             columns |= fairness(*by_client.T)
         return Measured(columns, losses, by_client)

@@ -39,6 +39,7 @@ from asyncfl.base.own_classes import (
 )
 from asyncfl.client import Assignment, Trained
 from asyncfl.learning.gemm import Arithmetic, keep_threads, use
+from asyncfl.measurements import Schedule
 from asyncfl.simulation.evaluation import Evaluator, Measured
 from asyncfl.simulation.prepare import Federation, ResolvedSeed, prepare
 from asyncfl.simulation.workers import TrainingWorkers, fetch, leave, shared
@@ -104,6 +105,10 @@ class _Seed:
         keep_threads(setup.choice.threads)  # once: looking for the libraries takes longer than a small task
 
     @cached_property
+    def schedule(self) -> Schedule:
+        return self.scenario.evaluation_schedule
+
+    @cached_property
     def evaluator(self) -> Evaluator:
         attackers = self.federation.attackers
         attack = None if attackers is None else attackers.threats.attack
@@ -162,7 +167,7 @@ def _train(order: TrainingOrder, place: str | None, seed: _Seed, base: Vector) -
 
 
 def _evaluate(version: int, seed: _Seed, model: Vector) -> Measured:
-    return seed.evaluator.measure(seed.scenario.evaluation, seed.scenario.protocol.rounds, version, model)
+    return seed.evaluator.measure(seed.scenario.evaluation, seed.schedule, version, model)
 
 
 # --- where the run is ------------------------------------------------------------------------------------------------

@@ -233,7 +233,8 @@ def server_plan(
         aggregate_s_per_update=scenario.world.aggregate_s_per_number * scenario.n_parameters,
         aggregate_alone=scenario.world.aggregate_alone,
         evaluate_s=0.0 if scenario.world.evaluate_beside else scenario.world.evaluate_s,
-        evaluate_every=scenario.evaluation.test_every,
+        # Otherwise it changes no time, and need not be known.
+        evaluate_every=scenario.evaluation_schedule.test_every if scenario.world.evaluate_s else 0,
         score_s=scenario.world.score_s,
         algorithm=scenario.algorithm if len(initial) else FedAvg(),
         downloads=Downloads(scenario.download_compression, streams) if not scenario.download_compression.off else None,

@@ -148,11 +148,11 @@ class RoundRecorder(Instrument):
         if federation is not None:
             attack = None if self._attackers is None else self._attackers.threats.attack
             self._personal = federation.path.personal
+            self._schedule = scenario.evaluation_schedule
             self.evaluator = Evaluator(federation.learner, federation.data, attack, federation.path.personal)
         self.evaluators: Evaluators | None = None
         """Evaluators elsewhere; None to evaluate here."""
         self._open: deque[tuple[Row, Publish, Any]] = deque()
-        self._asked = scenario.evaluation, scenario.protocol.rounds
         self._judgements: list[Judgement] = []
         self._attacked: set[int] = set()
         """Clients with a malicious update judged so far."""
@@ -256,7 +256,7 @@ class RoundRecorder(Instrument):
             if personal is not None:
                 self._personal = self.evaluator.personal = personal
             began = time.perf_counter()
-            measured = self.evaluator.measure(*self._asked, publish.version, publish.model)
+            measured = self.evaluator.measure(self.scenario.evaluation, self._schedule, publish.version, publish.model)
             self.seconds += time.perf_counter() - began
         return self._complete(row, publish, measured)
 

@@ -65,8 +65,11 @@ def test_runs_of_unlike_protocols_are_told_apart(file: Path, program: Any) -> No
     lost = [one["fates"]["dropped_out"] / sum(one["fates"].values()) for one in seeds]
     assert sync["final"]["interrupted_share"]["mean"] == pytest.approx(sum(lost) / 3)
     assert sum(lost) > 0
-    there = {"time_s": 0, "versions": 0, "bytes": 0, "reached": 3, "seeds": 3}
-    nowhere = {"time_s": None, "versions": None, "bytes": None, "reached": 0, "seeds": 3}
+    start, never = ({"time_s": cost, "versions": cost, "bytes": cost} for cost in (0, None))
+    there, nowhere = (
+        start | {"from": start, "reached": 3, "seeds": 3},
+        never | {"from": never, "reached": 0, "seeds": 3},
+    )
     assert sync["targets"] == {"train_loss=100": there, "test_accuracy=1.1": nowhere}
     status, out, _ = program(*command, *options)
     assert "by 0 of 3 seeds" in out
@@ -76,6 +79,17 @@ def test_runs_of_unlike_protocols_are_told_apart(file: Path, program: Any) -> No
     assert "note" not in program(*command, *options, "--quiet")[1]
     assert program(*command, "--write", "e.yaml")[1].startswith("e.yaml: 2 runs over variant")
     assert load("e.yaml").variants["variant"]["sync"] == {"protocol.participants": 2}
+
+
+def test_cost_of_a_target_reached_between_two_evaluations_is_an_interval(file: Path, program: Any) -> None:
+    evaluation = ("--set", "evaluation.train_every=4", "--set", "protocol.rounds=8")
+    command = ("sweep", file, *evaluation, "--set", "training.epochs=1,2", "--seeds", 1)
+    _, out, _ = program(*command, "--json")
+    losses = pd.read_parquet(Path(json.loads(out)["runs"][0]["folder"], "rounds.parquet"))["train_loss"].dropna()
+    assert losses.index.tolist() == [0, 4, 8]
+    # Just reached by version 4; versions 1 to 3 were not evaluated.
+    _, out, _ = program(*command, "--target", f"train_loss={float(losses[4]) + 1e-9!r}")
+    assert "0 to 4" in out
 
 
 @pytest.mark.parametrize(

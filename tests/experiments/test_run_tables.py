@@ -274,6 +274,26 @@ def test_cost_at_the_first_version_that_gets_there():
     assert reached(reaches=1.0, column="test_loss", direction="falls") == [5.0, 8.0]
 
 
+def test_a_target_was_reached_between_two_evaluated_versions():
+    rounds = pd.DataFrame(
+        {
+            "seed": [0] * 6 + [1] * 3,
+            "round": [0, 1, 2, 3, 4, 5, 0, 1, 2],
+            "time_s": [0.0, 2.0, 3.0, 5.0, 7.0, 8.0, 0.0, 4.0, 6.0],
+            "test_accuracy": [0.1, np.nan, 0.3, np.nan, 0.6, 0.7, 0.1, 0.5, 0.6],
+        }
+    )
+    rounds[["bytes_up", "bytes_down"]] = 0
+
+    def interval(reaches):
+        return Target(reaches=reaches).intervals(rounds, SOUND).tolist()
+
+    # Seed 0: versions 2 and 4 were evaluated, 3 was not. Seed 1: version 1 is the first that reaches it.
+    assert interval(0.4) == [[3.0, 7.0], [4.0, 4.0]]
+    assert interval(0.65) == [[8.0, 8.0], [np.inf, np.inf]]
+    assert interval(0.05) == [[0.0, 0.0], [0.0, 0.0]]
+
+
 def test_never_is_infinite():
     assert reached(reaches=0.55) == [5.0, np.inf]
     assert reached(ends=SOUND.assign(diverged=[True, False]), reaches=0.4) == [np.inf, 8.0]

@@ -217,7 +217,7 @@ def test_any_sound_module_is_trained(tiny: dict[str, Any], name: str, fields: di
     scenario = Scenario.read(with_model(tiny, name, **fields))
     assert scenario.n_parameters == parameters
     again = Scenario.read(scenario.resolved())
-    assert again == scenario
+    assert again == scenario.settled()
     assert own_sources(scenario).keys() == {"my_networks"}
     assert 0 < scenario.estimated_cost() < 10
     run = simulate_seed(scenario, 0)

@@ -42,6 +42,7 @@ CASES: dict[str, dict[str, Any]] = {
         "world.processors": 2.0,
         "world.dropout_per_s": 0.2,
         "world.aggregate_s": 0.05,
+        "evaluation.test_every": 1,
         "world.evaluate_s": 0.1,
         "world.evaluate_beside": True,
     },

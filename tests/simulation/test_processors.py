@@ -26,6 +26,7 @@ def scenario(protocol: dict[str, Any] | None = None, **world: Any) -> Scenario:
             "model": {"kind": "mlp", "hidden": [4]},
             "training": {"epochs": 1},
             "protocol": protocol or {"kind": "sync", "rounds": 4},
+            "evaluation": {"test_every": 1},
             "world": {"device": {"kind": "fixed", "s_per_sample": 0.1}, **world},
         }
     )

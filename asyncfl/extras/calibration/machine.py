@@ -79,9 +79,8 @@ def aggregates_alone(run: ObservedRun, aggregated: tuple[Floats, Floats]) -> boo
 
 def evaluated_s(run: ObservedRun) -> Floats:
     """Return the publication times of the evaluated versions, ascending."""
-    every, last = run.scenario.evaluation.test_every, run.scenario.protocol.rounds
-    published = run.published_s
-    due = [version for version in published if version == last or (every > 0 and version % every == 0)]
+    schedule, published = run.scenario.evaluation_schedule, run.published_s
+    due = [version for version in published if schedule.is_due(schedule.test_every, version)]
     return np.sort([published[version] for version in due])
 
 

@@ -16,6 +16,7 @@ from asyncfl.extras.calibration.machine import (
     aggregations_of,
     evaluated_s,
 )
+from asyncfl.measurements import Schedule
 from asyncfl.protocol.events import Kind
 from asyncfl.scenario import Scenario
 from tests.extras.calibration.conftest import fitted_to, observe_run
@@ -150,6 +151,6 @@ def test_a_server_that_dispatches_nothing_meanwhile_aggregates_alone() -> None:
 def test_evaluated_versions_are_those_of_the_scenario_and_the_last() -> None:
     run = observe_run(*(published(version, 1.5 * version) for version in range(6)))
     for every, versions in ((1, range(6)), (2, (0, 2, 4, 5)), (0, (5,))):
-        asked = SimpleNamespace(evaluation=SimpleNamespace(test_every=every), protocol=SimpleNamespace(rounds=5))
+        asked = SimpleNamespace(evaluation_schedule=Schedule(0, every, 0, last=5))
         chosen = replace(run, scenario=asked)
         assert evaluated_s(chosen).tolist() == [1.5 * version for version in versions]

@@ -179,7 +179,7 @@ def scenario_of(
         "data": {"dataset": unseen, "clients": clients, "samples_per_client": 1},
         "model": {"kind": f"{__name__}:Parameters", "n": n_parameters},
         "protocol": dict(protocol),
-        "evaluation": {"train_every": 0},
+        "evaluation": {"train_every": 0, "test_every": 1},
     }
     parts = {"privacy": privacy, "defence": defence}
     scenario = Scenario.read(description | {name: dict(part) for name, part in parts.items() if part is not None})
