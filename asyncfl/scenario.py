@@ -299,7 +299,8 @@ class Scenario(Described):
     @property
     def payloads(self) -> Payloads:
         """Vectors that messages carry beside models and updates. Raises ComponentError."""
-        return declared(self.algorithm, self.n_parameters)
+        # Without an algorithm no data are read for the number of parameters.
+        return Payloads() if self.algorithm.off else declared(self.algorithm, self.n_parameters)
 
     def estimated_cost(self) -> float:
         """Estimate the seconds that one core needs for the run, without loading any data."""

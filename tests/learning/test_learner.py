@@ -109,13 +109,13 @@ def test_a_job_with_fewer_epochs_is_trained_for_those(learner: Learner) -> None:
 
 def test_inputs_are_not_modified(learner: Learner) -> None:
     job = job_of(learner)
-    before = {
-        f.name: getattr(job, f.name).copy() for f in dataclasses.fields(job) if f.name not in ("noise", "deadline")
-    }
-    train(learner, job)
+    corrected = dataclasses.replace(job, correction=np.full_like(job.base, 0.1))
+    names = [field.name for field in dataclasses.fields(job) if field.name not in ("noise", "deadline")]
+    before = {name: getattr(corrected, name).copy() for name in names}
+    train(learner, job, corrected)
     learner.evaluate(job.base, job.images, job.labels)
     learner.gradient(job.base, job.images, job.labels)
-    assert all(np.array_equal(getattr(job, name), value) for name, value in before.items())
+    assert all(np.array_equal(getattr(corrected, name), value) for name, value in before.items())
 
 
 def test_nan_stays_in_its_own_job(learner: Learner) -> None:
