@@ -386,8 +386,9 @@ def _algorithm_faults(algorithm: Algorithm, parts: Mapping[str, Any]) -> Iterato
     """Yield a fault for each setting that cannot carry an algorithm's payloads and states, or its use of updates."""
     data, model, privacy, evaluation = map(parts.get, ("data", "model", "privacy", "evaluation"))
     protocol, defence, trains = parts.get("protocol"), parts.get("defence"), algorithm.changes_training
-    canaries = None if data is None else data.canaries
+    canaries, training = None if data is None else data.canaries, parts.get("training")
     cannot = {
+        "training.momentum": algorithm.without_momentum and training is not None and training.momentum > 0,
         "model.personal": trains and model is not None and bool(model.personal),
         "data.canaries.unit: client": trains and canaries is not None and canaries.unit == "client",
         "evaluation.audit": evaluation is not None and evaluation.audit is not None,

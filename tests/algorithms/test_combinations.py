@@ -59,6 +59,8 @@ def test_live_on_virtual_time_it_is_the_simulation(kind: str) -> None:
         ("ca2fl", {"protocol": {**BUFFERED, "aggregation": "mix"}}, "an aggregation other than delta"),
         ("scaffold", {"model": {**SMALL["model"], "personal": ["3.*"]}}, "model.personal"),
         ("feddyn", {"evaluation": {"audit": {}}}, "evaluation.audit"),
+        ("scaffold", {"training": {"momentum": 0.9}}, "training.momentum"),
+        ("fednova", {"training": {"momentum": 0.9}}, "training.momentum"),
     ],
 )
 def test_what_an_algorithm_cannot_be_combined_with_is_refused(kind: str, more: dict[str, Any], setting: str) -> None:
