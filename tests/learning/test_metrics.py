@@ -57,7 +57,7 @@ def test_metrics_of_ones_own_are_columns_of_the_rounds(scenario: Scenario) -> No
         }
     )
     assert own_sources(asked).keys() == {"metrics_of_ones_own"}
-    assert Scenario.read(asked.resolved()) == asked
+    assert Scenario.read(asked.resolved()) == asked.settled()
     rounds = simulate(asked).rounds
     assert rounds["metric_right"].tolist() == pytest.approx(rounds["test_accuracy"].tolist(), nan_ok=True)
     assert math.isnan(rounds["metric_top"][1])
