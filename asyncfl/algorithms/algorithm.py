@@ -37,7 +37,7 @@ class Payload:
     size: int
     """Numbers of the vector."""
     disclosure: Leak | Released | Public
-    """What the vector tells about training data. `Leak(PAYLOADS, ...)`: it depends on data, without noise."""
+    """Disclosure of training data by the vector. `Leak(PAYLOADS, ...)`: it depends on data, without noise."""
 
     def __post_init__(self) -> None:
         if not self.name or self.name == UPDATE:
@@ -202,10 +202,13 @@ def declared(algorithm: Algorithm, n_parameters: int) -> Payloads:
     return found
 
 
-def check_vectors(vectors: Mapping[str, Vector], payloads: Sequence[Payload]) -> None:
-    """Raise MessageError unless the vectors of a message are the declared `payloads` with their sizes."""
+def check_vectors(vectors: Mapping[str, Vector], payloads: Sequence[Payload], *rows: int) -> None:
+    """Raise MessageError unless the vectors of a message are the declared `payloads` with their sizes.
+
+    `rows`: number of updates, if each vector is (n_updates, size).
+    """
     shapes = {name: vector.shape for name, vector in vectors.items()}
-    wanted = {one.name: (one.size,) for one in payloads}
+    wanted = {one.name: (*rows, one.size) for one in payloads}
     if shapes != wanted:
         raise MessageError(
             f"the algorithm declares payloads {wanted or 'none'}, got {shortened(shapes or 'none', 200)}"

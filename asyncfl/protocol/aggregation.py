@@ -209,7 +209,7 @@ class AggregationResult:
     notes: tuple[str, ...]
     """Unusual observations of the rule."""
     accepted: AcceptedUpdates | None = None
-    """What the algorithm's step follows from; None with FedAvg."""
+    """Updates from which the algorithm computes its step; None with FedAvg."""
 
 
 class Aggregation:

@@ -107,7 +107,7 @@ class ServerPlan:
     all_present: bool = True
     """Whether all clients take part from the start; otherwise each takes part after it has joined."""
     algorithm: Algorithm = FedAvg()
-    """What is made of updates and further vectors, and sent with models."""
+    """Algorithm whose server half replaces each step, and declares the vectors sent with models."""
     downloads: Callable[[Vector, int], Download] | None = None
     """Function (model, version) -> the model as clients are sent it; None to send it as it is."""
 

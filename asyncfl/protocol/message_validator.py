@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.algorithms import Payload
+from asyncfl.algorithms.algorithm import check_vectors
 from asyncfl.base.errors import MessageError
 from asyncfl.protocol.messages import (
     Action,
@@ -124,11 +125,7 @@ class MessageValidator:
         losses = rows if message.losses is None else len(message.losses)
         if rows != len(message.tasks) or losses != rows:
             raise MessageError(f"{len(message.tasks)} updates were asked for, got {rows} models and {losses} losses")
-        if message.payloads or self._payloads:
-            shapes = {name: vectors.shape for name, vectors in message.payloads.items()}
-            wanted = {one.name: (rows, one.size) for one in self._payloads}
-            if shapes != wanted:
-                raise MessageError(f"the algorithm declares payloads {wanted or 'none'}, got {shapes or 'none'}")
+        check_vectors(message.payloads, self._payloads, rows)
 
     def _check_scores(self, message: ScoresArrived) -> None:
         if message.request not in self._requests:
