@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, TypeAlias
 
+import pyarrow as pa
+
 from asyncfl.base.instrument import Instrument
 from asyncfl.protocol import Server
 from asyncfl.protocol.events import Kind
@@ -110,6 +112,10 @@ class EventLog:
             self.tasks.correct(task)
         elif kind in FINAL and task.is_over:
             self.tasks.end(task)
+
+    def tasks_table(self, end_s: float) -> pa.Table:
+        """Return the records of all tasks so far, see `TaskRows.table`."""
+        return self.tasks.table(end_s)
 
     def record_fate(self, task: TaskRecord, action: Settle) -> None:
         """Write the fate of a task into its record."""

@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Generator
 from functools import partial
+from heapq import heappop, heappush
 from typing import Any, ClassVar
 
 import simpy
@@ -34,7 +35,16 @@ from asyncfl.simulation.capacity import NOTHING_SENT, Sent, ServerLink, Transmis
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.clock import NEVER, Clock, Moment, ResumableProcess
 from asyncfl.simulation.event_order import EventOrder, Priority
-from asyncfl.simulation.phases import LinkMessage, MessageEvent, Phase, ScoringPhase, ScoringPhases, TaskPhases
+from asyncfl.simulation.phases import (
+    LinkMessage,
+    MessageEvent,
+    Phase,
+    ScoringPhase,
+    ScoringPhases,
+    TaskPhases,
+    TaskPlan,
+    Way,
+)
 
 
 class ClientProcesses:
@@ -57,6 +67,11 @@ class ClientProcesses:
         """Whether all events are recorded."""
         self.are_shared = bool(self.shared) or workers.processors.are_shared
         """Whether a phase may last longer than its duration."""
+        self.plans = not (self.are_shared or workers.are_limited or clients.every_task) and clients.budgets is None
+        """Whether the phases of a task follow from its begin: it shares nothing, and nothing is done between them."""
+        self._coming: list[tuple[float, int, int, int, TaskRecord, Way]] = []
+        """Heap of traffic in phases that are planned: time, task, step of the clock in which the task began, bytes that
+        have been sent by then (-1: the message is overheard), task, direction."""
         self.latest: dict[int, TaskProcess] | None = {} if clients.scoring == "serial" else None
         """Client -> its latest task, for whose end its requests for scores wait; None if clients train and score at the
         same time."""
@@ -101,6 +116,33 @@ class ClientProcesses:
         else:
             self.traffic.overhear("down" if way == "down" else "up", task.client, task.base_version)
         self.clock.record_task(mark.kind, task, -1, mark.size, mark.attempt, NAN, way)
+
+    def foresee(self, task: TaskRecord, plan: TaskPlan) -> None:
+        """Log the events of a task that has just begun, as far as they are planned."""
+        recorder, number = self.clock.recorder, task.number
+        if self.whole:
+            self.clock.record_task(Kind.DOWNLOAD_STARTED, task, -1, plan.download_bytes)
+        recorder.foresee(number, task.client, task.base_version, plan.events)
+        if plan.downloaded_s < math.inf:
+            heappush(self._coming, (plan.downloaded_s, number, recorder.step, plan.downloaded_bytes, task, "down"))
+        for event in plan.events:
+            if event.kind is Kind.OVERHEARD:
+                way: Way = "down" if event.detail == "down" else "up"
+                heappush(self._coming, (event.time_s, number, recorder.step, -1, task, way))
+
+    def count_traffic(self) -> None:
+        """Count what has been sent and overheard by now in phases that were planned."""
+        coming, recorder, later = self._coming, self.clock.recorder, []
+        while coming and coming[0][0] <= self.clock.now:
+            time_s, number, step, size, task, way = one = heappop(coming)
+            if not recorder.has_passed(time_s, number, step):
+                later.append(one)
+            elif size >= 0:
+                self.traffic.count(size, way)
+            else:
+                self.traffic.overhear(way, task.client, task.base_version)
+        for one in later:
+            heappush(coming, one)
 
     def went_offline(self, task: TaskRecord, message: LinkMessage | None = None, sent: Sent = NOTHING_SENT) -> None:
         """Inform the server that the client has just gone offline: now, when the lease ends, or when the client
@@ -240,7 +282,18 @@ class ClientProcess(ResumableProcess):
 class TaskProcess(ClientProcess):
     """A client's task, from its dispatch until the server learns of its end."""
 
-    __slots__ = ("_asked_s", "_lost", "_offline_s", "_patience_s", "_phase", "_phases", "_since_s", "task")
+    __slots__ = (
+        "_asked_s",
+        "_lost",
+        "_offline_s",
+        "_patience_s",
+        "_phase",
+        "_phases",
+        "_plan",
+        "_since_s",
+        "_step",
+        "task",
+    )
     part = 0
     _asked_s: float
     """Time at which the client asked for a place to compute."""
@@ -250,6 +303,8 @@ class TaskProcess(ClientProcess):
     """Time at which the client goes offline."""
     _patience_s: float
     """Seconds from the begin of the phase until the client gives the task up; inf if that is decided already."""
+    _step: int
+    """Step of the clock in which the phases were planned."""
 
     def __init__(self, processes: ClientProcesses, task: TaskRecord) -> None:
         super().__init__(processes, task.client, EventOrder(Priority.TASK, task.number))
@@ -260,10 +315,18 @@ class TaskProcess(ClientProcess):
         """The phase that the client is in, or waits for a place for."""
         self._lost: Moment | None = None
         """When the client is known to have gone offline, with which the task is lost; None while it is online."""
+        self._plan: TaskPlan | None = None
+        """All phases, if nothing that others do changes them."""
 
     def run(self) -> Generator[simpy.Event, Any, None]:
         """Take the client through the phases that are left."""
         processes, clock = self.processes, self.processes.clock
+        if self._phases is None and processes.plans:
+            self._make_plan()
+        if self._plan is not None:
+            yield clock.env.timeout_at(Moment(self._plan.end_s, self.order))
+            self._end_plan(self._plan)
+            return
         while self._lost is None:
             phase = self._phase or self._next_phase()
             if self.began_s is None:
@@ -280,6 +343,36 @@ class TaskProcess(ClientProcess):
         # Requests for scores that wait for the end of this task fail, as the client has just gone offline.
         if self._lost is not None and processes.latest is not None:
             yield clock.env.timeout_at(self._lost)
+
+    def _make_plan(self) -> None:
+        """Plan all phases, unless the client goes offline before the last ends."""
+        processes, task, clock = self.processes, self.task, self.processes.clock
+        phases = TaskPhases(clock.world.task(task.client, task.turn), processes.load, processes.clients.speed(task))
+        offline_s = clock.world.presence.next_change(task.client, clock.now)
+        self._plan, self._step = TaskPlan.of(phases, clock.now, offline_s, processes.whole), clock.recorder.step
+        if self._plan is not None:
+            self._phases = phases
+            processes.foresee(task, self._plan)
+
+    def catch_up(self) -> None:
+        plan, task, has_passed = self._plan, self.task, self.processes.clock.recorder.has_passed
+        if plan is None:
+            return
+        for time_s, kind, size, attempt, detail in plan.events:
+            if has_passed(time_s, task.number, self._step):
+                task.note(kind, time_s, size, attempt, detail)
+        if has_passed(plan.trained_s, task.number, self._step):
+            task.epochs = plan.epochs
+
+    def _end_plan(self, plan: TaskPlan) -> None:
+        """End the last phase of a plan."""
+        task = self.task
+        for time_s, kind, size, attempt, detail in plan.events:
+            task.note(kind, time_s, size, attempt, detail)
+        if plan.trained_s < math.inf:
+            task.epochs = plan.epochs
+        self.message, self.began_s, self._patience_s = plan.last.sending, plan.last_began_s, math.inf
+        self._end(plan.last, None)
 
     def _next_phase(self) -> Phase:
         """Return the next phase, and ask for a place if the client computes in it."""

@@ -17,15 +17,16 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, TypeAlias
 
+import pyarrow as pa
 import simpy
 from simpy.core import EmptySchedule
 from simpy.events import NORMAL, URGENT
 
 from asyncfl.protocol import Server, ServerPhase
 from asyncfl.protocol.messages import Input
-from asyncfl.protocol.recorder import Recorder
 from asyncfl.simulation.action_executor import EventLog
 from asyncfl.simulation.event_order import IMMEDIATE, LAST, EventOrder
+from asyncfl.simulation.timeline_recorder import TimelineRecorder
 from asyncfl.world import WorldState
 
 Tell: TypeAlias = Callable[[Input], None]
@@ -141,14 +142,18 @@ class ResumableProcess(ABC):
         """Yield the events that the process waits for. A generator of a process that was interrupted begins with the
         event that the process was waiting for."""
 
+    def catch_up(self) -> None:  # noqa: B027  (most write at once what happens)
+        """Write into records what has happened by now, where the process does so only at its end."""
+
 
 class Clock(EventLog):
     """Virtual time of one seed. Logs every event with the time and the current version."""
 
     now: float = 0
     """Seconds since the start."""
+    recorder: TimelineRecorder
 
-    def __init__(self, server: Server, world: WorldState, recorder: Recorder, tell: Tell) -> None:
+    def __init__(self, server: Server, world: WorldState, recorder: TimelineRecorder, tell: Tell) -> None:
         """`tell`: passes a message to the server and executes the actions that follow."""
         super().__init__(recorder, self)
         self.env = Environment()
@@ -178,7 +183,8 @@ class Clock(EventLog):
         """Process the next event, and all that follow from it at once. Raises any exception of a process or call,
         KeyboardInterrupt included. The clock can be pickled between two steps."""
         env = self.env
-        self.now = env.queue[0][0]
+        self.now, order, _, _ = env.queue[0]
+        self.recorder.begin_step(self.now, order)
         env.step()
         if env.urgent or env.at_once:
             self.settle()
@@ -188,6 +194,11 @@ class Clock(EventLog):
         env = self.env
         while (env.urgent or env.at_once) and not self.stopped:
             env.step()
+
+    def tasks_table(self, end_s: float) -> pa.Table:
+        for process in self.processes:
+            process.catch_up()
+        return super().tasks_table(end_s)
 
     def begin(self, process: ResumableProcess) -> None:
         """Begin a process after the current event and processes that began earlier, before anything else happens."""

@@ -28,7 +28,6 @@ from asyncfl.protocol.messages import (
     SetTimer,
     TimerFired,
 )
-from asyncfl.protocol.recorder import Recorder
 from asyncfl.protocol.task_record import TaskRecord
 from asyncfl.simulation.action_executor import ActionExecutor
 from asyncfl.simulation.capacity import Processors, Work, Workers
@@ -36,6 +35,7 @@ from asyncfl.simulation.client_processes import ClientProcesses
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.clock import Clock, Moment, ResumableProcess
 from asyncfl.simulation.event_order import SERVER, EventOrder
+from asyncfl.simulation.timeline_recorder import TimelineRecorder
 from asyncfl.world import WorldState
 
 COLLECT_EVERY = 50_000
@@ -102,7 +102,7 @@ class Driver(ActionExecutor):
         self,
         server: Server,
         world: WorldState,
-        recorder: Recorder,
+        recorder: TimelineRecorder,
         clients: SimulatedClients,
         *,
         instruments: Sequence[Instrument] = (),
@@ -152,6 +152,7 @@ class Driver(ActionExecutor):
             gone, clients = len(self.processes.spent), self.server.clients
             spent = f", {gone} of {clients} have spent their budget" if gone else ""
             self._do(self.server.stop(f"nothing can happen any more: no client can come{spent}"))
+        self.processes.count_traffic()
         return str(self.stopped)
 
     def tell(self, message: Input) -> None:
@@ -211,6 +212,7 @@ class Driver(ActionExecutor):
             self.tell(self._updates(action))
 
     def _published(self, action: Publish) -> None:
+        self.processes.count_traffic()
         super()._published(action)
         seconds = self.clock.world.evaluate_beside_s
         if seconds and self.processors.are_shared and self.server.plan.is_evaluated(action.version):

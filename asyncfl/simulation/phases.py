@@ -189,6 +189,82 @@ class TaskPhases:
         return Phase(begins, Kind.TRAINED, compute_s, epochs=epochs, detail=epochs_detail(epochs, load.epochs))
 
 
+class TaskEvent(NamedTuple):
+    """Event of a task that is known before it happens."""
+
+    time_s: float
+    """Time of the clock, seconds."""
+    kind: Kind
+    size: int = -1
+    """Bytes sent; -1 for none."""
+    attempt: int = -1
+    """Number of the transmission; -1 for none."""
+    detail: str = ""
+
+
+class TaskPlan(NamedTuple):
+    """All phases of a task, each of which takes its own time."""
+
+    events: list[TaskEvent]
+    """Events between its begin and its end, in the order in which they happen."""
+    download_bytes: int
+    """Bytes of the model that the client is sent."""
+    last: Phase
+    """The phase with which it ends."""
+    last_began_s: float
+    end_s: float
+    """Time at which the last phase ends, seconds."""
+    downloaded_s: float
+    """Time at which the client has the model, if the task goes on then; inf if not."""
+    downloaded_bytes: int
+    """Bytes sent by then."""
+    trained_s: float
+    """Time at which the client ends its training, if the task goes on then; inf if not."""
+    epochs: int | None
+    """Epochs done when the client stops before the end of its training; None for all."""
+
+    @classmethod
+    def of(cls, phases: TaskPhases, now_s: float, until_s: float, whole: bool) -> TaskPlan | None:
+        """Return the plan of a task that begins now; None if it does not end before `until_s`, at which the client goes
+        offline. `whole`: whether its phases, retransmissions and messages overheard in part are events too."""
+        events: list[TaskEvent] = []
+        download_bytes = downloaded_bytes = -1
+        downloaded_s = trained_s = math.inf
+        epochs = None
+        while True:
+            phase = next(phases)
+            message, end_s = phase.sending, now_s + phase.duration_s
+            if end_s >= until_s:
+                return None
+            if phase.begins is Kind.DOWNLOAD_STARTED:
+                assert message is not None
+                download_bytes = message.transfer.payload_bytes
+            elif whole:
+                events.append(TaskEvent(now_s, phase.begins, -1 if message is None else message.transfer.payload_bytes))
+            if message is not None and (message.transfer.resent_at_s or message.transfer.caught_s < math.inf):
+                marks = [
+                    TaskEvent(now_s + mark.at_s, mark.kind, mark.size, mark.attempt, message.way)
+                    for mark in message.events()
+                    if whole or mark.kind is Kind.OVERHEARD
+                ]
+                events += sorted(marks, key=_time_s)
+            if phase.fails is not None or phase.ends is Kind.UPLOADED:
+                downloaded = (downloaded_s, downloaded_bytes)
+                return cls(events, download_bytes, phase, now_s, end_s, *downloaded, trained_s, epochs)
+            if message is None:
+                trained_s, epochs, ends = end_s, phase.epochs, TaskEvent(end_s, phase.ends, detail=phase.detail)
+            else:
+                downloaded_s, downloaded_bytes = end_s, message.transfer.sent_bytes
+                ends = TaskEvent(end_s, phase.ends, downloaded_bytes, message.transfer.attempts, message.way)
+            if whole:
+                events.append(ends)
+            now_s = end_s
+
+
+def _time_s(event: TaskEvent) -> float:
+    return event.time_s
+
+
 def epochs_done(draws: TaskDraws, load: Workload, speed: float = 1.0) -> int:
     """Return the epochs that the client has done when it stops, 0..`load.epochs`. `speed`: see `TaskPhases`."""
     return load.epochs_in(_compute_s(draws, load, speed))

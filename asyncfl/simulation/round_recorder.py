@@ -287,7 +287,7 @@ class RoundRecorder(Instrument):
         if self.event_log is None:
             return rounds
         events = self.event_log.recorder.table()
-        return {**rounds, "events": events, "tasks": self.event_log.tasks.table(end_of(events))}
+        return {**rounds, "events": events, "tasks": self.event_log.tasks_table(end_of(events))}
 
     @property
     def diverged(self) -> int | None:

@@ -143,7 +143,7 @@ def seed_run(
         stopped=stopped,
         rounds=rounds.rows,
         events=events,
-        tasks=executor.event_log.tasks.table(end_of(events)),
+        tasks=executor.event_log.tasks_table(end_of(events)),
         fates={fate.value: executor.tasks.fates[fate] for fate in Fate},
         traffic=executor.traffic,
         trained=trained,

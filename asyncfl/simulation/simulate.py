@@ -19,7 +19,6 @@ from asyncfl.base.instrument import Instrument, Instruments
 from asyncfl.data import FederatedData
 from asyncfl.privacy.release import Upload
 from asyncfl.protocol import Server
-from asyncfl.protocol.recorder import Recorder
 from asyncfl.protocol.recording import RecordedServer, Recording
 from asyncfl.scenario import Scenario
 from asyncfl.simulation.checkpoint import Checkpoints, UnderWay
@@ -41,6 +40,7 @@ from asyncfl.simulation.prepare import (
 )
 from asyncfl.simulation.round_recorder import LateDivergenceError, RoundRecorder
 from asyncfl.simulation.seed_run import SeedRun, conclude, seed_run
+from asyncfl.simulation.timeline_recorder import TimelineRecorder
 from asyncfl.simulation.workers import TrainingWorkers
 
 KEPT_BYTES = 2**30
@@ -211,7 +211,7 @@ def _begun(federation: Federation, instrument: Instrument) -> UnderWay:
     driver = Driver(
         server,
         scenario.world.start(scenario.data.clients, streams, federation.data.sizes),
-        Recorder(seed),
+        TimelineRecorder(seed),
         TrainingClients(federation, server),
         instruments=(instrument, rounds),
         mixing_node=federation.path.scheme.mixing_node,
@@ -244,7 +244,7 @@ def simulate_clock(
     driver = Driver(
         server,
         scenario.world.start(scenario.data.clients, streams, sizes),
-        Recorder(seed, whole),
+        TimelineRecorder(seed, whole),
         SimulatedClients(server, Workload.of(scenario, sizes), attackers=attackers, budgets=budgets),
         instruments=(rounds,),
         mixing_node=scenario.privacy.mixing_node,

@@ -13,12 +13,12 @@ from asyncfl.base.streams import Streams
 from asyncfl.defences import Detector, Mean, Rule, Strikes
 from asyncfl.protocol import Buffered, DefencePlan, Protocol, Server, ServerPlan
 from asyncfl.protocol.messages import Collect, Collected, Publish, ScoreRequest
-from asyncfl.protocol.recorder import Recorder
 from asyncfl.protocol.task_record import TaskRecord
 from asyncfl.simulation.action_executor import Traffic
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.driver import Driver
 from asyncfl.simulation.phases import Workload
+from asyncfl.simulation.timeline_recorder import TimelineRecorder
 from asyncfl.testing import context
 from asyncfl.world import World
 
@@ -108,7 +108,7 @@ def federation(
     return Driver(
         server,
         described.start(clients, streams),
-        Recorder(seed),
+        TimelineRecorder(seed),
         Clients(
             server,
             Workload(np.full(clients, 100), 1, *[4 * N_PARAMETERS] * 3),

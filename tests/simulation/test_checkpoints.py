@@ -182,7 +182,7 @@ def test_a_signal_between_any_two_steps_costs_nothing(
 
     monkeypatch.setattr(Clock, "step", interrupted_step)
     for _ in range(200):
-        left[0] = chosen.randint(1, 40)
+        left[0] = chosen.randint(1, 20)
         try:
             execute(scenario, tmp_path / "run")
             break

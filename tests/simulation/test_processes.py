@@ -11,7 +11,6 @@ from asyncfl.base.streams import Streams
 from asyncfl.protocol import Server, Sync
 from asyncfl.protocol.dispatch import OpenDeadline
 from asyncfl.protocol.event_query import select
-from asyncfl.protocol.recorder import Recorder
 from asyncfl.protocol.tasks import FATES, Tasks
 from asyncfl.results.earlier_tasks import tasks_of_events
 from asyncfl.scenario import Scenario
@@ -20,6 +19,7 @@ from asyncfl.simulation.clock import Clock, Moment
 from asyncfl.simulation.driver import Driver
 from asyncfl.simulation.event_order import SERVER, EventOrder, Priority
 from asyncfl.simulation.seed_run import SeedRun
+from asyncfl.simulation.timeline_recorder import TimelineRecorder
 from asyncfl.testing import server
 from asyncfl.world import World
 
@@ -244,7 +244,7 @@ def machine() -> Server:
 
 
 def clock_of(machine: Server, **world: Any) -> Clock:
-    return Clock(machine, World.model_validate(world).start(2, Streams(0)), Recorder(0), lambda message: None)
+    return Clock(machine, World.model_validate(world).start(2, Streams(0)), TimelineRecorder(0), lambda message: None)
 
 
 def test_events_of_one_time_happen_in_their_explicit_order(machine: Server) -> None:

@@ -1,0 +1,224 @@
+"""Recording of a simulated seed, in which many events are known before they happen.
+
+Where no capacity is shared, the phases of a task follow from its begin: its events are handed over at once, and put at
+their places in columns later. An event of a task that is handed over in step s of the clock comes right before the
+first step after s that is not before it in the order of time, priority and number (`event_order`): a queue that holds
+the event and those of the steps gives it out there. The last event of the task is itself a step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from asyncfl.base.arrays import Ints
+from asyncfl.protocol.events import SCHEMA, Kind
+from asyncfl.protocol.recorder import EVENT_COLUMNS, Recorder
+from asyncfl.simulation.event_order import EventOrder, Priority
+from asyncfl.simulation.phases import TaskEvent
+
+KINDS = tuple(Kind)
+CODES = {kind: code for code, kind in enumerate(KINDS)}
+
+_FIELDS = np.dtype(
+    [
+        *(("time_s", np.float64), ("task", np.int64), ("place", np.int64), ("step", np.int64), ("kind", np.int8)),
+        *(("client", np.int64), ("base_version", np.int64), ("bytes", np.int64), ("attempt", np.int16)),
+        ("detail", np.int32),
+    ]
+)
+"""Columns of an event that is known before it happens. `place`: among those of its task; `step`: of the clock, in which
+it was handed over."""
+_GIVEN = len(_FIELDS)
+
+
+class TimelineRecorder(Recorder):
+    """Events of one seed on the virtual clock, in order; spooled to disk, see `Recorder`."""
+
+    def __init__(self, seed: int, whole: bool = True) -> None:
+        super().__init__(seed, whole)
+        self._foreseen: list[Any] = []
+        """Columns of events handed over since the last flush, one event after another."""
+        self._pending = np.empty(0, dtype=_FIELDS)
+        """Events handed over before, that had not happened at the last flush."""
+        self._details: dict[str, int] = {}
+        """Detail of an event handed over -> its code."""
+        self._steps_s: list[float] = []
+        """Time of each step of the clock since the last flush, and of those before at the same time as the last."""
+        self._orders: list[EventOrder] = []
+        """Its place among the steps of that time."""
+        self._rows: list[int] = []
+        """Number of events recorded since the last flush, when it began."""
+        self._first_step = 0
+        """Number of the first of these steps."""
+        self._version = -1
+        """Version at the last flush."""
+
+    @property
+    def step(self) -> int:
+        """Number of the current step of the clock; -1 before the first."""
+        return self._first_step + len(self._steps_s) - 1
+
+    def begin_step(self, time_s: float, order: EventOrder) -> None:
+        """Begin a step of the clock. `order`: place among the steps of that time."""
+        self._steps_s.append(time_s)
+        self._orders.append(order)
+        self._rows.append(len(self.values))
+
+    def foresee(self, task: int, client: int, base_version: int, events: list[TaskEvent]) -> None:
+        """Hand over events of a task, in order, that happen in later steps."""
+        step, values, details = self.step, self._foreseen, self._details
+        for place, (time_s, kind, size, attempt, detail) in enumerate(events):
+            code = details.get(detail)
+            if code is None:
+                code = details[detail] = len(details)
+            values += (time_s, task, place, step, CODES[kind], client, base_version, size, attempt, code)
+
+    def has_passed(self, time_s: float, task: int, step: int) -> bool:
+        """Whether an event of a task, handed over in a step, comes before the current step."""
+        if not self._steps_s or time_s > self._steps_s[-1]:
+            return False
+        return time_s < self._steps_s[-1] or self._later_step(time_s, task, step) < len(self._steps_s)
+
+    def _later_step(self, time_s: float, task: int, step: int) -> int:
+        """Return the place in the list of the first step before which an event comes that has the time of the last."""
+        key, place = (Priority.TASK, task, 0), len(self._steps_s) - 1
+        while place >= 0 and self._steps_s[place] == time_s:
+            place -= 1
+        place = max(place + 1, step + 1 - self._first_step)
+        while place < len(self._orders) and self._orders[place] < key:
+            place += 1
+        return place
+
+    # --- columns ---------------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Put the latest events in order and move them to disk."""
+        batch, self._pending = self._in_order()
+        self._spool.put(batch)
+        self._packed += len(batch)
+        self._version = _last(batch, "version", self._version)
+        self._foreseen, kept = [], len(self._steps_s)
+        while kept and self._steps_s[kept - 1] == self._steps_s[-1]:
+            kept -= 1
+        self._first_step += kept
+        self._steps_s, self._orders = self._steps_s[kept:], self._orders[kept:]
+        self._rows = [0] * len(self._steps_s)
+        self.values.clear()
+
+    def table(self) -> pa.Table:
+        """Return all events so far, in order. It can be called at any time."""
+        batches = [*self._spool.batches(), self._in_order()[0]]
+        table = pa.Table.from_batches(batches, schema=SCHEMA).unify_dictionaries()
+        for name in ("kind", "detail"):
+            place = SCHEMA.get_field_index(name)
+            table = table.set_column(place, SCHEMA.field(name), _renumbered(table.column(place)))
+        return table
+
+    def _in_order(self) -> tuple[pa.RecordBatch, np.ndarray[Any, Any]]:
+        """Return the events since the last flush in order, and those handed over that have not happened yet."""
+        set_aside = len(self.set_aside)
+        recorded = self._batch()
+        known = np.concatenate([self._pending, self._handed_over()]) if self._foreseen else self._pending
+        if not len(known) or not self._steps_s:
+            return recorded, known
+        places = np.full(len(known), -1)
+        come = np.flatnonzero(known["time_s"] <= self._steps_s[-1])
+        places[come] = self._places(known[come])
+        happened = np.flatnonzero(places >= 0)
+        if not len(happened):
+            return recorded, known
+        waiting = known[places < 0]
+        rows = np.array(self._rows) // len(EVENT_COLUMNS)
+        if len(self.set_aside) > set_aside:
+            # Some could not be recorded: those after them are nearer to the front.
+            rows = np.minimum(rows, len(recorded))
+        before = rows[places[happened]]
+        events = known[happened]
+        order = np.lexsort((events["place"], events["task"], events["time_s"], before))
+        return self._merged(recorded, events[order], before[order]), waiting
+
+    def _handed_over(self) -> np.ndarray[Any, Any]:
+        """Return the events handed over since the last flush in columns."""
+        made = np.empty(len(self._foreseen) // _GIVEN, dtype=_FIELDS)
+        for place, name in enumerate(_FIELDS.names or ()):
+            made[name] = self._foreseen[place::_GIVEN]
+        return made
+
+    def _places(self, events: np.ndarray[Any, Any]) -> Ints:
+        """Return for each event the place in the list of the step before which it comes; -1: it has not happened."""
+        steps_s, number = np.array(self._steps_s), len(self._steps_s)
+        times = events["time_s"]
+        first = np.searchsorted(steps_s, times, "right")
+        begins = np.searchsorted(steps_s, times, "left")
+        tied = np.flatnonzero(begins < first)
+        for time_s in np.unique(times[tied]):
+            these = tied[times[tied] == time_s]
+            begin, end = int(begins[these[0]]), int(first[these[0]])
+            first[these] = self._tied_places(events[these], begin, end)
+        return np.where(first < number, first, -1)
+
+    def _tied_places(self, events: np.ndarray[Any, Any], begin: int, end: int) -> Ints:
+        """Return as `_places` for events whose time is that of the steps `begin`..`end` - 1; `end` for those that come
+        after these."""
+        keys = np.array([(one[0] << 48) + (one[1] << 2) + one[2] for one in self._orders[begin:end]])
+        wanted = (int(Priority.TASK) << 48) + (events["task"] << 2)
+        earliest = np.maximum(events["step"] + 1 - self._first_step - begin, 0)
+        if (keys[1:] >= keys[:-1]).all():
+            return begin + np.minimum(np.maximum(np.searchsorted(keys, wanted), earliest), end - begin)
+        found = np.empty(len(events), dtype=np.int64)
+        for row, (key, least) in enumerate(zip(wanted.tolist(), earliest.tolist(), strict=True)):
+            later = np.flatnonzero(keys[least:] >= key)
+            found[row] = begin + least + int(later[0]) if len(later) else end
+        return found
+
+    def _merged(self, recorded: pa.RecordBatch, events: np.ndarray[Any, Any], before: Ints) -> pa.RecordBatch:
+        """Return the recorded events with others between them. `before`: row that each comes before."""
+        all_of_them = len(recorded) + len(events)
+        places = before + np.arange(len(events))
+        order, others = np.empty(all_of_them, dtype=np.int64), np.ones(all_of_them, dtype=np.bool_)
+        others[places] = False
+        order[places], order[others] = len(recorded) + np.arange(len(events)), np.arange(len(recorded))
+        versions = np.concatenate([[self._version], recorded["version"].to_numpy()])
+        made: dict[str, Any] = {
+            **{name: events[name] for name in ("time_s", "task", "client", "base_version", "bytes", "attempt")},
+            "seq": np.zeros(len(events), dtype=np.int64),
+            "seed": np.full(len(events), self.seed),
+            "kind": pa.DictionaryArray.from_arrays(pa.array(events["kind"]), [kind.value for kind in KINDS]),
+            "version": versions[before],
+            "staleness": np.full(len(events), -1),
+            "weight": np.full(len(events), np.nan),
+            "detail": pa.DictionaryArray.from_arrays(pa.array(events["detail"]), [*self._details]),
+        }
+        columns = [pa.array(made[field.name]).cast(field.type) for field in SCHEMA]
+        added = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+        both = pa.Table.from_batches([recorded, added]).unify_dictionaries().combine_chunks().take(order)
+        seq = pa.array(self._packed + np.arange(all_of_them)).cast(SCHEMA.field("seq").type)
+        both = both.set_column(SCHEMA.get_field_index("seq"), SCHEMA.field("seq"), seq)
+        [batch] = both.combine_chunks().to_batches()
+        return batch
+
+
+def _renumbered(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of texts, which share one dictionary, with these numbered in the order in which they come."""
+    if not len(column):
+        return column
+    codes = [chunk.indices.to_numpy() for chunk in column.chunks]
+    texts = column.chunk(0).dictionary
+    first, end = np.full(len(texts), len(column)), len(column)
+    for chunk in reversed(codes):
+        # Of several assignments to one place the last holds: that of the first row.
+        first[chunk[::-1]] = np.arange(end - 1, end - len(chunk) - 1, -1)
+        end -= len(chunk)
+    order = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(column))]
+    number = np.zeros(len(texts), dtype=codes[0].dtype)
+    number[order] = np.arange(len(order))
+    kept = texts.take(order)
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(pa.array(number[one]), kept) for one in codes], column.type)
+
+
+def _last(batch: pa.RecordBatch, column: str, without: int) -> int:
+    """Return the last value of a column; `without` for a batch without rows."""
+    return batch[column][-1].as_py() if len(batch) else without

@@ -1,0 +1,96 @@
+"""Tasks whose phases are planned at their begin leave the same tables as tasks that go from phase to phase."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from asyncfl.results.run_tables import clients_table, rounds_table
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import simulate_clock
+from asyncfl.simulation.client_processes import TaskProcess
+
+LOSSES = ({"kind": "none"}, {"kind": "independent", "probability": 0.03})
+PROTOCOLS = (
+    {"kind": "buffered", "rounds": 12, "buffer": 3, "dispatch": {"kind": "constant", "in_flight": 6}},
+    {
+        "kind": "buffered",
+        "rounds": 8,
+        "buffer": 3,
+        "max_staleness": 1,
+        "dispatch": {"kind": "constant", "in_flight": 9},
+    },
+    {"kind": "fedasync", "rounds": 25, "in_flight": 5},
+    {"kind": "sync", "rounds": 5},
+    {"kind": "sync", "rounds": 5, "open": {"kind": "deadline", "seconds": 0.5}},
+    {
+        "kind": "buffered",
+        "rounds": 40,
+        "buffer": 2,
+        "time_limit_s": 7.0,
+        "dispatch": {"kind": "constant", "in_flight": 3},
+    },
+)
+
+
+def drawn_scenario(seed: int) -> Scenario:
+    """A small federation; half of them have equal devices and links without delay, so that many times are equal."""
+    random = Random(seed)
+    equal = random.random() < 0.5
+    link = {
+        "latency_s": 0.0 if equal else {"kind": "uniform", "low": 0.0, "high": 0.3},
+        "loss": random.choice(LOSSES),
+        "retransmissions": random.choice([0, 1, 3]),
+        "retransmission_timeout_s": random.choice([0.0, 0.5]),
+    }
+    if random.random() < 0.7:
+        link["bandwidth_bps"] = 1e6
+    world: dict[str, Any] = {
+        "device": {"kind": "fixed", "s_per_sample": 0.01}
+        if equal
+        else {"kind": "lognormal", "median_s_per_sample": 0.01, "sigma": 1.0},
+        "uplink": link,
+        "downlink": link | {"loss": random.choice(LOSSES)},
+        "dropout": random.choice([0.0, 0.2]),
+        "dropout_per_s": random.choice([0.0, 0.1]),
+        "aggregate_s": random.choice([0.0, 0.2]),
+    }
+    if random.random() < 0.7:
+        world["tap"] = {
+            "uplink": True,
+            "downlink": random.random() < 0.5,
+            "at": random.choice(["sender", "link", "receiver"]),
+            "packet_loss": random.choice([0.0, 0.1]),
+        }
+    if random.random() < 0.4:
+        world["availability"] = {"kind": "alternating", "on_s": {"kind": "exponential", "mean": 3.0}, "off_s": 1.0}
+    training = {"deadline_s": 0.15, "epochs": 3} if random.random() < 0.3 else {}
+    return Scenario.read(
+        {
+            "data": {"dataset": "mnist", "clients": 9, "samples_per_client": 10, "source": "embedded"},
+            "model": {"kind": "mlp", "hidden": [4]},
+            "protocol": random.choice(PROTOCOLS),
+            "training": training,
+            "world": world,
+        }
+    )
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("seed", range(25))
+def test_planned_tasks_leave_the_tables_of_tasks_that_go_from_phase_to_phase(
+    seed: int, whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = drawn_scenario(seed)
+    monkeypatch.setattr("asyncfl.protocol.recorder.FLUSH_AT", 40 * 11)
+    monkeypatch.setattr("asyncfl.simulation.action_executor.FLUSH_AT", 40 * 11)
+    planned = simulate_clock(scenario, seed, whole=whole)
+    monkeypatch.setattr(TaskProcess, "_make_plan", lambda process: None)
+    stepped = simulate_clock(scenario, seed, whole=whole)
+    assert planned.events.to_pandas().equals(stepped.events.to_pandas())
+    assert planned.tasks.to_pandas().equals(stepped.tasks.to_pandas())
+    assert rounds_table(planned).to_pandas().equals(rounds_table(stepped).to_pandas())
+    assert clients_table(planned).to_pandas().equals(clients_table(stepped).to_pandas())
+    assert planned.traffic == stepped.traffic
