@@ -117,25 +117,26 @@ class ClientProcesses:
             self.traffic.overhear("down" if way == "down" else "up", task.client, task.base_version)
         self.clock.record_task(mark.kind, task, -1, mark.size, mark.attempt, NAN, way)
 
-    def foresee(self, task: TaskRecord, plan: TaskPlan) -> None:
-        """Log the events of a task that has just begun, as far as they are planned."""
-        recorder, number = self.clock.recorder, task.number
+    def foresee(self, task: TaskRecord, plan: TaskPlan) -> int:
+        """Log the events of a task that has just begun, as far as they are planned, and return the step of the
+        clock."""
+        recorder, coming, number = self.clock.recorder, self._coming, task.number
         if self.whole:
             self.clock.record_task(Kind.DOWNLOAD_STARTED, task, -1, plan.download_bytes)
-        recorder.foresee(number, task.client, task.base_version, plan.events)
+        step = recorder.foresee(number, task.client, task.base_version, plan.events)
         if plan.downloaded_s < math.inf:
-            heappush(self._coming, (plan.downloaded_s, number, recorder.step, plan.downloaded_bytes, task, "down"))
-        for event in plan.events:
-            if event.kind is Kind.OVERHEARD:
-                way: Way = "down" if event.detail == "down" else "up"
-                heappush(self._coming, (event.time_s, number, recorder.step, -1, task, way))
+            heappush(coming, (plan.downloaded_s, number, step, plan.downloaded_bytes, task, "down"))
+        for time_s, kind, _, _, detail in plan.events:
+            if kind is Kind.OVERHEARD:
+                heappush(coming, (time_s, number, step, -1, task, "down" if detail == "down" else "up"))
+        return step
 
     def count_traffic(self) -> None:
         """Count what has been sent and overheard by now in phases that were planned."""
-        coming, recorder, later = self._coming, self.clock.recorder, []
-        while coming and coming[0][0] <= self.clock.now:
+        coming, recorder, now_s, later = self._coming, self.clock.recorder, self.clock.now, []
+        while coming and coming[0][0] <= now_s:
             time_s, number, step, size, task, way = one = heappop(coming)
-            if not recorder.has_passed(time_s, number, step):
+            if time_s == now_s and not recorder.has_passed(time_s, number, step):
                 later.append(one)
             elif size >= 0:
                 self.traffic.count(size, way)
@@ -349,10 +350,9 @@ class TaskProcess(ClientProcess):
         processes, task, clock = self.processes, self.task, self.processes.clock
         phases = TaskPhases(clock.world.task(task.client, task.turn), processes.load, processes.clients.speed(task))
         offline_s = clock.world.presence.next_change(task.client, clock.now)
-        self._plan, self._step = TaskPlan.of(phases, clock.now, offline_s, processes.whole), clock.recorder.step
+        self._plan = TaskPlan.of(phases, clock.now, offline_s, processes.whole)
         if self._plan is not None:
-            self._phases = phases
-            processes.foresee(task, self._plan)
+            self._phases, self._step = phases, processes.foresee(task, self._plan)
 
     def catch_up(self) -> None:
         plan, task, has_passed = self._plan, self.task, self.processes.clock.recorder.has_passed

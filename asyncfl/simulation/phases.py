@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -189,17 +190,9 @@ class TaskPhases:
         return Phase(begins, Kind.TRAINED, compute_s, epochs=epochs, detail=epochs_detail(epochs, load.epochs))
 
 
-class TaskEvent(NamedTuple):
-    """Event of a task that is known before it happens."""
-
-    time_s: float
-    """Time of the clock, seconds."""
-    kind: Kind
-    size: int = -1
-    """Bytes sent; -1 for none."""
-    attempt: int = -1
-    """Number of the transmission; -1 for none."""
-    detail: str = ""
+TaskEvent: TypeAlias = tuple[float, Kind, int, int, str]
+"""Event of a task that is known before it happens: time of the clock in seconds, kind, bytes and number of the
+transmission (-1 each for none), detail."""
 
 
 class TaskPlan(NamedTuple):
@@ -232,37 +225,39 @@ class TaskPlan(NamedTuple):
         downloaded_s = trained_s = math.inf
         epochs = None
         while True:
-            phase = next(phases)
-            message, end_s = phase.sending, now_s + phase.duration_s
+            begins, ends, duration_s, fails, message, _, done, detail = phase = next(phases)
+            end_s = now_s + duration_s
             if end_s >= until_s:
                 return None
-            if phase.begins is Kind.DOWNLOAD_STARTED:
-                assert message is not None
-                download_bytes = message.transfer.payload_bytes
-            elif whole:
-                events.append(TaskEvent(now_s, phase.begins, -1 if message is None else message.transfer.payload_bytes))
-            if message is not None and (message.transfer.resent_at_s or message.transfer.caught_s < math.inf):
-                marks = [
-                    TaskEvent(now_s + mark.at_s, mark.kind, mark.size, mark.attempt, message.way)
-                    for mark in message.events()
-                    if whole or mark.kind is Kind.OVERHEARD
-                ]
-                events += sorted(marks, key=_time_s)
-            if phase.fails is not None or phase.ends is Kind.UPLOADED:
+            if message is None:
+                if whole:
+                    events.append((now_s, begins, -1, -1, ""))
+            else:
+                transfer, way, _ = message
+                if begins is Kind.DOWNLOAD_STARTED:
+                    download_bytes = transfer.payload_bytes
+                elif whole:
+                    events.append((now_s, begins, transfer.payload_bytes, -1, ""))
+                if transfer.resent_at_s or transfer.caught_s < math.inf:
+                    marks: list[TaskEvent] = [
+                        (now_s + at_s, kind, size, attempt, way) for at_s, kind, size, attempt in message.events()
+                    ]
+                    marks.sort(key=_FIRST)
+                    events += marks if whole else [mark for mark in marks if mark[1] is Kind.OVERHEARD]
+            if fails is not None or ends is Kind.UPLOADED:
                 downloaded = (downloaded_s, downloaded_bytes)
                 return cls(events, download_bytes, phase, now_s, end_s, *downloaded, trained_s, epochs)
             if message is None:
-                trained_s, epochs, ends = end_s, phase.epochs, TaskEvent(end_s, phase.ends, detail=phase.detail)
+                trained_s, epochs, about = end_s, done, (-1, -1, detail)
             else:
-                downloaded_s, downloaded_bytes = end_s, message.transfer.sent_bytes
-                ends = TaskEvent(end_s, phase.ends, downloaded_bytes, message.transfer.attempts, message.way)
+                downloaded_s, downloaded_bytes = end_s, transfer.sent_bytes
+                about = (downloaded_bytes, transfer.attempts, way)
             if whole:
-                events.append(ends)
+                events.append((end_s, ends, *about))
             now_s = end_s
 
 
-def _time_s(event: TaskEvent) -> float:
-    return event.time_s
+_FIRST = itemgetter(0)
 
 
 def epochs_done(draws: TaskDraws, load: Workload, speed: float = 1.0) -> int:

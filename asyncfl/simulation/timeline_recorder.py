@@ -8,6 +8,7 @@ the event and those of the steps gives it out there. The last event of the task 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ _FIELDS = np.dtype(
 )
 """Columns of an event that is known before it happens. `place`: among those of its task; `step`: of the clock, in which
 it was handed over."""
-_GIVEN = len(_FIELDS)
+_GIVEN = len(_FIELDS.names or ())
 
 
 class TimelineRecorder(Recorder):
@@ -56,25 +57,21 @@ class TimelineRecorder(Recorder):
         self._version = -1
         """Version at the last flush."""
 
-    @property
-    def step(self) -> int:
-        """Number of the current step of the clock; -1 before the first."""
-        return self._first_step + len(self._steps_s) - 1
-
     def begin_step(self, time_s: float, order: EventOrder) -> None:
         """Begin a step of the clock. `order`: place among the steps of that time."""
         self._steps_s.append(time_s)
         self._orders.append(order)
         self._rows.append(len(self.values))
 
-    def foresee(self, task: int, client: int, base_version: int, events: list[TaskEvent]) -> None:
-        """Hand over events of a task, in order, that happen in later steps."""
-        step, values, details = self.step, self._foreseen, self._details
+    def foresee(self, task: int, client: int, base_version: int, events: Sequence[TaskEvent]) -> int:
+        """Hand over events of a task, in order, that happen in later steps. Returns the number of the current step."""
+        step, values, details = self._first_step + len(self._steps_s) - 1, self._foreseen, self._details
         for place, (time_s, kind, size, attempt, detail) in enumerate(events):
             code = details.get(detail)
             if code is None:
                 code = details[detail] = len(details)
             values += (time_s, task, place, step, CODES[kind], client, base_version, size, attempt, code)
+        return step
 
     def has_passed(self, time_s: float, task: int, step: int) -> bool:
         """Whether an event of a task, handed over in a step, comes before the current step."""
@@ -158,7 +155,8 @@ class TimelineRecorder(Recorder):
             these = tied[times[tied] == time_s]
             begin, end = int(begins[these[0]]), int(first[these[0]])
             first[these] = self._tied_places(events[these], begin, end)
-        return np.where(first < number, first, -1)
+        found: Ints = np.where(first < number, first, -1)
+        return found
 
     def _tied_places(self, events: np.ndarray[Any, Any], begin: int, end: int) -> Ints:
         """Return as `_places` for events whose time is that of the steps `begin`..`end` - 1; `end` for those that come
@@ -167,7 +165,8 @@ class TimelineRecorder(Recorder):
         wanted = (int(Priority.TASK) << 48) + (events["task"] << 2)
         earliest = np.maximum(events["step"] + 1 - self._first_step - begin, 0)
         if (keys[1:] >= keys[:-1]).all():
-            return begin + np.minimum(np.maximum(np.searchsorted(keys, wanted), earliest), end - begin)
+            sorted_in: Ints = begin + np.minimum(np.maximum(np.searchsorted(keys, wanted), earliest), end - begin)
+            return sorted_in
         found = np.empty(len(events), dtype=np.int64)
         for row, (key, least) in enumerate(zip(wanted.tolist(), earliest.tolist(), strict=True)):
             later = np.flatnonzero(keys[least:] >= key)
