@@ -317,13 +317,14 @@ class Aggregation:
 
     def _buffer_of(self, models: Vector, upload_std: Floats, work: Floats | None, version: int) -> Buffer:
         base_versions = np.array([task.base_version for task in self.tasks], dtype=np.int64)
-        versions, base_of = np.unique(base_versions, return_inverse=True)
+        versions = sorted({task.base_version for task in self.tasks})
+        base_of = np.searchsorted(versions, base_versions)
         clients = self.clients
         return Buffer(
             version=version,
             current=self.table.current,
             models=models,
-            bases=tuple(self.table.model(int(version)) for version in versions),
+            bases=tuple(self.table.model(version) for version in versions),
             base_of=base_of.astype(np.int64),
             base_versions=base_versions,
             clients=clients,

@@ -217,7 +217,7 @@ class RoundRecorder(Instrument):
             # The largest standard deviation of the clients' noise in the last collection.
             "sigma_u": max((one.added_std for one in newest), default=0.0) if publish.version else 0.0,
             "sigma_d": publish.noise_std,
-            "staleness_mean": float(np.mean(publish.staleness)) if publish.staleness else math.nan,
+            "staleness_mean": sum(publish.staleness) / len(publish.staleness) if publish.staleness else math.nan,
             "staleness_max": max(publish.staleness, default=-1),
             "waiting_max": publish.waiting_max,
             "bytes_up": traffic.bytes_up,

@@ -151,8 +151,8 @@ class TimelineRecorder(Recorder):
         first = np.searchsorted(steps_s, times, "right")
         begins = np.searchsorted(steps_s, times, "left")
         tied = np.flatnonzero(begins < first)
-        for time_s in np.unique(times[tied]):
-            these = tied[times[tied] == time_s]
+        tied = tied[np.argsort(times[tied], kind="stable")]
+        for these in np.split(tied, 1 + np.flatnonzero(np.diff(times[tied]))) if len(tied) else ():
             begin, end = int(begins[these[0]]), int(first[these[0]])
             first[these] = self._tied_places(events[these], begin, end)
         found: Ints = np.where(first < number, first, -1)
