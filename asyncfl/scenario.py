@@ -26,6 +26,7 @@ from asyncfl.base.disclosure import LOSSES, PAYLOADS, SCORES
 from asyncfl.base.errors import DataError, Fault, InputError, MissingDataError, ScenarioError
 from asyncfl.base.files.own_folder import FORMAT
 from asyncfl.base.files.yaml_text import read_yaml, write_text
+from asyncfl.base.former_names import with_current_names
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.client.compression import AnyCompression, NoCompression, download_faults
 from asyncfl.data import DataSpec
@@ -148,12 +149,16 @@ class Scenario(Described):
             raise ScenarioError(error.faults, source or error.source) from None
 
     @classmethod
-    def load(cls, path: str | Path, changes: Mapping[str, Any] | None = None) -> Scenario:
+    def load(cls, path: str | Path, changes: Mapping[str, Any] | None = None, *, recorded: bool = False) -> Scenario:
         """Read a scenario from a YAML file, with the fields named by `changes` (dotted names) changed, see `override`.
+
+        recorded: whether the file is part of a run, which an earlier version may have written with former field names.
 
         Raises: ScenarioError.
         """
         description = read_yaml(path)
+        if recorded:
+            description = with_current_names(description, cls)
         if changes and isinstance(description, dict):
             override(description, changes, cls)
         return cls.read(description, path)
@@ -219,6 +224,7 @@ class Scenario(Described):
         del described["evaluation"]["checkpoint"]
         if self.algorithm.off:
             del described["algorithm"]
+        described["training"]["local_steps"] = described["training"].pop("gradient_step")
         return digest == self._digest_of({"scenario": described})
 
     def _digest_of(self, described: dict[str, Any]) -> str:
@@ -514,7 +520,7 @@ def _context(parts: Mapping[str, Any], exposures: int) -> PrivacyContext:
         poisson_sizes=(data.samples_per_client or 1,) if training.batches == "poisson" else (),
         epochs=training.epochs,
         lr=training.lr,
-        clips_samples=training.local_steps == "printed",
+        clips_samples=training.gradient_step == "printed",
         n_parameters=1 if model is None else model.parameter_split(data.shape, data.outputs).shared.n_parameters,
         rate=protocol.rate,
         fixed_weights="defence" not in parts or has_fixed_weights(protocol, parts["defence"], parts.get("algorithm")),

@@ -19,9 +19,9 @@ and an epoch has as many steps as with shuffled batches. The sum of the clipped 
 number of examples, n = q m, as Opacus does (`expected_batch_size`): the number that was drawn is not public. A step on
 an empty batch applies the noise alone.
 
-With `local_steps: printed`, SAFL's algorithm 2 as it is printed, there is one step an epoch on the mean of the clipped
-gradients of all n samples; one replaced sample moves the first step by at most 2 lr gradient_clip / n. It is computed
-as a single batch with clipped examples (`Training.as_batches`).
+With `gradient_step: printed`, SAFL's algorithm 2 as it is printed, there is one step an epoch on the mean of the
+clipped gradients of all n samples; one replaced sample moves the first step by at most 2 lr gradient_clip / n. It is
+computed as a single batch with clipped examples (`Training.as_batches`).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from asyncfl.base.component import Described
+from asyncfl.base.former_names import FormerName
 from asyncfl.base.quantities import MeasuredIn
 
 
@@ -50,7 +51,7 @@ class Training(Described):
     1."""
     epochs: Annotated[int, Field(ge=1, le=1_000_000), MeasuredIn("epochs")] = 1
     """Passes over the client's samples per task."""
-    local_steps: Literal["per_batch", "printed"] = "per_batch"
+    gradient_step: Annotated[Literal["per_batch", "printed"], FormerName("local_steps")] = "per_batch"
     """`per_batch`: one step per batch, on its clipped mean gradient. `printed`: one step per epoch, on the mean of the
     clipped gradients of all samples; needs `batch_size: 1` and `gradient_clip`. Source: SAFL, algorithm 2, lines 1 to
     5, prints the second, which trains little in few epochs; the first is our reading."""
@@ -84,10 +85,10 @@ class Training(Described):
     def _check_clips(self) -> Training:
         if self.example_clip is not None and self.gradient_clip is not None:
             raise ValueError("gradient_clip and example_clip exclude each other; leave one of them null")
-        if self.local_steps == "printed" and (self.batch_size != 1 or self.gradient_clip is None):
+        if self.gradient_step == "printed" and (self.batch_size != 1 or self.gradient_clip is None):
             got = f"batch_size {self.batch_size} and gradient_clip {self.gradient_clip}"
             raise ValueError(
-                f"local_steps: printed clips single samples: set batch_size: 1 and gradient_clip, got {got}"
+                f"gradient_step: printed clips single samples: set batch_size: 1 and gradient_clip, got {got}"
             )
         if self.batches == "poisson" and (self.example_clip is None or self.batch_size == "full"):
             got = f"example_clip {self.example_clip} and batch_size {self.batch_size}"
@@ -98,15 +99,15 @@ class Training(Described):
 
     def as_batches(self) -> Training:
         """Return the same training as steps on batches: `printed` is one batch with clipped examples."""
-        if self.local_steps == "per_batch":
+        if self.gradient_step == "per_batch":
             return self
-        changes = {"local_steps": "per_batch", "batch_size": "full", "gradient_clip": None}
+        changes = {"gradient_step": "per_batch", "batch_size": "full", "gradient_clip": None}
         return self.model_copy(update={**changes, "example_clip": self.gradient_clip})
 
     @property
     def samples_per_step(self) -> int:
         """Number of samples of a full step; 0: all samples of the client."""
-        return 0 if self.local_steps == "printed" or self.batch_size == "full" else self.batch_size
+        return 0 if self.gradient_step == "printed" or self.batch_size == "full" else self.batch_size
 
     def batch_of(self, samples: int) -> int:
         """Return the number of samples in a full step of a client that holds `samples` samples; with Poisson batches

@@ -42,7 +42,7 @@ class PrivacyContext:
     lr: float = 1.0  # learning rate of the clients
     plain_sgd: bool = True  # whether a step is lr times a gradient, without momentum or a proximal term
     clips_samples: bool = False
-    """Whether a step takes the mean of the clipped gradients of all samples (`training.local_steps: printed`)."""
+    """Whether a step takes the mean of the clipped gradients of all samples (`training.gradient_step: printed`)."""
     n_parameters: int = 1  # d: number of parameters of the model
     rate: float = 1.0  # server learning rate: factor of the mean update when it is added to the model
     equal_weights: bool = True

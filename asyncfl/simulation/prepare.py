@@ -301,7 +301,7 @@ def privacy_context(resolved: ResolvedSeed, sizes: NDArray[np.int64]) -> Privacy
         n_parameters=scenario.n_parameters,
         rate=scenario.protocol.rate,
         plain_sgd=not scenario.algorithm.changes_training and not (training.momentum or training.proximal_mu),
-        clips_samples=training.local_steps == "printed",
+        clips_samples=training.gradient_step == "printed",
         fixed_weights=has_fixed_weights(scenario.protocol, scenario.defence, scenario.algorithm),
         equal_weights=_equal_weights(scenario, sizes),
         personal=bool(scenario.model.personal),

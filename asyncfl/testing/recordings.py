@@ -44,7 +44,7 @@ def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = Fal
     from asyncfl.simulation import prepared
 
     recording = read_recording(folder, seed)
-    scenario = Scenario.load(Path(folder) / "scenario.yaml")
+    scenario = Scenario.load(Path(folder) / "scenario.yaml", recorded=True)
     with use(conditions_of(Path(folder), recording.seed)):
         federation = prepared(scenario, recording.seed)
         if federation.path.every_task:
