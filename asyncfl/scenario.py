@@ -46,6 +46,8 @@ from asyncfl.threats import Threats
 from asyncfl.world import World
 
 MOST_SEEDS = 100_000
+ADDED_SINCE_0_1: Final = {"training": ("steps",)}
+"""Fields that no run of version 0.1 has in its name; at their defaults they change nothing."""
 UNCHECKED: Final = {"check": False}
 """Context of pydantic for a scenario whose fields are not checked against each other."""
 SEEDS = f"must be a number of seeds, 1..{MOST_SEEDS}, or a list of as many different ones"
@@ -225,6 +227,11 @@ class Scenario(Described):
         if self.algorithm.off:
             del described["algorithm"]
         described["training"]["local_steps"] = described["training"].pop("gradient_step")
+        apart = fields_apart(self)
+        for name, fields in ADDED_SINCE_0_1.items():
+            for field in fields:
+                if field not in apart.get(name, {}):
+                    described[name].pop(field, None)
         return digest == self._digest_of({"scenario": described})
 
     def _digest_of(self, described: dict[str, Any]) -> str:
@@ -287,7 +294,7 @@ class Scenario(Described):
         auto = 1
         if "auto" in every.values() and self.protocol.time_limit_s is None and self.privacy.stop_at is None:
             per_client, tested = self.data.sample_counts()
-            trained = self.participants * per_client * self.training.epochs
+            trained = self.participants * self.training.processed(per_client)
             # Each client's own model is tested.
             tested *= self.data.clients if self.model.personal else 1
             held = self.data.clients * per_client
@@ -313,7 +320,7 @@ class Scenario(Described):
         samples = self.data.samples_per_client or 1000
         tasks = self.protocol.rounds * self.participants
         per_sample_s: float = self.model.seconds_per_sample(self.data.shape, self.data.outputs)
-        task_s = samples * self.training.epochs * per_sample_s
+        task_s = self.training.processed(samples) * per_sample_s
         runs = 1 if self.privacy.reference is None else 2
         audit_s = 0.0 if self.evaluation.audit is None else task_s * self.evaluation.audit.trained(self.protocol.rounds)
         return len(self.seeds) * (1.0 + 1.2 * (runs * tasks * task_s + audit_s))
@@ -518,7 +525,8 @@ def _context(parts: Mapping[str, Any], exposures: int) -> PrivacyContext:
         exposures=exposures,
         batch_size=training.samples_per_step,
         poisson_sizes=(data.samples_per_client or 1,) if training.batches == "poisson" else (),
-        epochs=training.epochs,
+        epochs=training.epochs_of(data.samples_per_client or 1),
+        steps=training.steps,
         lr=training.lr,
         clips_samples=training.gradient_step == "printed",
         n_parameters=1 if model is None else model.parameter_split(data.shape, data.outputs).shared.n_parameters,

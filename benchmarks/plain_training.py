@@ -39,7 +39,8 @@ def train(
         images, labels = torch.tensor(job.images), torch.tensor(job.labels)
         noise = StandardNormal(job.noise, len(base)) if job.noise is not None and training.example_noise else None
         optimiser = torch.optim.SGD(module.parameters(), lr=training.lr, momentum=training.momentum)
-        for epoch, order in enumerate(torch.tensor(np.asarray(job.order, np.int64))):
+        for epoch, samples in enumerate(job.order):
+            order = torch.tensor(np.asarray(samples, np.int64))
             for batch in torch.split(order, training.batch_of(job.samples)):
                 loss = loss_of(module(images[batch]), labels[batch])
                 optimiser.zero_grad()
@@ -56,7 +57,7 @@ def train(
                     parameter.grad.add_(parameter.detach() - sent, alpha=training.proximal_mu)
                 optimiser.step()
                 if epoch == len(job.order) - 1:
-                    losses[number] += loss.item() * len(batch) / job.samples
+                    losses[number] += loss.item() * len(batch) / len(order)
         rows[number] = nn.utils.parameters_to_vector(module.parameters()).detach().numpy()
     return losses
 

@@ -14,7 +14,7 @@ from asyncfl.base.quantities import MeasuredIn
 from asyncfl.extras.audit.finished_run import FinishedRun
 from asyncfl.learning import Training
 from asyncfl.results.storage import Run, RunFolder
-from asyncfl.scenario import Scenario
+from asyncfl.scenario import ADDED_SINCE_0_1, Scenario
 
 
 class _WithField(Training):
@@ -121,6 +121,9 @@ def as_version_0_1(folder: Path) -> None:
     del described["evaluation"]["checkpoint"]
     del described["algorithm"]  # added since
     described["training"]["local_steps"] = described["training"].pop("gradient_step")  # its name then
+    for name, fields in ADDED_SINCE_0_1.items():
+        for field in fields:
+            described[name].pop(field, None)
     named = scenario._digest_of({"scenario": described})
     assert named != scenario.digest()
     for file, field in ((folder / "summary.json", "hash"), (folder / MARK, "scenario")):

@@ -29,11 +29,15 @@ class Poison(Stage):
             images, labels = facts.attackers.poisoned(client, images, labels)
         training = facts.training
         noise = facts.streams.bits("example_noise", client, turn) if training.example_noise else None
+        batch, epochs = training.batch_of(len(labels)), training.epochs_of(len(labels))
+        last = () if training.steps is None else training.steps_of_epochs(len(labels))[-1:]
         if training.batches == "poisson":
             # The accountant's credit needs batches that are as secret as the noise.
             random = facts.streams.generator("poisson_batches", client, turn)
-            order: Any = poisson_batches(len(labels), training.batch_of(len(labels)), training.epochs, random)
+            order: Any = poisson_batches(len(labels), batch, epochs, random, *last)
         else:
             random = facts.streams.generator("batches", client, turn)
-            order = random.permuted(np.tile(np.arange(len(labels)), (training.epochs, 1)), axis=1)
+            order = random.permuted(np.tile(np.arange(len(labels)), (epochs, 1)), axis=1)
+            if last and last[0] * batch < len(labels):
+                order = [*order[:-1], order[-1, : last[0] * batch]]
         return Job(assignment.base, images, labels, order[: assignment.epochs], noise, assignment.deadline)

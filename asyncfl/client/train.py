@@ -20,6 +20,7 @@ from asyncfl.base.client_state import NOTHING, ClientState
 from asyncfl.client.batch import Assignment, Batch, PathComponents, Stage
 from asyncfl.client.poison import Poison
 from asyncfl.learning import Job
+from asyncfl.learning.job import Deadline, NoEpochError
 from asyncfl.learning.personal_layers import PERSONAL, PersonalLayers, SharedPartLearner
 from asyncfl.privacy import Contribution
 
@@ -95,12 +96,19 @@ class Train(Stage):
             for row, one in enumerate(batch.assignments if zeroed else ()):
                 if one.client in zeroed:
                     batch.rows[row] = one.base
-        epochs = self.facts.training.epochs
         # Raises NoEpochError if none was done before the deadline.
         batch.assignments = [
-            one if one.deadline is None else replace(one, epochs=one.deadline.epochs_in_time(epochs))
-            for one in batch.assignments
+            one if one.deadline is None else replace(one, epochs=self._epochs_in_time(one.deadline, job))
+            for one, job in zip(batch.assignments, batch.jobs, strict=True)
         ]
+
+    def _epochs_in_time(self, deadline: Deadline, job: Job) -> int | None:
+        """Return how many epochs were completed by the deadline, or None for all. Raises NoEpochError for zero, and
+        where a number of steps was asked for and not reached."""
+        training = self.facts.training
+        if training.steps is not None and deadline.epochs_done < len(job.order):
+            raise NoEpochError("not all steps were taken by the deadline")
+        return deadline.epochs_in_time(len(job.order) if training.steps is not None else training.epochs)
 
     def _by_algorithm(self, batch: Batch) -> None:
         """Train the tasks with the algorithm's corrections, and store what it uploads and what clients carry."""
@@ -119,7 +127,7 @@ class Train(Stage):
             epochs = len(jobs[row].order)
             if one.deadline is not None:
                 epochs = one.deadline.epochs_in_time(epochs) or epochs
-            steps = facts.training.steps(jobs[row].samples, epochs)
+            steps = facts.training.steps_of(jobs[row].samples, epochs)
             # A copy: later stages change the row.
             trained = batch.rows[row].copy()
             answer = algorithm.after_training(state, download, one.base, trained, steps, facts.training.lr)

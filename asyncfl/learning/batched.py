@@ -35,8 +35,9 @@ def schedule(
 
     The weights of a step are 1/n for a client's batch, and 0 elsewhere.
     """
-    steps = max(training.steps(job.samples, len(job.order)) for job in jobs)
-    cuts_of = [list(chain.from_iterable(job.batches(training.batch_of(job.samples)))) for job in jobs]
+    epochs_of = [list(job.batches(training.batch_of(job.samples))) for job in jobs]
+    cuts_of = [list(chain.from_iterable(epochs)) for epochs in epochs_of]
+    steps = max(map(len, cuts_of))
     batch = max(1, *(len(cut) for cuts in cuts_of for cut in cuts))
     indices = np.zeros((steps, len(jobs), batch), np.int64)
     weights = np.zeros((steps, len(jobs), batch), np.float32)
@@ -46,7 +47,7 @@ def schedule(
             n = training.batch_of(job.samples) if training.batches == "poisson" else len(cut)
             indices[step, number, : len(cut)] = cut
             weights[step, number, : len(cut)] = shares[step, number] = 1 / n
-            last[step, number] = n * (step >= len(cuts) - len(cuts) // len(job.order))
+            last[step, number] = n * (step >= len(cuts) - len(epochs_of[number][-1]))
     return indices, weights, shares, last
 
 

@@ -45,10 +45,10 @@ class Job:
     """(samples, C, H, W): training images, poisoned or not; or features of any other shape."""
     labels: NDArray[Any]
     """(samples,) int64 classes; or, for a regression, (samples, outputs) float32 numbers to predict."""
-    order: NDArray[np.integer[Any]] | Sequence[Sequence[NDArray[np.int64]]]
+    order: NDArray[np.integer[Any]] | Sequence[NDArray[np.integer[Any]]] | Sequence[Sequence[NDArray[np.int64]]]
     """(epochs, samples): a permutation of the samples for each epoch, from which batches are cut in turn; or, with
     Poisson batches, the samples of each step of each epoch. At least one epoch; fewer than `Training.epochs` if the
-    client stops early."""
+    client stops early. With `Training.steps` the last epoch may be shorter."""
     noise: np.random.BitGenerator | None = None
     """Random bits for the noise of the steps, advanced by training; None only if `example_noise` is 0."""
     deadline: Deadline | None = None
@@ -67,20 +67,22 @@ class Job:
         full step."""
         for epoch in self.order:
             if isinstance(epoch, np.ndarray):
-                yield [epoch[start : start + size] for start in range(0, self.samples, size)]
+                yield [epoch[start : start + size] for start in range(0, len(epoch), size)]
             else:
                 yield epoch
 
 
 def poisson_batches(
-    samples: int, size: int, epochs: int, random: np.random.Generator
+    samples: int, size: int, epochs: int, random: np.random.Generator, last: int | None = None
 ) -> tuple[tuple[NDArray[np.int64], ...], ...]:
     """Draw the Poisson batches of a task: each of `samples` samples enters each step with probability size / samples.
 
-    An epoch has ceil(samples / size) steps. Given its size, which is binomial, a batch is a uniform subset.
+    An epoch has ceil(samples / size) steps, the last one `last` steps if given. Given its size, which is binomial, a
+    batch is a uniform subset.
     """
     steps = -(-samples // size)
     sizes = random.binomial(samples, size / samples, (epochs, steps)).tolist()
+    sizes[-1] = sizes[-1][:last]
     return tuple(
         tuple(random.choice(samples, drawn, replace=False, shuffle=False).astype(np.int64) for drawn in epoch)
         for epoch in sizes

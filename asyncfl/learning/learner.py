@@ -223,17 +223,23 @@ class Learner(ABC):
         for number, job in enumerate(jobs):
             m = len(job.labels)
             # A client that was stopped has fewer epochs, but at least one.
-            epochs = min(len(job.order), self.training.epochs) or self.training.epochs
+            most = self.training.epochs_of(m) if m else 1
+            epochs = min(len(job.order), most) or most
             wanted = {
                 "base": (d,),
                 "images": (m, *self.shape),
                 "labels": (m, self.n_outputs) if is_regression(job.labels) else (m,),
                 "order": (epochs, m),
             }
+            steps = self.training.steps_of_epochs(m)[:epochs] if m else []
             if self.training.batches == "poisson":
-                steps = self.training.steps(m, epochs) // epochs
-                if [len(epoch) for epoch in job.order] != [steps] * epochs:
-                    raise ValueError(f"order of job {number} must have {epochs} epochs of {steps} Poisson batches")
+                if [len(epoch) for epoch in job.order] != steps:
+                    raise ValueError(f"order of job {number} must have epochs of {steps} Poisson batches")
+                del wanted["order"]
+            elif self.training.steps is not None and m:
+                lengths = [min(m, one * self.training.batch_of(m)) for one in steps]
+                if [len(epoch) for epoch in job.order] != lengths:
+                    raise ValueError(f"order of job {number} must have epochs of {lengths} samples")
                 del wanted["order"]
             if job.correction is not None:
                 wanted["correction"] = (d,)

@@ -55,6 +55,11 @@ class _Plan:
             steps, cuts = steps[taken:], cuts[taken:]
 
 
+def _sizes(samples: int, n: int) -> list[int]:
+    """Return the sizes of the batches that `samples` samples are cut into, `n` to a full one."""
+    return [min(n, samples - start) for start in range(0, samples, n)]
+
+
 class DirectTrainer:
     """Trains an MLP of the given widths, step by step on all its weights: for clients with many samples and few epochs.
 
@@ -65,12 +70,12 @@ class DirectTrainer:
         self._stack = Stack(widths, training, own_input=False, gemm=gemm)
         # Usually all clients have one size; under quantity skew there are many sizes, and plans take memory.
         self._plan = lru_cache(PLANS)(self._shuffled)
+        self._incomplete = lru_cache(PLANS)(lambda samples, n: _Plan(self._stack, _sizes(samples, n)))
         self._training = training
 
     def _shuffled(self, samples: int) -> _Plan:
         """Return the plan of shuffled batches of `samples` samples."""
-        n = self._training.batch_of(samples)
-        sizes = [min(n, samples - start) for start in range(0, samples, n)]
+        sizes = _sizes(samples, self._training.batch_of(samples))
         return _Plan(self._stack, sizes, blocks_of(self._training, self._stack.widths, samples))
 
     def train(
@@ -79,7 +84,7 @@ class DirectTrainer:
         base: torch.Tensor,
         images: torch.Tensor,
         wanted: torch.Tensor,
-        order: torch.Tensor | Sequence[Sequence[NDArray[np.int64]]],
+        order: torch.Tensor | Sequence[torch.Tensor] | Sequence[Sequence[NDArray[np.int64]]],
         bits: np.random.BitGenerator | None = None,
         squared: bool = False,
         deadline: Deadline | None = None,
@@ -88,12 +93,12 @@ class DirectTrainer:
         """Train one client, write the model into `row` and return the mean loss of the last epoch.
 
         row, base: (n_parameters,); images (m, inputs); wanted (m, outputs): one-hot labels, or numbers to predict if
-        the loss is `squared`; order: (epochs, m) int64, or the Poisson batches of each epoch; bits: generator of the
-        noise of DP-SGD; `deadline`, `correction`: see `Job`.
+        the loss is `squared`; order: (epochs, m) int64, of which the last epoch may be shorter, or the Poisson batches
+        of each epoch; bits: generator of the noise of DP-SGD; `deadline`, `correction`: see `Job`.
         """
         import torch
 
-        stack, poisson = self._stack, not isinstance(order, torch.Tensor)
+        stack, poisson = self._stack, self._training.batches == "poisson"
         stack.expected = self._training.batch_of(len(images)) if poisson else None
         plan = _Plan(stack, (0,)) if poisson else self._plan(len(images))
         each = None if bits is None else StandardNormal(bits, len(base))
@@ -103,6 +108,8 @@ class DirectTrainer:
         for epoch, indices in enumerate(order, 1):
             if not isinstance(indices, torch.Tensor):
                 plan, indices = _Plan(stack, [len(one) for one in indices]), torch.from_numpy(np.concatenate(indices))
+            elif len(indices) < len(images):
+                plan = self._incomplete(len(indices), self._training.batch_of(len(images)))
             inner = plan.images[:, : stack.widths[0]]
             torch.index_select(images, 0, indices, out=inner)
             torch.index_select(wanted, 0, indices, out=plan.targets)
@@ -170,12 +177,14 @@ class MlpLearner(Learner):
                 base, images, wanted = tensors_of(job.base, job.images.reshape(samples, -1), job.labels)
                 wanted = wanted if squared else self._one_hot(wanted)
                 order: Any = job.order
-                if self.training.batches != "poisson":
-                    order = tensor_of(np.ascontiguousarray(job.order, np.int64))
+                if isinstance(order, np.ndarray):
+                    order = tensor_of(np.ascontiguousarray(order, np.int64))
+                elif self.training.batches != "poisson":
+                    order = [tensor_of(np.ascontiguousarray(one, np.int64)) for one in order]
                 arrays = torch.from_numpy(rows[number]), base, images, wanted, order
                 # Only the direct implementation has a complete model at the end of each epoch, and only there does a
                 # sample whose products overflow leave the others alone. A correction leaves the span of the samples.
-                direct = job.deadline is not None or job.correction is not None
+                direct = job.deadline is not None or job.correction is not None or isinstance(order, list)
                 alone = direct or (self._clips and not math.isfinite(np.vdot(job.images, job.images)))
                 trainer = self._direct if alone else self.trainer(samples)
                 bits = job.noise if self.training.example_noise else None

@@ -51,16 +51,21 @@ class Training(Described):
     1."""
     epochs: Annotated[int, Field(ge=1, le=1_000_000), MeasuredIn("epochs")] = 1
     """Passes over the client's samples per task."""
+    steps: Annotated[int, Field(ge=1, le=1_000_000_000), MeasuredIn("steps")] | None = None
+    """Gradient steps per task, in place of `epochs`: half an epoch, or as many for every client. Samples are drawn as
+    in epochs, of which the last one may be incomplete. A task takes the time of the samples that it processes. DP-SGD
+    counts the epochs that are begun, each of which uses a sample at most once; with Poisson batches it counts the
+    steps. null: `epochs` decides."""
     gradient_step: Annotated[Literal["per_batch", "printed"], FormerName("local_steps")] = "per_batch"
     """`per_batch`: one step per batch, on its clipped mean gradient. `printed`: one step per epoch, on the mean of the
     clipped gradients of all samples; needs `batch_size: 1` and `gradient_clip`. Source: SAFL, algorithm 2, lines 1 to
     5, prints the second, which trains little in few epochs; the first is our reading."""
     deadline_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Seconds of computing after which a client stops and uploads the model of its last complete epoch; without a
-    complete epoch the client gives the task up. A client that really trains (a live run without --shape) measures the
-    time on its own clock. The deadline is local to the client: it is independent of `world.failure_detection`, by which
-    the server notices clients that are gone, and of the protocol's `open`, which says when the server aggregates. null:
-    all epochs, however long they take."""
+    complete epoch, or with `steps` before the last step, the client gives the task up. A client that really trains (a
+    live run without --shape) measures the time on its own clock. The deadline is local to the client: it is independent
+    of `world.failure_detection`, by which the server notices clients that are gone, and of the protocol's `open`, which
+    says when the server aggregates. null: all epochs, however long they take."""
     proximal_mu: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("1")] = 0.0
     """Strength mu of FedProx's proximal term, which pulls the weights towards the model that was sent; 0: plain SGD.
     Source: Li et al. 2020 (FedProx), equation 2; NbAFL, algorithm 1, line 5."""
@@ -90,6 +95,9 @@ class Training(Described):
             raise ValueError(
                 f"gradient_step: printed clips single samples: set batch_size: 1 and gradient_clip, got {got}"
             )
+        if self.steps is not None and self.epochs != 1:
+            got = f"epochs {self.epochs} and steps {self.steps}"
+            raise ValueError(f"epochs and steps exclude each other; leave one of them out, got {got}")
         if self.batches == "poisson" and (self.example_clip is None or self.batch_size == "full"):
             got = f"example_clip {self.example_clip} and batch_size {self.batch_size}"
             raise ValueError(f"batches: poisson is for DP-SGD: set example_clip and a number as batch_size, got {got}")
@@ -114,6 +122,30 @@ class Training(Described):
         the expected number in any step."""
         return min(self.samples_per_step or samples, samples)
 
-    def steps(self, samples: int, epochs: int | None = None) -> int:
-        """Count the SGD steps of one task of a client with `samples` samples (over `epochs` epochs, if given)."""
-        return (epochs or self.epochs) * -(-samples // self.batch_of(samples)) if samples else 0
+    def steps_of(self, samples: int, epochs: int | None = None) -> int:
+        """Count the steps of one task of a client with `samples` samples (over `epochs` epochs, if given)."""
+        if not samples:
+            return 0
+        of_epoch = -(-samples // self.batch_of(samples))
+        return (epochs or self.epochs) * of_epoch if self.steps is None else self.steps
+
+    def steps_of_epochs(self, samples: int) -> list[int]:
+        """Return the number of steps of each epoch of a task; with `steps` the last epoch may be incomplete."""
+        of_epoch = -(-samples // self.batch_of(samples))
+        whole, rest = divmod(self.steps_of(samples), of_epoch)
+        return [of_epoch] * whole + [rest] * (rest > 0)
+
+    def epochs_of(self, samples: int) -> int:
+        """Count the epochs that a task of a client with `samples` samples begins."""
+        return self.epochs if self.steps is None else -(-self.steps // -(-samples // self.batch_of(samples)))
+
+    def processed(self, samples: int) -> int:
+        """Count the samples that a task of a client with `samples` samples processes, each as often as it is used; with
+        Poisson batches and `steps` as many as are expected."""
+        if self.steps is None or not samples:
+            return self.epochs * samples
+        batch = self.batch_of(samples)
+        if self.batches == "poisson":
+            return self.steps * batch
+        whole, rest = divmod(self.steps, -(-samples // batch))
+        return whole * samples + rest * batch

@@ -99,7 +99,7 @@ def _clock_events(scenario: Scenario) -> tuple[float, float, float]:
     world, dispatch, clients = scenario.world, scenario.protocol.dispatch, scenario.data.clients
     rounds, tasks = scenario.protocol.rounds, dispatch.at_publish(clients) or scenario.participants
     speeds = world.device.draw(min(clients, 1000), Streams(0).generator("device"))
-    samples = (scenario.data.samples_per_client or 1000) * scenario.training.epochs
+    samples = scenario.training.processed(scenario.data.samples_per_client or 1000)
     task_s = max(float(np.median(speeds)) * samples, 1e-9)
     busy_s = world.aggregate_s + world.aggregate_s_per_number * scenario.n_parameters * scenario.participants
     busy_s += 0.0 if world.evaluate_beside else world.evaluate_s

@@ -261,7 +261,7 @@ def defence_plan(
         # Total movement of the model per unit of gradient: momentum adds the gradient again in later steps.
         lr=training.lr / (1 - training.momentum),
         gradient_clip=training.gradient_clip,
-        steps=np.array([training.steps(int(size)) for size in data.sizes], dtype=np.int64),
+        steps=np.array([training.steps_of(int(size)) for size in data.sizes], dtype=np.int64),
         root_gradient=None if data.root is None else partial(_root_gradient, learner, *data.root),
         # The labels of a regression are not classes.
         root_gradients=None if data.root is None or not data.classes else partial(_root_gradients, learner, *data.root),
@@ -295,8 +295,9 @@ def privacy_context(resolved: ResolvedSeed, sizes: NDArray[np.int64]) -> Privacy
         int(sizes.min()),
         resolved.exposures,
         training.samples_per_step,
-        training.epochs,
+        training.epochs_of(int(sizes.min())),
         training.lr,
+        steps=training.steps,
         poisson_sizes=tuple(np.unique(sizes).tolist()) if training.batches == "poisson" else (),
         n_parameters=scenario.n_parameters,
         rate=scenario.protocol.rate,

@@ -145,8 +145,8 @@ def test_a_replaced_sample_moves_one_step_by_at_most_the_printed_sensitivity(mod
     ("batch", "samples", "steps"), [(20, 100, 25), (32, 100, 20), ("full", 100, 5), (32, 7, 5), (20, 0, 0)]
 )
 def test_steps_of_a_task_of_five_epochs(batch: int | str, samples: int, steps: int) -> None:
-    assert Training(batch_size=batch, epochs=5).steps(samples) == steps
-    assert Training(gradient_step="printed", batch_size=1, gradient_clip=1.0, epochs=5).steps(600) == 5
+    assert Training(batch_size=batch, epochs=5).steps_of(samples) == steps
+    assert Training(gradient_step="printed", batch_size=1, gradient_clip=1.0, epochs=5).steps_of(600) == 5
 
 
 def test_clips_that_exclude_each_other_and_noise_without_a_clip_are_refused() -> None:

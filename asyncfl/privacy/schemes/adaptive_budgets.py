@@ -219,7 +219,7 @@ class AdaptiveBudgets(Scheme):
         """Return 1, or 1/steps for `gradient`, which turns the update into lr times the mean gradient."""
         if self.upload == "update":
             return 1.0
-        return 1 / ((epochs or context.epochs) * -(-samples // self._batch(context, samples)))
+        return 1 / context.steps_of(samples, epochs)
 
     def _unit(self, context: PrivacyContext) -> float:
         # Length in the upload of one unit of the clipped quantity.

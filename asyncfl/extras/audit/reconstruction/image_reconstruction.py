@@ -235,7 +235,7 @@ def reconstruct(
     chance = share_right_by_chance(labels, attacker.learner.n_outputs)
     mean = attacker.pixels.to_unit(federation.data.test_images.mean(axis=0, dtype=np.float64)[None])
     guess = LevelImages(None, math.nan, true[best], np.repeat(mean, count, axis=0), chance)
-    steps = federation.path.training.steps(held.samples, task.epochs)
+    steps = federation.path.training.steps_of(held.samples, task.epochs)
     numbers = (task.client, task.task, task.base_version, held.samples, steps)
     return ReconstructedImages(*numbers, method, best, true[best], tuple(levels), guess)
 

@@ -1,0 +1,103 @@
+"""Options of local training, on every implementation, against a plain loop with torch's own optimisers."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from asyncfl.learning import Job, make_learner
+from asyncfl.learning.architecture import Architecture
+from asyncfl.learning.job import poisson_batches
+from asyncfl.learning.models import LeNet, Mlp
+from asyncfl.learning.training import Training
+from benchmarks import plain_training
+from tests.learning.jobs import IMPLEMENTATIONS, random_jobs, train
+
+SHAPE, CLASSES, SIZES = (1, 12, 12), 5, (20, 16, 7)
+LENET = LeNet(channels=(4, 6), hidden=(16,))
+LEARNERS: dict[str, tuple[Architecture, Any]] = {
+    "auto": (Mlp(hidden=(20,)), make_learner),
+    "direct, deep": (Mlp(hidden=(20, 12)), IMPLEMENTATIONS["direct"]),
+    "gram": (Mlp(hidden=(20,)), IMPLEMENTATIONS["gram"]),
+    "module, mlp": (Mlp(hidden=(20,)), IMPLEMENTATIONS["module"]),
+    "lenet": (LENET, make_learner),
+    "batched, lenet": (LENET, IMPLEMENTATIONS["batched"]),
+}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "sgd": {},
+    "momentum, proximal": {"momentum": 0.9, "proximal_mu": 1.0},
+    "clipped": {"gradient_clip": 0.5},
+    "noise": {"example_clip": 0.7, "example_noise": 0.8},
+}
+
+
+def jobs_of(model: Architecture, training: Training) -> list[Job]:
+    """Return jobs whose orders have the length that the training asks for."""
+    jobs = random_jobs(model, SHAPE, CLASSES, SIZES, 40, spread=training.example_clip is not None)
+    found = []
+    for job in jobs:
+        steps, batch = training.steps_of_epochs(job.samples), training.batch_of(job.samples)
+        order = list(job.order[: len(steps)])
+        order[-1] = order[-1][: steps[-1] * batch]
+        found.append(replace(job, order=np.stack(order) if len(order[-1]) == job.samples else order))
+    return found
+
+
+def check(name: str, training: Training) -> np.ndarray:
+    """Train with an implementation and with the plain loop, and compare; return the models."""
+    model, make = LEARNERS[name]
+    rows, losses = train(make(model, training, SHAPE, CLASSES), *jobs_of(model, training))
+    expected, same = np.full_like(rows, np.nan), jobs_of(model, training)
+    expected_losses = plain_training.train(model, training, CLASSES, expected, same)
+    np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(losses, expected_losses, rtol=1e-5, atol=1e-5)
+    assert np.abs(rows - np.stack([job.base for job in same])).max() > 1e-3, "training changed the models"
+    return rows
+
+
+# --- steps in place of epochs ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("steps", [1, 2, 6, 13])
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_number_of_steps_agrees_with_the_plain_loop(name: str, setting: str, steps: int) -> None:
+    """Half an epoch, whole epochs, and two and a half."""
+    check(name, Training(lr=0.05, device="cpu", batch_size=4, steps=steps, **SETTINGS[setting]))
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_steps_of_whole_epochs_are_these_epochs(name: str) -> None:
+    model, make = LEARNERS[name]
+    [job] = random_jobs(model, SHAPE, CLASSES, (20,), 3)
+    by_epochs, by_steps = (Training(batch_size=4, device="cpu", **one) for one in ({"epochs": 3}, {"steps": 15}))
+    models = [train(make(model, one, SHAPE, CLASSES), job)[0] for one in (by_epochs, by_steps)]
+    assert models[0].tobytes() == models[1].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("batch", "steps", "of_epochs", "processed"),
+    [(4, 2, [2], 8), (4, 5, [5], 20), (4, 7, [5, 2], 28), (8, 2, [2], 16), (8, 4, [3, 1], 28), ("full", 2, [1, 1], 40)],
+)
+def test_a_task_of_steps_processes_the_samples_of_its_batches(
+    batch: Any, steps: int, of_epochs: list[int], processed: int
+) -> None:
+    """20 samples: five batches of 4, or two of 8 and one of 4."""
+    training = Training(batch_size=batch, steps=steps)
+    assert training.steps_of_epochs(20) == of_epochs
+    assert training.processed(20) == processed
+    assert training.epochs_of(20) == len(of_epochs)
+    assert training.steps_of(20) == steps
+
+
+def test_poisson_batches_end_after_the_last_step() -> None:
+    drawn = poisson_batches(20, 4, 2, np.random.default_rng(0), 2)
+    assert [len(epoch) for epoch in drawn] == [5, 2]
+    assert Training(batch_size=4, steps=7, batches="poisson", example_clip=1.0).processed(20) == 28
+
+
+def test_steps_and_epochs_exclude_each_other() -> None:
+    with pytest.raises(ValidationError, match=r"epochs and steps exclude each other; .* got epochs 2 and steps 5"):
+        Training(steps=5, epochs=2)
