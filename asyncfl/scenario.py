@@ -46,7 +46,7 @@ from asyncfl.threats import Threats
 from asyncfl.world import World
 
 MOST_SEEDS = 100_000
-ADDED_SINCE_0_1: Final = {"training": ("steps",)}
+ADDED_SINCE_0_1: Final = {"training": ("steps", "optimizer", "weight_decay", "betas", "eps", "state")}
 """Fields that no run of version 0.1 has in its name; at their defaults they change nothing."""
 UNCHECKED: Final = {"check": False}
 """Context of pydantic for a scenario whose fields are not checked against each other."""
@@ -401,7 +401,10 @@ def _algorithm_faults(algorithm: Algorithm, parts: Mapping[str, Any]) -> Iterato
     protocol, defence, trains = parts.get("protocol"), parts.get("defence"), algorithm.changes_training
     canaries, training = None if data is None else data.canaries, parts.get("training")
     cannot = {
-        "training.momentum": algorithm.without_momentum and training is not None and training.momentum > 0,
+        "training.momentum": algorithm.plain_steps and training is not None and training.momentum > 0,
+        "another optimizer, weight_decay or a kept state": algorithm.plain_steps
+        and training is not None
+        and not training.is_basic,
         "model.personal": trains and model is not None and bool(model.personal),
         "data.canaries.unit: client": trains and canaries is not None and canaries.unit == "client",
         "evaluation.audit": evaluation is not None and evaluation.audit is not None,

@@ -38,7 +38,7 @@ def train(
         start = [p.detach().clone() for p in module.parameters()]
         images, labels = torch.tensor(job.images), torch.tensor(job.labels)
         noise = StandardNormal(job.noise, len(base)) if job.noise is not None and training.example_noise else None
-        optimiser = torch.optim.SGD(module.parameters(), lr=training.lr, momentum=training.momentum)
+        optimiser = optimiser_of(training, module)
         for epoch, samples in enumerate(job.order):
             order = torch.tensor(np.asarray(samples, np.int64))
             for batch in torch.split(order, training.batch_of(job.samples)):
@@ -60,6 +60,17 @@ def train(
                     losses[number] += loss.item() * len(batch) / len(order)
         rows[number] = nn.utils.parameters_to_vector(module.parameters()).detach().numpy()
     return losses
+
+
+def optimiser_of(training: Training, module: torch.nn.Module) -> torch.optim.Optimizer:
+    """Return torch's own optimiser with the settings of the training."""
+    import torch
+
+    lr, decay = training.lr, training.weight_decay
+    if training.optimizer == "sgd":
+        return torch.optim.SGD(module.parameters(), lr, training.momentum, weight_decay=decay)
+    kind = torch.optim.Adam if training.optimizer == "adam" else torch.optim.AdamW
+    return kind(module.parameters(), lr, training.betas, training.eps, decay)
 
 
 def _private_gradient(

@@ -101,8 +101,9 @@ class Algorithm(Component):
     """Whether the server's half uses single updates (`AcceptedUpdates.updates`). Then it takes the place of the
     aggregation rule, which must be the mean, and noise of the server would not cover it."""
 
-    without_momentum: ClassVar[bool] = False
-    """Whether clients must train without momentum, with which K steps move a model by more than K lr gradients."""
+    plain_steps: ClassVar[bool] = False
+    """Whether clients must train by plain SGD, without momentum or weight decay: only then K steps move a model by lr
+    times the sum of K gradients."""
 
     @property
     def off(self) -> bool:

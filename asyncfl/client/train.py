@@ -21,6 +21,7 @@ from asyncfl.client.batch import Assignment, Batch, PathComponents, Stage
 from asyncfl.client.poison import Poison
 from asyncfl.learning import Job
 from asyncfl.learning.job import Deadline, NoEpochError
+from asyncfl.learning.optimizer import OptimizerState, kept_names
 from asyncfl.learning.personal_layers import PERSONAL, PersonalLayers, SharedPartLearner
 from asyncfl.privacy import Contribution
 
@@ -64,7 +65,9 @@ class Train(Stage):
         """Personal layers of each client; None if all layers are shared."""
         self._by_its_algorithm = facts.algorithm.changes_training
         self.payloads = declared(facts.algorithm, learner.n_parameters)
-        self.reads: tuple[str, ...] = facts.algorithm.carries if self.personal is None else (PERSONAL,)
+        self._kept = kept_names(facts.training)
+        carries = facts.algorithm.carries if self.personal is None else (PERSONAL,)
+        self.reads: tuple[str, ...] = (*carries, *self._kept)
         """Names of the entries of a client's state that its training reads and changes."""
 
     def run(self, batch: Batch) -> None:
@@ -86,6 +89,11 @@ class Train(Stage):
         batch.jobs = [
             self._poison.job(one, bad) for one, bad in zip(batch.assignments, batch.attacked.tolist(), strict=True)
         ]
+        if self._kept:
+            batch.jobs = [
+                replace(job, optimizer=OptimizerState.of(self.facts.states.of(one.client), self.facts.training))
+                for job, one in zip(batch.jobs, batch.assignments, strict=True)
+            ]
         if self._by_its_algorithm:
             self._by_algorithm(batch)
         elif self.facts.scheme.noise_each_epoch:
@@ -96,6 +104,9 @@ class Train(Stage):
             for row, one in enumerate(batch.assignments if zeroed else ()):
                 if one.client in zeroed:
                     batch.rows[row] = one.base
+        for job, one in zip(batch.jobs, batch.assignments, strict=True):
+            if job.optimizer is not None:
+                self.facts.states.update(one.client, job.optimizer.entries())
         # Raises NoEpochError if none was done before the deadline.
         batch.assignments = [
             one if one.deadline is None else replace(one, epochs=self._epochs_in_time(one.deadline, job))
@@ -115,7 +126,7 @@ class Train(Stage):
         facts, algorithm = self.facts, self.facts.algorithm
         downloads, uploads, jobs = self.payloads.downloads, list[Mapping[str, Vector]](), list(batch.jobs)
         received = [sent(algorithm, "download", one.download, downloads) for one in batch.assignments]
-        states = [self.carried(one.client) for one in batch.assignments]
+        states = [facts.states.of(one.client).part(algorithm.carries) for one in batch.assignments]
         size = batch.rows.shape[1]
         for row, (state, download) in enumerate(zip(states, received, strict=True)):
             constant = algorithm.correction(state, download)

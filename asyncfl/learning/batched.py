@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from asyncfl.learning.architecture import Architecture, Shape, untrained_module
 from asyncfl.learning.job import Job
 from asyncfl.learning.layout import Vector
-from asyncfl.learning.learner import Learner, split, tensor_of
+from asyncfl.learning.learner import Learner
 from asyncfl.learning.loss import loss_of
 from asyncfl.learning.module import ModuleLearner
+from asyncfl.learning.tensors import split, tensor_of
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class BatchedLearner(Learner):
         self._loaded: dict[str, torch.Tensor] = {}
 
     def _train(self, rows: Vector, jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
-        if any(job.deadline is not None or job.correction is not None for job in jobs):
+        if not self.training.is_basic or any(job.deadline is not None or job.correction is not None for job in jobs):
             # Each client has its own clock, or its own correction: a step is not shared by several.
             self._singly._train(rows, jobs, losses)
             return

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asyncfl.learning.gemm import by_size
+from asyncfl.learning.optimizer import Optimizer, OptimizerState, slots_of
+from asyncfl.learning.tensors import tensor_of
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:
@@ -125,6 +127,14 @@ class Stack:
         """Number that the sums of a Poisson batch are divided by; None: the samples of the batch."""
         self.weights = Weights(widths)
         self.velocity = Weights(widths)
+        names = () if training.is_basic else slots_of(training)
+        self.slots = {name: Weights(widths) for name in names}
+        """The optimiser's vectors, by name."""
+        self.optimizer: Optimizer | None = None
+        """Rule of steps other than basic ones; None: basic steps."""
+        if not training.is_basic:
+            self._slope = Weights(widths)
+            self.optimizer = Optimizer(training, {name: [one.flat] for name, one in self.slots.items()})
         self._squared = False
         self._base, self._away = (torch.zeros_like(self.weights.flat) for _ in range(2))
         self.batch = lru_cache(2 * PLANS)(lambda n: BatchBuffers(n, self.widths, own_input, gemm))
@@ -133,9 +143,9 @@ class Stack:
         self._subtract = torch.sub
         self._relu_backward = torch.ops.aten.threshold_backward.grad_input
 
-    def start(self, flat: torch.Tensor, squared: bool = False) -> None:
-        """Start training at these parameters (n_parameters,) with velocity 0; minimise cross-entropy, or the squared
-        error."""
+    def start(self, flat: torch.Tensor, squared: bool = False, state: OptimizerState | None = None) -> None:
+        """Start training at these parameters (n_parameters,) with the optimiser's `state`, None for a fresh one;
+        minimise cross-entropy, or the squared error."""
         self.weights.load(flat)
         self._squared = squared
         self._owed = 0.0
@@ -143,6 +153,45 @@ class Stack:
             self.velocity.flat.zero_()
         if self.mu:
             self._base.copy_(self.weights.flat)
+        if self.optimizer is not None:
+            self.optimizer.steps = 0 if state is None else state.steps
+            for name, slot in self.slots.items():
+                array = None if state is None else state.arrays.get(name)
+                slot.flat.zero_() if array is None else slot.load(tensor_of(array))
+
+    def keep(self, state: OptimizerState) -> None:
+        """Replace `state` by the optimiser's present one."""
+        import torch
+
+        assert self.optimizer is not None
+        flat = {name: torch.empty(sum(w.numel() for w in one.inner + one.bias)) for name, one in self.slots.items()}
+        for name, one in self.slots.items():
+            one.store(flat[name])
+        state.arrays, state.steps = {name: one.numpy() for name, one in flat.items()}, self.optimizer.steps
+
+    def descend(
+        self,
+        batch: BatchBuffers,
+        x: torch.Tensor,
+        lr: float,
+        noise: torch.Tensor | None = None,
+        constant: torch.Tensor | None = None,
+    ) -> None:
+        """Clip the batch's gradient, add `noise` and `constant`, both (n_parameters,), and step."""
+        assert self.optimizer is not None
+        share, slope = self._clip(batch, x, None, None), self._slope
+        for layer in range(self.layers):
+            batch.addmm_[layer](slope.full[layer], batch.errors_t[layer], x, beta=0, alpha=share)
+            if layer + 1 < self.layers:
+                x = batch.inputs[layer + 1]
+        if noise is not None:
+            slope.add(noise, self.noise_std * share)
+        if self.mu:
+            self._subtract(self.weights.flat, self._base, out=self._away)
+            slope.flat.add_(self._away, alpha=self.mu)
+        if constant is not None:
+            slope.add(constant, 1.0)
+        self.optimizer.step([self.weights.flat], [slope.flat], lr)
 
     def differentiate(
         self,

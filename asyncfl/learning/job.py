@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.errors import AsyncflError
+from asyncfl.learning.optimizer import OptimizerState
 
 
 class NoEpochError(AsyncflError):
@@ -55,6 +56,8 @@ class Job:
     """Time limit of the training; None: no limit. Training reports each completed epoch to it. If no epoch is completed
     in time, the output row is left unchanged and the loss is NaN."""
 
+    optimizer: OptimizerState | None = None
+    """State of the optimiser that training begins with and replaces by that of its result; None: a fresh one."""
     correction: NDArray[np.float32] | None = None
     """(n_parameters,): constant vector that is added to the gradient of each step, after clipping; None: none."""
 

@@ -18,10 +18,12 @@ from asyncfl.learning.gemm import products
 from asyncfl.learning.gram import GramTrainer, cost
 from asyncfl.learning.job import Deadline, Job
 from asyncfl.learning.layout import Vector
-from asyncfl.learning.learner import Learner, tensor_of, tensors_of
+from asyncfl.learning.learner import Learner
 from asyncfl.learning.loss import is_regression
 from asyncfl.learning.models.mlp import Layered
 from asyncfl.learning.normal_noise import StandardNormal
+from asyncfl.learning.optimizer import OptimizerState
+from asyncfl.learning.tensors import tensor_of, tensors_of
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:
@@ -89,12 +91,13 @@ class DirectTrainer:
         squared: bool = False,
         deadline: Deadline | None = None,
         correction: torch.Tensor | None = None,
+        state: OptimizerState | None = None,
     ) -> float:
         """Train one client, write the model into `row` and return the mean loss of the last epoch.
 
         row, base: (n_parameters,); images (m, inputs); wanted (m, outputs): one-hot labels, or numbers to predict if
         the loss is `squared`; order: (epochs, m) int64, of which the last epoch may be shorter, or the Poisson batches
-        of each epoch; bits: generator of the noise of DP-SGD; `deadline`, `correction`: see `Job`.
+        of each epoch; bits: generator of the noise of DP-SGD; `deadline`, `correction`, `state`: see `Job`.
         """
         import torch
 
@@ -103,7 +106,7 @@ class DirectTrainer:
         plan = _Plan(stack, (0,)) if poisson else self._plan(len(images))
         each = None if bits is None else StandardNormal(bits, len(base))
         together = None if bits is None or not plan.normals else StandardNormal(bits, plan.normals)
-        stack.start(base, squared)
+        stack.start(base, squared, state)
         loss = math.nan
         for epoch, indices in enumerate(order, 1):
             if not isinstance(indices, torch.Tensor):
@@ -120,6 +123,12 @@ class DirectTrainer:
                 for number, (batch, x, logits, targets) in enumerate(steps):
                     shift = None if drawn is None else drawn.shifts[number]
                     stack.differentiate(batch, x, logits, targets, shift=shift)
+                    if stack.optimizer is not None:
+                        normals = None if each is None else torch.from_numpy(each.draw())
+                        stack.descend(batch, x, self._training.lr, normals, correction)
+                        if deadline is not None and deadline.passed():
+                            return loss
+                        continue
                     share = stack.step(batch, x)
                     if drawn is not None and block is not None:
                         stack.add_block_noise(drawn.total, block.parts[number], drawn.upper[number], share)
@@ -133,6 +142,8 @@ class DirectTrainer:
                 deadline.epochs_done += 1
             if deadline is not None or epoch == len(order):
                 stack.weights.store(row)
+                if state is not None:
+                    stack.keep(state)
                 loss = mean_loss(plan.logits, plan.targets, squared)
         return loss
 
@@ -141,8 +152,9 @@ class MlpLearner(Learner):
     """Training with a hand-written backward pass.
 
     `way` chooses the representation of the first layer during training: "direct" (its weights) or "gram" (coefficients
-    of the client's samples); "auto" takes the cheaper one for each client. Without a hidden layer it is always
-    "direct", and also with noise on the steps, since noise leaves the span of the samples (`block_noise`).
+    of the client's samples); "auto" takes the cheaper one for each client. It is always "direct" without a hidden
+    layer, with noise on the steps, since noise leaves the span of the samples (`block_noise`), and with steps other
+    than basic ones.
     """
 
     def __init__(self, model: Layered, training: Training, shape: Shape, outputs: int, way: Way = "auto") -> None:
@@ -151,7 +163,7 @@ class MlpLearner(Learner):
         super().__init__(model, training, shape, outputs, "cpu")
         self._widths = model.widths(shape, outputs)
         stepwise = training.example_noise or training.batches == "poisson"
-        self._way = "direct" if len(self._widths) < 3 or stepwise else way
+        self._way = "direct" if len(self._widths) < 3 or stepwise or not training.is_basic else way
         self._direct = DirectTrainer(self._widths, self.training, self.gemm)
         self._gram = GramTrainer(self._widths, self.training, self.gemm) if self._way != "direct" else None
         self.trainer = lru_cache(PLANS)(self._trainer_for)
@@ -190,7 +202,7 @@ class MlpLearner(Learner):
                 bits = job.noise if self.training.example_noise else None
                 if isinstance(trainer, DirectTrainer):
                     constant = None if job.correction is None else tensor_of(job.correction)
-                    losses[number] = trainer.train(*arrays, bits, squared, job.deadline, constant)
+                    losses[number] = trainer.train(*arrays, bits, squared, job.deadline, constant, job.optimizer)
                 else:
                     losses[number] = trainer.train(*arrays, squared)
 

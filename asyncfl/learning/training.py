@@ -5,6 +5,8 @@
     g <- g + c                                         constant of an algorithm (`asyncfl.algorithms`), if any
     v <- momentum v + g;   w <- w - lr v               v starts at 0 for every task
 
+The last line is that of SGD without weight decay; `asyncfl.learning.optimizer` has the others.
+
 The proximal term is not clipped, as it does not depend on the data; neither is c. With `example_clip` C and
 `example_noise` z (DP-SGD, Abadi et al. 2016) the first line becomes g <- (sum_i g_i min(1, C / |g_i|) + z C N(0, I)) /
 n, where g_i is the gradient of example i. A gradient whose norm is not finite in float32 counts as zero, with either
@@ -34,6 +36,8 @@ from asyncfl.base.component import Described
 from asyncfl.base.former_names import FormerName
 from asyncfl.base.quantities import MeasuredIn
 
+_Beta = Annotated[float, Field(ge=0, lt=1)]
+
 
 class Training(Described):
     """Local training: mini-batch SGD with optional momentum, proximal term, gradient clipping and DP-SGD."""
@@ -41,7 +45,21 @@ class Training(Described):
     lr: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("1")] = 0.01
     """Learning rate, above 0."""
     momentum: Annotated[float, Field(ge=0, lt=1), MeasuredIn("share")] = 0.0
-    """Share of the previous step that is added to the next, 0 <= momentum < 1."""
+    """Share of the previous step that is added to the next, 0 <= momentum < 1; of `optimizer: sgd` alone."""
+    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
+    """Rule that turns gradients into steps. With DP-SGD it follows after clipping and noise. Sources: Kingma and Ba
+    2015 (Adam), algorithm 1; Loshchilov and Hutter 2019 (AdamW), algorithm 2."""
+    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("1")] = 0.0
+    """Weight decay d: `sgd` and `adam` add d times the weights to the gradient, after clipping; `adamw` shrinks the
+    weights by the factor 1 - lr d in each step."""
+    betas: Annotated[tuple[_Beta, _Beta], MeasuredIn("1")] = (0.9, 0.999)
+    """Decay rates of the means of gradients and of their squares, of `adam` and `adamw`."""
+    eps: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("1")] = 1e-8
+    """Number added to the root of the mean square, of `adam` and `adamw`."""
+    state: Literal["fresh", "kept"] = "fresh"
+    """Momentum and means of the optimiser. `fresh`: they begin at zero in every task. `kept`: each client goes on with
+    those of its last task, whether or not its update was used; every task is then trained, and an upload depends on
+    earlier tasks, which the ledger counts. Source: Karimireddy et al. 2021 (Mime)."""
     batch_size: Annotated[int, Field(ge=1), MeasuredIn("samples")] | Literal["full"] = 32
     """Samples per step (the last batch of an epoch may be shorter), or `full`: all samples of the client."""
     batches: Literal["shuffled", "poisson"] = "shuffled"
@@ -98,6 +116,11 @@ class Training(Described):
         if self.steps is not None and self.epochs != 1:
             got = f"epochs {self.epochs} and steps {self.steps}"
             raise ValueError(f"epochs and steps exclude each other; leave one of them out, got {got}")
+        if self.optimizer != "sgd" and self.momentum:
+            got = f"momentum {self.momentum:g}; set betas instead"
+            raise ValueError(f"momentum must be 0 with optimizer: {self.optimizer}, whose momentum is betas, got {got}")
+        if self.state == "kept" and self.optimizer == "sgd" and not self.momentum:
+            raise ValueError("state: kept needs momentum, adam or adamw: sgd without momentum has no state to keep")
         if self.batches == "poisson" and (self.example_clip is None or self.batch_size == "full"):
             got = f"example_clip {self.example_clip} and batch_size {self.batch_size}"
             raise ValueError(f"batches: poisson is for DP-SGD: set example_clip and a number as batch_size, got {got}")
@@ -111,6 +134,17 @@ class Training(Described):
             return self
         changes = {"gradient_step": "per_batch", "batch_size": "full", "gradient_clip": None}
         return self.model_copy(update={**changes, "example_clip": self.gradient_clip})
+
+    @property
+    def is_basic(self) -> bool:
+        """Whether steps are those of SGD, perhaps with momentum, from a fresh state and without weight decay, for which
+        the fastest implementations are written."""
+        return self.optimizer == "sgd" and not self.weight_decay and self.state == "fresh"
+
+    @property
+    def bounds_steps(self) -> bool:
+        """Whether no step is longer than lr / (1 - momentum) times the largest gradient."""
+        return self.is_basic
 
     @property
     def samples_per_step(self) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 
 from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.base.streams import Streams
+from asyncfl.learning.optimizer import slots_of
 from asyncfl.measurements import KeepEvery
 from asyncfl.scenario import Scenario
 
@@ -161,6 +162,7 @@ def _model_bytes(scenario: Scenario) -> float:
     clients = scenario.data.clients
     at_once = max(scenario.participants, scenario.protocol.dispatch.level(clients))
     kept = clients if scenario.compression.remembers else 0
+    kept += clients * len(slots_of(scenario.training)) if scenario.training.state == "kept" else 0
     kept += len(scenario.algorithm.carries) * clients + math.ceil(scenario.algorithm.server_vectors(clients))
     keep = scenario.evaluation.keep
     kept += scenario.protocol.rounds // keep.every if isinstance(keep, KeepEvery) else 0

@@ -265,6 +265,7 @@ def defence_plan(
         root_gradient=None if data.root is None else partial(_root_gradient, learner, *data.root),
         # The labels of a regression are not classes.
         root_gradients=None if data.root is None or not data.classes else partial(_root_gradients, learner, *data.root),
+        bounded_steps=training.bounds_steps,
         compressed=not scenario.compression.off,
         noise_between_epochs=scenario.privacy.noise_each_epoch and training.epochs > 1,
         linear=scenario.defence.is_linear and protocol.aggregation == "delta",
@@ -301,7 +302,8 @@ def privacy_context(resolved: ResolvedSeed, sizes: NDArray[np.int64]) -> Privacy
         poisson_sizes=tuple(np.unique(sizes).tolist()) if training.batches == "poisson" else (),
         n_parameters=scenario.n_parameters,
         rate=scenario.protocol.rate,
-        plain_sgd=not scenario.algorithm.changes_training and not (training.momentum or training.proximal_mu),
+        plain_sgd=training.is_basic
+        and not (scenario.algorithm.changes_training or training.momentum or training.proximal_mu),
         clips_samples=training.gradient_step == "printed",
         fixed_weights=has_fixed_weights(scenario.protocol, scenario.defence, scenario.algorithm),
         equal_weights=_equal_weights(scenario, sizes),

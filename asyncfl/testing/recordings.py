@@ -49,8 +49,8 @@ def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = Fal
         federation = prepared(scenario, recording.seed)
         if federation.path.every_task:
             raise RunError(
-                "a run that learns from tasks whose updates never arrived (by its privacy scheme, in personal layers) "
-                "cannot be replayed without a clock"
+                "a run that learns from tasks whose updates never arrived (by its privacy scheme, in personal layers, "
+                "in a kept state of the optimiser) cannot be replayed without a clock"
             )
         protocol = federation.plan.protocol.model_copy(update={"per_client": recording.per_client})
         again, server = None, Server(replace(federation.plan, all_present=recording.all_present, protocol=protocol))

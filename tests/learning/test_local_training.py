@@ -5,12 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from pydantic import ValidationError
 
+from asyncfl.base.client_state import ClientState
 from asyncfl.learning import Job, make_learner
 from asyncfl.learning.architecture import Architecture
 from asyncfl.learning.job import poisson_batches
 from asyncfl.learning.models import LeNet, Mlp
+from asyncfl.learning.optimizer import OptimizerState
 from asyncfl.learning.training import Training
 from benchmarks import plain_training
 from tests.learning.jobs import IMPLEMENTATIONS, random_jobs, train
@@ -101,3 +104,80 @@ def test_poisson_batches_end_after_the_last_step() -> None:
 def test_steps_and_epochs_exclude_each_other() -> None:
     with pytest.raises(ValidationError, match=r"epochs and steps exclude each other; .* got epochs 2 and steps 5"):
         Training(steps=5, epochs=2)
+
+
+# --- optimisers ---------------------------------------------------------------------------------------------------
+
+OPTIMIZERS: dict[str, dict[str, Any]] = {
+    "sgd, decay": {"weight_decay": 0.1},
+    "sgd, momentum, decay": {"momentum": 0.9, "weight_decay": 0.1},
+    # A larger eps: where a gradient is as small as its rounding, Adam's step would depend on the rounding alone.
+    "adam": {"optimizer": "adam", "eps": 1e-2},
+    "adam, decay, betas": {"optimizer": "adam", "eps": 1e-2, "weight_decay": 0.1, "betas": (0.5, 0.9)},
+    "adamw": {"optimizer": "adamw", "eps": 1e-2, "weight_decay": 0.1},
+}
+BESIDE: dict[str, dict[str, Any]] = {
+    "alone": {"epochs": 2},
+    "steps": {"steps": 7},
+    "clipped, proximal": {"gradient_clip": 0.5, "proximal_mu": 1.0, "epochs": 2},
+    "noise": {"example_clip": 0.7, "example_noise": 0.8},
+}
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("name", LEARNERS)
+def test_optimisers_agree_with_those_of_torch(name: str, optimizer: str, beside: str) -> None:
+    check(name, Training(lr=0.02, batch_size=4, device="cpu", **OPTIMIZERS[optimizer], **BESIDE[beside]))
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
+def test_adam_with_its_usual_eps_agrees_with_that_of_torch(optimizer: Any) -> None:
+    check("lenet", Training(lr=0.001, batch_size=4, device="cpu", optimizer=optimizer, epochs=2))
+
+
+KEPT: dict[str, dict[str, Any]] = {
+    "momentum": {"momentum": 0.9},
+    "adam": {"optimizer": "adam", "eps": 1e-2},
+    "adamw": {"optimizer": "adamw", "eps": 1e-2, "weight_decay": 0.1},
+}
+
+
+@pytest.mark.parametrize("kept", KEPT)
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_kept_state_is_that_of_an_optimiser_which_is_never_renewed(name: str, kept: str) -> None:
+    """Three tasks of one client, each from another model."""
+    model, make = LEARNERS[name]
+    training = Training(lr=0.02, batch_size=4, device="cpu", state="kept", **KEPT[kept])
+    learner, state = make(model, training, SHAPE, CLASSES), OptimizerState()
+    module = model.module(SHAPE, CLASSES)
+    optimiser = plain_training.optimiser_of(training, module)
+    for number in range(3):
+        job = random_jobs(model, SHAPE, CLASSES, (20, 16, 7))[number]
+        [row], _ = train(learner, replace(job, optimizer=state))
+        torch.nn.utils.vector_to_parameters(torch.tensor(job.base), module.parameters())
+        images, labels = torch.tensor(job.images), torch.tensor(job.labels)
+        for batch in torch.split(torch.tensor(job.order[0]), 4):
+            optimiser.zero_grad()
+            torch.nn.functional.cross_entropy(module(images[batch]), labels[batch]).backward()
+            optimiser.step()
+        wanted = torch.nn.utils.parameters_to_vector(module.parameters()).detach().numpy()
+        np.testing.assert_allclose(row, wanted, rtol=0, atol=1e-5)
+    assert state.steps == 5 + 4 + 2
+
+
+def test_a_state_that_is_not_finite_is_renewed() -> None:
+    state = OptimizerState({"velocity": np.array([1, np.inf], np.float32)}, 3)
+    assert state.entries() == ClientState({"velocity": np.zeros(2, np.float32)}, {"optimizer_steps": 0})
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({"optimizer": "adam", "momentum": 0.9}, "momentum must be 0 with optimizer: adam, .* set betas instead"),
+        ({"state": "kept"}, "state: kept needs momentum, adam or adamw"),
+    ],
+)
+def test_settings_without_a_meaning_are_refused(settings: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValidationError, match=fault):
+        Training(**settings)

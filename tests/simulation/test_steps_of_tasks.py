@@ -37,8 +37,8 @@ def test_a_task_takes_the_time_of_the_samples_that_it_processes() -> None:
 
 
 def test_a_client_that_does_not_take_all_steps_in_time_gives_up() -> None:
-    run = simulate_clock(scenario(**{"training.deadline_s": 6.0}), 0)
-    assert (run.fates[Fate.AGGREGATED], run.fates[Fate.DROPPED_OUT]) == (4, 2)
+    run = simulate_clock(scenario(**{"training.deadline_s": 6.0, "protocol.rounds": 1}), 0)
+    assert (run.fates[Fate.AGGREGATED], run.fates[Fate.DROPPED_OUT]) == (2, 1)
 
 
 @pytest.mark.parametrize("batches", ["shuffled", "poisson"])

@@ -198,6 +198,12 @@ class AdaptiveBudgets(Scheme):
                 "gradient takes update/steps as the mean gradient, which is exact for plain SGD only: "
                 f"training.momentum and training.proximal_mu must be 0, got {got}; set them to 0 or use upload: update",
             )
+        if training is not None and self.upload == "gradient" and not training.is_basic:
+            yield Fault(
+                "upload",
+                "gradient takes update/steps as the mean gradient, which is exact for plain SGD only: "
+                "training.optimizer must be sgd without weight_decay; set these or use upload: update",
+            )
 
     @property
     def off(self) -> bool:

@@ -191,6 +191,7 @@ def step_distances(
 
     from asyncfl.learning.example_gradients import ExampleGradients
     from asyncfl.learning.normal_noise import StandardNormal
+    from asyncfl.learning.optimizer import Optimizer, slots_of
     from asyncfl.learning.weights import module_with_parameters
 
     training, clip = learner.training, learner.training.example_clip
@@ -199,7 +200,7 @@ def step_distances(
     gradients = ExampleGradients(module, learner.shape, learner.n_outputs)
     noise = StandardNormal(job.noise, len(job.base)) if job.noise is not None else None
     model, base = torch.from_numpy(job.base.copy()), torch.from_numpy(job.base.copy())
-    velocity = torch.zeros_like(model)
+    optimizer = Optimizer(training, {name: [torch.zeros_like(model)] for name in slots_of(training)})
     size = training.batch_of(job.samples)
     differ = [
         (job.images != twin.images).reshape(job.samples, -1).any(1)
@@ -225,6 +226,6 @@ def step_distances(
             if noise is not None:
                 own = own + training.example_noise * clip * torch.from_numpy(noise.draw())
             step = own / (size if training.batches == "poisson" else len(batch)) + training.proximal_mu * (model - base)
-            velocity = training.momentum * velocity + step
-            model = model - training.lr * velocity
+            model = model.clone()
+            optimizer.step([model], [step], training.lr)
     return [one or [0.0] for one in distances], model.numpy()

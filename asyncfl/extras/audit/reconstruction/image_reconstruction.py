@@ -114,6 +114,9 @@ class ReconstructionSettings:
         if scenario.model.personal:
             message = "must be empty: images are reconstructed from whole models, which no client uploads here"
             raise ScenarioError([Fault("model.personal", message)])
+        if scenario.training.state == "kept":
+            message = "must be fresh, as a task is trained again without the state of earlier ones, got kept"
+            raise ScenarioError([Fault("training.state", message)])
         if faults := list(algorithm_faults(scenario)):
             raise ScenarioError(faults)
         layout = scenario.model.layout(scenario.data.shape, scenario.data.outputs)
