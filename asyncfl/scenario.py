@@ -46,7 +46,9 @@ from asyncfl.threats import Threats
 from asyncfl.world import World
 
 MOST_SEEDS = 100_000
-ADDED_SINCE_0_1: Final = {"training": ("steps", "optimizer", "weight_decay", "betas", "eps", "state")}
+ADDED_SINCE_0_1: Final = {
+    "training": ("steps", "optimizer", "weight_decay", "betas", "eps", "state", "schedule", "version_schedule")
+}
 """Fields that no run of version 0.1 has in its name; at their defaults they change nothing."""
 UNCHECKED: Final = {"check": False}
 """Context of pydantic for a scenario whose fields are not checked against each other."""
@@ -402,7 +404,7 @@ def _algorithm_faults(algorithm: Algorithm, parts: Mapping[str, Any]) -> Iterato
     canaries, training = None if data is None else data.canaries, parts.get("training")
     cannot = {
         "training.momentum": algorithm.plain_steps and training is not None and training.momentum > 0,
-        "another optimizer, weight_decay or a kept state": algorithm.plain_steps
+        "another optimizer, a schedule, weight_decay or a kept state": algorithm.plain_steps
         and training is not None
         and not training.is_basic,
         "model.personal": trains and model is not None and bool(model.personal),

@@ -39,6 +39,7 @@ def train(
         images, labels = torch.tensor(job.images), torch.tensor(job.labels)
         noise = StandardNormal(job.noise, len(base)) if job.noise is not None and training.example_noise else None
         optimiser = optimiser_of(training, module)
+        rates = iter(training.rates(training.steps_of(job.samples), job.rate))
         for epoch, samples in enumerate(job.order):
             order = torch.tensor(np.asarray(samples, np.int64))
             for batch in torch.split(order, training.batch_of(job.samples)):
@@ -55,6 +56,8 @@ def train(
                 for parameter, sent in zip(module.parameters(), start, strict=True):
                     assert parameter.grad is not None
                     parameter.grad.add_(parameter.detach() - sent, alpha=training.proximal_mu)
+                for group in optimiser.param_groups:
+                    group["lr"] = next(rates)
                 optimiser.step()
                 if epoch == len(job.order) - 1:
                     losses[number] += loss.item() * len(batch) / len(order)

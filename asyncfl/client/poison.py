@@ -40,4 +40,5 @@ class Poison(Stage):
             order = random.permuted(np.tile(np.arange(len(labels)), (epochs, 1)), axis=1)
             if last and last[0] * batch < len(labels):
                 order = [*order[:-1], order[-1, : last[0] * batch]]
-        return Job(assignment.base, images, labels, order[: assignment.epochs], noise, assignment.deadline)
+        rate = training.version_factor(assignment.base_version, facts.context.rounds)
+        return Job(assignment.base, images, labels, order[: assignment.epochs], noise, assignment.deadline, rate)

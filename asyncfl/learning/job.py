@@ -56,6 +56,8 @@ class Job:
     """Time limit of the training; None: no limit. Training reports each completed epoch to it. If no epoch is completed
     in time, the output row is left unchanged and the loss is NaN."""
 
+    rate: float = 1.0
+    """Factor of the learning rate, by the version that the client was sent."""
     optimizer: OptimizerState | None = None
     """State of the optimiser that training begins with and replaces by that of its result; None: a fresh one."""
     correction: NDArray[np.float32] | None = None

@@ -92,12 +92,13 @@ class DirectTrainer:
         deadline: Deadline | None = None,
         correction: torch.Tensor | None = None,
         state: OptimizerState | None = None,
+        rate: float = 1.0,
     ) -> float:
         """Train one client, write the model into `row` and return the mean loss of the last epoch.
 
         row, base: (n_parameters,); images (m, inputs); wanted (m, outputs): one-hot labels, or numbers to predict if
         the loss is `squared`; order: (epochs, m) int64, of which the last epoch may be shorter, or the Poisson batches
-        of each epoch; bits: generator of the noise of DP-SGD; `deadline`, `correction`, `state`: see `Job`.
+        of each epoch; bits: generator of the noise of DP-SGD; `deadline`, `correction`, `state`, `rate`: see `Job`.
         """
         import torch
 
@@ -107,6 +108,9 @@ class DirectTrainer:
         each = None if bits is None else StandardNormal(bits, len(base))
         together = None if bits is None or not plan.normals else StandardNormal(bits, plan.normals)
         stack.start(base, squared, state)
+        rates = iter(
+            () if stack.optimizer is None else self._training.rates(self._training.steps_of(len(images)), rate)
+        )
         loss = math.nan
         for epoch, indices in enumerate(order, 1):
             if not isinstance(indices, torch.Tensor):
@@ -125,7 +129,7 @@ class DirectTrainer:
                     stack.differentiate(batch, x, logits, targets, shift=shift)
                     if stack.optimizer is not None:
                         normals = None if each is None else torch.from_numpy(each.draw())
-                        stack.descend(batch, x, self._training.lr, normals, correction)
+                        stack.descend(batch, x, next(rates), normals, correction)
                         if deadline is not None and deadline.passed():
                             return loss
                         continue
@@ -202,7 +206,8 @@ class MlpLearner(Learner):
                 bits = job.noise if self.training.example_noise else None
                 if isinstance(trainer, DirectTrainer):
                     constant = None if job.correction is None else tensor_of(job.correction)
-                    losses[number] = trainer.train(*arrays, bits, squared, job.deadline, constant, job.optimizer)
+                    more = bits, squared, job.deadline, constant, job.optimizer, job.rate
+                    losses[number] = trainer.train(*arrays, *more)
                 else:
                     losses[number] = trainer.train(*arrays, squared)
 

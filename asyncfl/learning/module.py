@@ -74,6 +74,7 @@ class ModuleLearner(Learner):
         optimizer = self._optimizer
         if optimizer is not None:
             self._start(optimizer, job.optimizer)
+        rates = iter(() if optimizer is None else t.rates(t.steps_of(job.samples), job.rate))
         batch, poisson = t.batch_of(job.samples), t.batches == "poisson"
         mean, deadline = math.nan, job.deadline
         for epoch, batches in enumerate(job.batches(batch), 1):
@@ -91,7 +92,7 @@ class ModuleLearner(Learner):
                     if constant is not None:
                         torch._foreach_add_(gradient, constant)
                     if optimizer is not None:
-                        optimizer.step(weights, gradient, t.lr)
+                        optimizer.step(weights, gradient, next(rates))
                     else:
                         if t.momentum:
                             torch._foreach_mul_(velocity, t.momentum)

@@ -35,6 +35,7 @@ from pydantic import Field, model_validator
 from asyncfl.base.component import Described
 from asyncfl.base.former_names import FormerName
 from asyncfl.base.quantities import MeasuredIn
+from asyncfl.learning.rate_schedule import RateSchedule
 
 _Beta = Annotated[float, Field(ge=0, lt=1)]
 
@@ -78,6 +79,10 @@ class Training(Described):
     """`per_batch`: one step per batch, on its clipped mean gradient. `printed`: one step per epoch, on the mean of the
     clipped gradients of all samples; needs `batch_size: 1` and `gradient_clip`. Source: SAFL, algorithm 2, lines 1 to
     5, prints the second, which trains little in few epochs; the first is our reading."""
+    schedule: RateSchedule = RateSchedule()
+    """Factor of the learning rate over the steps of a task."""
+    version_schedule: RateSchedule = RateSchedule()
+    """Factor of the learning rate over model versions: a task has that of the version that its client was sent."""
     deadline_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Seconds of computing after which a client stops and uploads the model of its last complete epoch; without a
     complete epoch, or with `steps` before the last step, the client gives the task up. A client that really trains (a
@@ -137,14 +142,30 @@ class Training(Described):
 
     @property
     def is_basic(self) -> bool:
-        """Whether steps are those of SGD, perhaps with momentum, from a fresh state and without weight decay, for which
-        the fastest implementations are written."""
-        return self.optimizer == "sgd" and not self.weight_decay and self.state == "fresh"
+        """Whether steps are those of SGD, perhaps with momentum, of one learning rate, from a fresh state and without
+        weight decay, for which the fastest implementations are written."""
+        return self.bounds_steps and self.has_one_rate
 
     @property
     def bounds_steps(self) -> bool:
-        """Whether no step is longer than lr / (1 - momentum) times the largest gradient."""
-        return self.is_basic
+        """Whether no step is longer than lr / (1 - momentum) times the largest gradient: SGD from a fresh state without
+        weight decay. No schedule raises the rate above `lr`."""
+        return self.optimizer == "sgd" and not self.weight_decay and self.state == "fresh"
+
+    @property
+    def has_one_rate(self) -> bool:
+        """Whether all steps of a run have the same learning rate."""
+        return self.schedule.is_constant and self.version_schedule.is_constant
+
+    def rates(self, steps: int, factor: float = 1.0) -> list[float]:
+        """Return the learning rate of each of the `steps` of a task; `factor`: of its version."""
+        if self.schedule.is_constant:
+            return [self.lr * factor] * steps
+        return [self.lr * factor * self.schedule.factor(step, steps) for step in range(steps)]
+
+    def version_factor(self, version: int, versions: int) -> float:
+        """Return the factor of the learning rate for tasks that are sent `version`, of `versions` in the run."""
+        return self.version_schedule.factor(version, versions)
 
     @property
     def samples_per_step(self) -> int:

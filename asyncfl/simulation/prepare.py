@@ -302,7 +302,7 @@ def privacy_context(resolved: ResolvedSeed, sizes: NDArray[np.int64]) -> Privacy
         poisson_sizes=tuple(np.unique(sizes).tolist()) if training.batches == "poisson" else (),
         n_parameters=scenario.n_parameters,
         rate=scenario.protocol.rate,
-        plain_sgd=training.is_basic
+        plain_sgd=training.bounds_steps
         and not (scenario.algorithm.changes_training or training.momentum or training.proximal_mu),
         clips_samples=training.gradient_step == "printed",
         fixed_weights=has_fixed_weights(scenario.protocol, scenario.defence, scenario.algorithm),

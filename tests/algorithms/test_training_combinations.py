@@ -9,7 +9,9 @@ import pytest
 from asyncfl.api import one_seed
 from asyncfl.base.errors import ScenarioError
 from asyncfl.base.files import checkpoint_file
+from asyncfl.results.sent_uploads import SentUploads
 from asyncfl.scenario import Scenario
+from asyncfl.simulation import simulate_seed
 from asyncfl.simulation.checkpoint import Checkpoints, PausedError
 from asyncfl.simulation.limits import memory_bytes
 from asyncfl.simulation.workers import started_workers
@@ -23,6 +25,8 @@ LINKS = {**WORLD, "uplink": {**WORLD["uplink"], **LOSSY}, **LEAVING}
 TRAININGS: dict[str, dict[str, Any]] = {
     "steps": {"training": {"steps": 3}},
     "adam": {"training": {"optimizer": "adam"}},
+    "cosine": {"training": {"schedule": {"shape": "cosine"}}},
+    "linear over versions": {"training": {"version_schedule": {"shape": "linear", "warm_up": 2, "end": 0.1}}},
     "kept momentum": {"training": {"momentum": 0.9, "state": "kept"}},
     "kept adamw": {"training": {"optimizer": "adamw", "weight_decay": 0.1, "state": "kept"}},
 }
@@ -73,7 +77,9 @@ def test_flower_runs_train_by_the_scenario(name: str) -> None:
 @pytest.mark.parametrize("algorithm", ["scaffold", "feddyn", "mifa"])
 def test_algorithms_beside_a_kept_state_run_in_workers(algorithm: str) -> None:
     if algorithm == "scaffold":
-        with pytest.raises(ScenarioError, match="must be fedavg with another optimizer, weight_decay or a kept state"):
+        with pytest.raises(
+            ScenarioError, match="must be fedavg with another optimizer, a schedule, weight_decay or a kept state"
+        ):
             Scenario.read(description("kept adamw", algorithm={"kind": algorithm}))
         return
     scenario = Scenario.read(description("kept adamw", algorithm={"kind": algorithm}))
@@ -102,7 +108,7 @@ def test_the_memory_for_kept_states_is_in_the_estimate(name: str) -> None:
 def uploads_of(state: str) -> Any:
     training = {"momentum": 0.9, "state": state, "example_clip": 1.0, "example_noise": 2.0, "batch_size": 5}
     private = {"privacy": {"kind": "dp_sgd", "noise_multiplier": 2.0}, "training": training}
-    run = one_seed(Scenario.read({**SMALL, "protocol": {"kind": "sync", "rounds": 3}, **private}), 0)
+    run = simulate_seed(Scenario.read({**SMALL, "protocol": {"kind": "sync", "rounds": 3}, **private}), 0)
     return SentUploads(run).sent(4)
 
 
@@ -120,7 +126,7 @@ def test_an_upload_with_a_kept_state_counts_for_the_earlier_tasks_of_its_client(
         ({"evaluation": {"audit": {}}}, r"training.state: must be fresh where twins are trained .* got kept"),
         (
             {"privacy": {"kind": "local_gaussian", "epsilon": 6.0, "noise": "epoch"}},
-            "privacy.noise: must be upload with another optimizer than sgd, weight_decay or state: kept",
+            "privacy.noise: must be upload with another optimizer than sgd, a schedule, weight_decay or a kept state",
         ),
     ],
 )

@@ -1,5 +1,6 @@
 """Options of local training, on every implementation, against a plain loop with torch's own optimisers."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -181,3 +182,73 @@ def test_a_state_that_is_not_finite_is_renewed() -> None:
 def test_settings_without_a_meaning_are_refused(settings: dict[str, Any], fault: str) -> None:
     with pytest.raises(ValidationError, match=fault):
         Training(**settings)
+
+
+# --- schedules of the learning rate -----------------------------------------------------------------------------------
+
+SCHEDULES: dict[str, dict[str, Any]] = {
+    "warm-up": {"warm_up": 3},
+    "step": {"shape": "step", "every": 2, "drop": 0.5},
+    "cosine": {"shape": "cosine", "end": 0.1},
+    "linear": {"shape": "linear", "warm_up": 2},
+}
+
+
+@pytest.mark.parametrize("beside", [{}, {"momentum": 0.9}, OPTIMIZERS["adam"], BESIDE["noise"], {"proximal_mu": 1.0}])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("name", LEARNERS)
+def test_schedules_agree_with_the_plain_loop(name: str, schedule: str, beside: dict[str, Any]) -> None:
+    """Schedules themselves are compared with those of torch below."""
+    check(name, Training(lr=0.05, batch_size=4, epochs=2, device="cpu", schedule=SCHEDULES[schedule], **beside))
+
+
+def rates_of_torch(make: Callable[[torch.optim.Optimizer], Any], times: int) -> list[float]:
+    optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], 0.1)
+    scheduler, rates = make(optimiser), []
+    for _ in range(times):
+        rates.append(optimiser.param_groups[0]["lr"])
+        optimiser.step()
+        scheduler.step()
+    return rates
+
+
+TORCH: list[tuple[dict[str, Any], Callable[[torch.optim.Optimizer], Any]]] = [
+    (
+        {"shape": "cosine", "end": 0.2, "length": 8},
+        lambda of: torch.optim.lr_scheduler.CosineAnnealingLR(of, 8, eta_min=0.02),
+    ),
+    ({"shape": "step", "every": 3, "drop": 0.5}, lambda of: torch.optim.lr_scheduler.StepLR(of, 3, 0.5)),
+    (
+        {"shape": "linear", "end": 0.3, "length": 5},
+        lambda of: torch.optim.lr_scheduler.LinearLR(of, 1.0, 0.3, 5),
+    ),
+    ({"warm_up": 4}, lambda of: torch.optim.lr_scheduler.LinearLR(of, 0.25, 1.0, 3)),
+]
+
+
+@pytest.mark.parametrize(("schedule", "make"), TORCH)
+def test_schedules_are_those_of_torch(schedule: dict[str, Any], make: Callable[[torch.optim.Optimizer], Any]) -> None:
+    training = Training(lr=0.1, schedule=schedule)
+    np.testing.assert_allclose(training.rates(8), rates_of_torch(make, 8), rtol=1e-6)
+
+
+def test_the_version_that_a_client_was_sent_sets_the_rate_of_its_task() -> None:
+    training = Training(lr=0.1, batch_size=20, version_schedule={"shape": "linear"}, device="cpu")
+    learner = make_learner(LENET, training, SHAPE, CLASSES)
+    [job] = random_jobs(LENET, SHAPE, CLASSES, (20,))
+    assert [training.version_factor(version, 4) for version in range(5)] == [1.0, 0.75, 0.5, 0.25, 0.0]
+    moved = [train(learner, replace(job, rate=factor))[0][0] - job.base for factor in (1.0, 0.5)]
+    np.testing.assert_allclose(moved[1], moved[0] / 2, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "fault"),
+    [
+        ({"shape": "step"}, "shape: step needs every, got None"),
+        ({"every": 3}, "shape: constant does not use every, which must be null, got 3"),
+        ({"shape": "cosine", "warm_up": 5, "length": 5}, r"length must be above warm_up \(5\), got 5"),
+    ],
+)
+def test_schedules_without_a_meaning_are_refused(schedule: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValidationError, match=fault):
+        Training(schedule=schedule)

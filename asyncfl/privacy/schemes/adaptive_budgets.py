@@ -202,7 +202,7 @@ class AdaptiveBudgets(Scheme):
             yield Fault(
                 "upload",
                 "gradient takes update/steps as the mean gradient, which is exact for plain SGD only: "
-                "training.optimizer must be sgd without weight_decay; set these or use upload: update",
+                "training.optimizer must be sgd without weight_decay and schedules; set these or use upload: update",
             )
 
     @property

@@ -73,7 +73,9 @@ class GaussianUpload(Scheme):
             )
 
         if self.noise_each_epoch and not training.is_basic:
-            message = "must be upload with another optimizer than sgd, weight_decay or state: kept, got epoch"
+            message = (
+                "must be upload with another optimizer than sgd, a schedule, weight_decay or a kept state, got epoch"
+            )
             yield Fault("noise", f"{message}: an epoch continues from a noised model by plain steps")
         if self.noise_each_epoch and training.steps is not None:
             message = f"must be upload with training.steps ({training.steps}), which counts no epochs, got epoch"

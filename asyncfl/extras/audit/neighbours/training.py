@@ -200,6 +200,7 @@ def step_distances(
     gradients = ExampleGradients(module, learner.shape, learner.n_outputs)
     noise = StandardNormal(job.noise, len(job.base)) if job.noise is not None else None
     model, base = torch.from_numpy(job.base.copy()), torch.from_numpy(job.base.copy())
+    rates = iter(training.rates(training.steps_of(job.samples), job.rate))
     optimizer = Optimizer(training, {name: [torch.zeros_like(model)] for name in slots_of(training)})
     size = training.batch_of(job.samples)
     differ = [
@@ -227,5 +228,5 @@ def step_distances(
                 own = own + training.example_noise * clip * torch.from_numpy(noise.draw())
             step = own / (size if training.batches == "poisson" else len(batch)) + training.proximal_mu * (model - base)
             model = model.clone()
-            optimizer.step([model], [step], training.lr)
+            optimizer.step([model], [step], next(rates))
     return [one or [0.0] for one in distances], model.numpy()

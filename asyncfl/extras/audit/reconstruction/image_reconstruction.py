@@ -114,9 +114,9 @@ class ReconstructionSettings:
         if scenario.model.personal:
             message = "must be empty: images are reconstructed from whole models, which no client uploads here"
             raise ScenarioError([Fault("model.personal", message)])
-        if scenario.training.state == "kept":
-            message = "must be fresh, as a task is trained again without the state of earlier ones, got kept"
-            raise ScenarioError([Fault("training.state", message)])
+        if not scenario.training.is_basic:
+            message = "must be SGD of one learning rate, from a fresh state, without weight decay: the attack takes an "
+            raise ScenarioError([Fault("training", f"{message}update for a sum of gradients")])
         if faults := list(algorithm_faults(scenario)):
             raise ScenarioError(faults)
         layout = scenario.model.layout(scenario.data.shape, scenario.data.outputs)
