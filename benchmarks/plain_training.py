@@ -31,12 +31,14 @@ def train(
     from torch import nn
 
     losses = np.zeros(len(jobs))
+    before = torch.get_rng_state()
     module = model.module(jobs[0].images.shape[1:], outputs)
     for number, job in enumerate(jobs):
         base = torch.tensor(job.base)
         nn.utils.vector_to_parameters(base, module.parameters())
         start = [p.detach().clone() for p in module.parameters()]
         images, labels = torch.tensor(job.images), torch.tensor(job.labels)
+        torch.manual_seed(job.seed)
         noise = StandardNormal(job.noise, len(base)) if job.noise is not None and training.example_noise else None
         optimiser = optimiser_of(training, module)
         rates = iter(training.rates(training.steps_of(job.samples), job.rate))
@@ -62,6 +64,7 @@ def train(
                 if epoch == len(job.order) - 1:
                     losses[number] += loss.item() * len(batch) / len(order)
         rows[number] = nn.utils.parameters_to_vector(module.parameters()).detach().numpy()
+    torch.set_rng_state(before)
     return losses
 
 

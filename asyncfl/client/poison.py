@@ -41,4 +41,7 @@ class Poison(Stage):
             if last and last[0] * batch < len(labels):
                 order = [*order[:-1], order[-1, : last[0] * batch]]
         rate = training.version_factor(assignment.base_version, facts.context.rounds)
-        return Job(assignment.base, images, labels, order[: assignment.epochs], noise, assignment.deadline, rate)
+        # Another task draws other numbers, and this one the same ones wherever it is trained.
+        seed = int(facts.streams.bits("dropout", client, turn).random_raw()) >> 1 if facts.learner.model.draws else 0
+        arrays = assignment.base, images, labels, order[: assignment.epochs]
+        return Job(*arrays, noise, assignment.deadline, seed, rate)

@@ -166,7 +166,7 @@ class Train(Stage):
         for epoch in range(facts.training.epochs):
             going = [row for row, job in enumerate(jobs) if epoch < len(job.order) and not _stopped(job, epoch)]
             made = np.empty((len(going), rows.shape[1]), dtype=np.float32)
-            parts = [replace(jobs[row], base=bases[row], order=jobs[row].order[epoch : epoch + 1]) for row in going]
+            parts = [jobs[row].epoch(epoch, bases[row]) for row in going]
             found = self._learn(made, parts, [assignments[row] for row in going])
             for row, model, loss in zip(going, made, found, strict=True):
                 if _stopped(jobs[row], epoch + 1):

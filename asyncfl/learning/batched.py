@@ -63,12 +63,15 @@ class BatchedLearner(Learner):
 
     def __init__(self, model: Architecture, training: Training, shape: Shape, outputs: int, device: str) -> None:
         super().__init__(model, training, shape, outputs, device)
-        self._module = untrained_module(model, shape, outputs).to(self.device).requires_grad_(False)
+        self._module = (
+            untrained_module(model, shape, outputs).to(self.device).requires_grad_(False).train(not model.draws)
+        )
         self._names, self._like = zip(*self._module.named_parameters(), strict=True)
         self._loaded: dict[str, torch.Tensor] = {}
 
     def _train(self, rows: Vector, jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
-        if not self.training.is_basic or any(job.deadline is not None or job.correction is not None for job in jobs):
+        alone = self.model.draws or not self.training.is_basic
+        if alone or any(job.deadline is not None or job.correction is not None for job in jobs):
             # Each client has its own clock, or its own correction: a step is not shared by several.
             self._singly._train(rows, jobs, losses)
             return

@@ -44,10 +44,10 @@ class BatchBuffers:
     errors[l]: (n, outputs), gradient of the summed loss at the output of layer l; error_in: at the input of the first
     layer. Without `own_input` the input of the first layer is passed in by the caller, and inputs[0], inner[0] and
     error_in are empty. mm[l], addmm_[l]: products of layer l's size, by the library `gemm`; square[l]: of its inputs or
-    errors with themselves.
+    errors with themselves. masks[l]: (n, outputs) factors of dropout behind layer l; empty without.
     """
 
-    def __init__(self, n: int, widths: Sequence[int], own_input: bool, gemm: str) -> None:
+    def __init__(self, n: int, widths: Sequence[int], own_input: bool, gemm: str, drops: bool = False) -> None:
         import torch
 
         self.n = n
@@ -61,6 +61,7 @@ class BatchBuffers:
         self.error_in = torch.empty(rows[0], widths[0])
         self.mm = [by_size(gemm, torch.mm, n, i, o) for i, o in pairwise(widths)]
         self.addmm_ = [by_size(gemm, torch.Tensor.addmm_, n, i, o) for i, o in pairwise(widths)]
+        self.masks = [torch.empty(n, w) for w in widths[1:-1]] if drops else []
         self.square = [by_size(gemm, torch.mm, n, n, max(i, o)) for i, o in pairwise(widths)]
 
 
@@ -110,7 +111,9 @@ class Weights:
 class Stack:
     """Layers of the given widths (inputs, hidden..., outputs) during training, inside `products(gemm, small=True)`."""
 
-    def __init__(self, widths: Sequence[int], training: Training, own_input: bool, gemm: str) -> None:
+    def __init__(
+        self, widths: Sequence[int], training: Training, own_input: bool, gemm: str, dropout: float = 0.0
+    ) -> None:
         import torch
 
         self.widths = tuple(widths)
@@ -137,7 +140,10 @@ class Stack:
             self.optimizer = Optimizer(training, {name: [one.flat] for name, one in self.slots.items()})
         self._squared = False
         self._base, self._away = (torch.zeros_like(self.weights.flat) for _ in range(2))
-        self.batch = lru_cache(2 * PLANS)(lambda n: BatchBuffers(n, self.widths, own_input, gemm))
+        self.batch = lru_cache(2 * PLANS)(lambda n: BatchBuffers(n, self.widths, own_input, gemm, dropout > 0))
+        self._kept_share = 1 - dropout
+        self.random = torch.Generator()
+        """Generator of dropout, to be seeded for each task."""
         # Look functions up once: a step is a dozen calls of a few microseconds each.
         self._softmax, self._norm = torch.softmax, torch.linalg.vector_norm
         self._subtract = torch.sub
@@ -215,6 +221,10 @@ class Stack:
             if shift is not None and layer == 1:
                 output.add_(shift, alpha=-self.lr * self.noise_std)
             output.clamp_min_(0)
+            if batch.masks:
+                # As `torch.nn.functional.dropout` draws it on a CPU.
+                mask = batch.masks[layer - 1].bernoulli_(self._kept_share, generator=self.random)
+                output.mul_(mask.div_(self._kept_share))
             x = batch.inputs[layer]
         batch.mm[-1](x, transposed[-1], out=logits)
         if self._squared:
@@ -225,6 +235,8 @@ class Stack:
             error = errors[layer - 1]
             batch.mm[layer](errors[layer], inner[layer], out=error)
             self._relu_backward(error, batch.inner[layer], 0, grad_input=error)
+            if batch.masks:
+                error.mul_(batch.masks[layer - 1])
         if activation is not None:
             batch.mm[0](errors[0], inner[0], out=batch.error_in)
             self._relu_backward(batch.error_in, activation, 0, grad_input=batch.error_in)

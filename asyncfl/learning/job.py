@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,12 +56,19 @@ class Job:
     """Time limit of the training; None: no limit. Training reports each completed epoch to it. If no epoch is completed
     in time, the output row is left unchanged and the loss is NaN."""
 
+    seed: int = 0
+    """Seed of what the network draws in training, 0..2^63-1: of dropout."""
     rate: float = 1.0
     """Factor of the learning rate, by the version that the client was sent."""
     optimizer: OptimizerState | None = None
     """State of the optimiser that training begins with and replaces by that of its result; None: a fresh one."""
     correction: NDArray[np.float32] | None = None
     """(n_parameters,): constant vector that is added to the gradient of each step, after clipping; None: none."""
+
+    def epoch(self, number: int, base: NDArray[np.float32]) -> Job:
+        """Return the job of one epoch, from a model of its own."""
+        seed = (self.seed + number) % 2**63
+        return replace(self, base=base, order=self.order[number : number + 1], seed=seed)
 
     @property
     def samples(self) -> int:

@@ -170,7 +170,7 @@ class Learner(ABC):
 
     @cached_property
     def _differentiable(self) -> torch.nn.Module:
-        return untrained_module(self.model, self.shape, self.n_outputs).to(self.device)
+        return untrained_module(self.model, self.shape, self.n_outputs).to(self.device).train(not self.model.draws)
 
     def _module_with(self, parameters: Vector) -> tuple[torch.nn.Module, list[torch.nn.Parameter]]:
         """Return the network's module with these parameters (n_parameters,), and its parameters."""

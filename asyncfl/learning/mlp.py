@@ -68,8 +68,9 @@ class DirectTrainer:
     An epoch's images are gathered once, in their order and with a column of ones, so that each batch is a slice.
     """
 
-    def __init__(self, widths: tuple[int, ...], training: Training, gemm: str) -> None:
-        self._stack = Stack(widths, training, own_input=False, gemm=gemm)
+    def __init__(self, widths: tuple[int, ...], training: Training, gemm: str, dropout: float = 0.0) -> None:
+        self._stack = Stack(widths, training, own_input=False, gemm=gemm, dropout=dropout)
+        self._drops = dropout > 0
         # Usually all clients have one size; under quantity skew there are many sizes, and plans take memory.
         self._plan = lru_cache(PLANS)(self._shuffled)
         self._incomplete = lru_cache(PLANS)(lambda samples, n: _Plan(self._stack, _sizes(samples, n)))
@@ -93,12 +94,13 @@ class DirectTrainer:
         correction: torch.Tensor | None = None,
         state: OptimizerState | None = None,
         rate: float = 1.0,
+        seed: int = 0,
     ) -> float:
         """Train one client, write the model into `row` and return the mean loss of the last epoch.
 
         row, base: (n_parameters,); images (m, inputs); wanted (m, outputs): one-hot labels, or numbers to predict if
         the loss is `squared`; order: (epochs, m) int64, of which the last epoch may be shorter, or the Poisson batches
-        of each epoch; bits: generator of the noise of DP-SGD; `deadline`, `correction`, `state`, `rate`: see `Job`.
+        of each epoch; bits: generator of the noise of DP-SGD; the others: see `Job`.
         """
         import torch
 
@@ -108,6 +110,8 @@ class DirectTrainer:
         each = None if bits is None else StandardNormal(bits, len(base))
         together = None if bits is None or not plan.normals else StandardNormal(bits, plan.normals)
         stack.start(base, squared, state)
+        if self._drops:
+            stack.random.manual_seed(seed)
         rates = iter(
             () if stack.optimizer is None else self._training.rates(self._training.steps_of(len(images)), rate)
         )
@@ -157,8 +161,8 @@ class MlpLearner(Learner):
 
     `way` chooses the representation of the first layer during training: "direct" (its weights) or "gram" (coefficients
     of the client's samples); "auto" takes the cheaper one for each client. It is always "direct" without a hidden
-    layer, with noise on the steps, since noise leaves the span of the samples (`block_noise`), and with steps other
-    than basic ones.
+    layer, with noise on the steps, since noise leaves the span of the samples (`block_noise`), with steps other than
+    basic ones, and with dropout.
     """
 
     def __init__(self, model: Layered, training: Training, shape: Shape, outputs: int, way: Way = "auto") -> None:
@@ -166,9 +170,10 @@ class MlpLearner(Learner):
 
         super().__init__(model, training, shape, outputs, "cpu")
         self._widths = model.widths(shape, outputs)
+        is_special = not training.is_basic or model.dropout_share > 0
         stepwise = training.example_noise or training.batches == "poisson"
-        self._way = "direct" if len(self._widths) < 3 or stepwise or not training.is_basic else way
-        self._direct = DirectTrainer(self._widths, self.training, self.gemm)
+        self._way = "direct" if len(self._widths) < 3 or stepwise or is_special else way
+        self._direct = DirectTrainer(self._widths, self.training, self.gemm, model.dropout_share)
         self._gram = GramTrainer(self._widths, self.training, self.gemm) if self._way != "direct" else None
         self.trainer = lru_cache(PLANS)(self._trainer_for)
         self._clips = training.gradient_clip is not None or training.example_clip is not None
@@ -206,7 +211,7 @@ class MlpLearner(Learner):
                 bits = job.noise if self.training.example_noise else None
                 if isinstance(trainer, DirectTrainer):
                     constant = None if job.correction is None else tensor_of(job.correction)
-                    more = bits, squared, job.deadline, constant, job.optimizer, job.rate
+                    more = bits, squared, job.deadline, constant, job.optimizer, job.rate, job.seed
                     losses[number] = trainer.train(*arrays, *more)
                 else:
                     losses[number] = trainer.train(*arrays, squared)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,7 @@ from asyncfl.learning.learner import Learner
 from asyncfl.learning.loss import loss_of
 from asyncfl.learning.normal_noise import StandardNormal
 from asyncfl.learning.optimizer import Optimizer, OptimizerState, slots_of
+from asyncfl.learning.seeded import seeded
 from asyncfl.learning.tensors import split, tensor_of
 from asyncfl.learning.training import Training
 
@@ -42,6 +44,7 @@ class ModuleLearner(Learner):
         self._module = module.to(memory_format=self._format)  # type: ignore[call-overload]
         self._weights: list[torch.Tensor] = list(self._module.parameters())
         clips = self.training.example_clip is not None
+        self._module.train(not model.draws)  # dropout would hide whether gradients agree
         self._examples = ExampleGradients(self._module, shape, outputs) if clips else None
         self._velocity = [torch.zeros_like(w) for w in self._weights]
         self._pull = [torch.zeros_like(w) for w in self._weights]
@@ -54,8 +57,12 @@ class ModuleLearner(Learner):
     def _train(self, rows: Vector, jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
         import torch
 
+        draws = self.model.draws
         for number, job in enumerate(jobs):
-            losses[number] = self._train_one(torch.from_numpy(rows[number]), job)
+            with seeded(job.seed, self.device) if draws else nullcontext():
+                self._module.train()
+                losses[number] = self._train_one(torch.from_numpy(rows[number]), job)
+                self._module.train(not draws)
 
     def _train_one(self, row: torch.Tensor, job: Job) -> float:
         import torch

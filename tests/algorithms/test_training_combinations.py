@@ -27,11 +27,12 @@ TRAININGS: dict[str, dict[str, Any]] = {
     "adam": {"training": {"optimizer": "adam"}},
     "cosine": {"training": {"schedule": {"shape": "cosine"}}},
     "linear over versions": {"training": {"version_schedule": {"shape": "linear", "warm_up": 2, "end": 0.1}}},
+    "dropout": {"model": {"dropout": 0.5}},
+    "dropout, module": {"model": {"kind": "lenet", "channels": [2, 3], "hidden": [8], "dropout": 0.5}},
     "kept momentum": {"training": {"momentum": 0.9, "state": "kept"}},
     "kept adamw": {"training": {"optimizer": "adamw", "weight_decay": 0.1, "state": "kept"}},
 }
 KEPT = [name for name in TRAININGS if name.startswith("kept")]
-LENET = {"kind": "lenet", "channels": [2, 3], "hidden": [8]}
 
 
 @pytest.fixture(autouse=True)

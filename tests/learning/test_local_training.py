@@ -13,7 +13,7 @@ from asyncfl.base.client_state import ClientState
 from asyncfl.learning import Job, make_learner
 from asyncfl.learning.architecture import Architecture
 from asyncfl.learning.job import poisson_batches
-from asyncfl.learning.models import LeNet, Mlp
+from asyncfl.learning.models import CharLstm, LeNet, Mlp, ResNet, SmallCnn
 from asyncfl.learning.optimizer import OptimizerState
 from asyncfl.learning.training import Training
 from benchmarks import plain_training
@@ -252,3 +252,71 @@ def test_the_version_that_a_client_was_sent_sets_the_rate_of_its_task() -> None:
 def test_schedules_without_a_meaning_are_refused(schedule: dict[str, Any], fault: str) -> None:
     with pytest.raises(ValidationError, match=fault):
         Training(schedule=schedule)
+
+
+# --- dropout ----------------------------------------------------------------------------------------------------------
+
+DROPPING: dict[str, tuple[Architecture, Any]] = {
+    "direct": (Mlp(hidden=(20,), dropout=0.3), IMPLEMENTATIONS["direct"]),
+    "auto, deep": (Mlp(hidden=(20, 12), dropout=0.5), make_learner),
+    "module, mlp": (Mlp(hidden=(20,), dropout=0.3), IMPLEMENTATIONS["module"]),
+    "batched, mlp": (Mlp(hidden=(20,), dropout=0.3), IMPLEMENTATIONS["batched"]),
+    "lenet": (LeNet(channels=(4, 6), hidden=(16,), dropout=0.3), make_learner),
+    "small_cnn": (SmallCnn(channels=(4, 6), groups=2, hidden=(8,), dropout=0.2), make_learner),
+    "resnet": (ResNet(groups=4, dropout=0.3), make_learner),
+}
+
+
+def dropping_jobs(model: Architecture, epochs: int = 2) -> list[Job]:
+    jobs = random_jobs(model, SHAPE, CLASSES, (20, 7), epochs)
+    return [replace(job, seed=number + 5) for number, job in enumerate(jobs)]
+
+
+@pytest.mark.parametrize("beside", [{}, {"momentum": 0.9, "gradient_clip": 0.5}, {"optimizer": "adam", "eps": 0.01}])
+@pytest.mark.parametrize("name", DROPPING)
+def test_dropout_agrees_with_the_plain_loop_of_the_same_seed(name: str, beside: dict[str, Any]) -> None:
+    model, make = DROPPING[name]
+    training = Training(lr=0.02, batch_size=8, epochs=2, device="cpu", **beside)
+    rows, losses = train(make(model, training, SHAPE, CLASSES), *dropping_jobs(model))
+    expected = np.full_like(rows, np.nan)
+    expected_losses = plain_training.train(model, training, CLASSES, expected, dropping_jobs(model))
+    np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(losses, expected_losses, rtol=1e-5, atol=1e-5)
+    other = [replace(job, seed=job.seed + 1) for job in dropping_jobs(model)]
+    assert np.abs(train(make(model, training, SHAPE, CLASSES), *other)[0] - rows).max() > 1e-4
+
+
+def test_clipped_examples_see_the_same_dropout_on_both_implementations() -> None:
+    """The layers' formulas run through a batch at once, as the network by hand does."""
+    training = Training(lr=0.1, batch_size=8, example_clip=0.5, example_noise=0.3, epochs=2, device="cpu")
+    models = []
+    for name in ("direct", "module, mlp"):
+        model, make = DROPPING[name]
+        models.append(train(make(model, training, SHAPE, CLASSES), *dropping_jobs(model))[0])
+    np.testing.assert_allclose(*models, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", DROPPING)
+def test_evaluation_drops_nothing_and_draws_nothing(name: str) -> None:
+    model, make = DROPPING[name]
+    learner = make(model, Training(device="cpu"), SHAPE, CLASSES)
+    plain = make_learner(model.model_copy(update={"dropout": 0.0}), Training(device="cpu"), SHAPE, CLASSES)
+    [job] = dropping_jobs(model, 1)[:1]
+    train(learner, job)
+    before = torch.get_rng_state()
+    found = learner.outputs(job.base, job.images)
+    np.testing.assert_allclose(found, plain.outputs(job.base, job.images), rtol=0, atol=1e-6)
+    gradients = [one.gradient(job.base, job.images, job.labels) for one in (learner, plain)]
+    np.testing.assert_allclose(*gradients, rtol=0, atol=1e-6)
+    train(learner, job)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_recurrent_network_drops_behind_each_layer() -> None:
+    model = CharLstm(embedding=3, hidden=7, dropout=0.5)
+    training = Training(lr=0.5, batch_size=8, device="cpu")
+    jobs, same = (random_jobs(model, (6,), CLASSES, (20,)) for _ in range(2))
+    rows, _ = train(make_learner(model, training, (6,), CLASSES), *jobs)
+    expected = np.full_like(rows, np.nan)
+    plain_training.train(model, training, CLASSES, expected, same)
+    np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-5)

@@ -8,7 +8,9 @@ an upload is as many releases as it has epochs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -126,7 +128,11 @@ def _trained(
     made = []
     for base, epochs in parts:
         rows = np.empty((len(jobs), len(base)), np.float32)
-        losses = path.learner.train(rows, [replace(job, base=base, order=job.order[epochs]) for job in jobs])
+        if path.scheme.noise_each_epoch:
+            some = [job.epoch(epochs.start, base) for job in jobs]
+        else:
+            some = [replace(job, base=base, order=job.order[epochs]) for job in jobs]
+        losses = path.learner.train(rows, some)
         made.append(rows)
     return made, losses
 
@@ -192,6 +198,7 @@ def step_distances(
     from asyncfl.learning.example_gradients import ExampleGradients
     from asyncfl.learning.normal_noise import StandardNormal
     from asyncfl.learning.optimizer import Optimizer, slots_of
+    from asyncfl.learning.seeded import seeded
     from asyncfl.learning.weights import module_with_parameters
 
     training, clip = learner.training, learner.training.example_clip
@@ -214,16 +221,22 @@ def step_distances(
         parts, _ = gradients.clipped_sum(torch.from_numpy(images), torch.from_numpy(labels), clip)
         return torch.cat([part.reshape(-1) for part in parts])
 
-    for epoch in job.batches(size):
-        for batch in epoch:
+    # Twins drop the same units as the recorded training.
+    with seeded(job.seed) if learner.model.draws else nullcontext():
+        module.train()
+        for batch in chain.from_iterable(job.batches(size)):
             vector_to_parameters(model, module.parameters())
+            before = torch.get_rng_state()
             own = total(job.images[batch], job.labels[batch])
+            after = torch.get_rng_state()
             for number, twin in enumerate(twins):
                 if empty[number]:
                     distances[number].append(float(own.double().norm()))
                 elif differ[number][batch].any():
+                    torch.set_rng_state(before)
                     there = total(twin.images[batch], twin.labels[batch])
                     distances[number].append(float((own - there).double().norm()))
+            torch.set_rng_state(after)
             if noise is not None:
                 own = own + training.example_noise * clip * torch.from_numpy(noise.draw())
             step = own / (size if training.batches == "poisson" else len(batch)) + training.proximal_mu * (model - base)
