@@ -408,6 +408,8 @@ def _algorithm_faults(algorithm: Algorithm, parts: Mapping[str, Any]) -> Iterato
         "another optimizer, a schedule, weight_decay or a kept state": algorithm.plain_steps
         and training is not None
         and not training.is_basic,
+        "training.deadline_s": algorithm.replaces_training and training is not None and training.deadline_s is not None,
+        "training.state: kept": algorithm.replaces_training and training is not None and training.state == "kept",
         "model.personal": trains and model is not None and bool(model.personal),
         "data.canaries.unit: client": trains and canaries is not None and canaries.unit == "client",
         "evaluation.audit": evaluation is not None and evaluation.audit is not None,

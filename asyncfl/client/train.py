@@ -6,6 +6,7 @@ clients that are left out upload an update of zero.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
@@ -14,15 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.algorithms.algorithm import declared, sent
+from asyncfl.algorithms.local_task import LocalTask
 from asyncfl.base.answers import numbers, require, with_state
 from asyncfl.base.arrays import Bools, Vector
 from asyncfl.base.client_state import NOTHING, ClientState
 from asyncfl.client.batch import Assignment, Batch, PathComponents, Stage
 from asyncfl.client.poison import Poison
-from asyncfl.learning import Job
+from asyncfl.learning import Job, Learner, Training
 from asyncfl.learning.job import Deadline, NoEpochError
 from asyncfl.learning.optimizer import OptimizerState, kept_names
 from asyncfl.learning.personal_layers import PERSONAL, PersonalLayers, SharedPartLearner
+from asyncfl.learning.seeded import seeded
 from asyncfl.privacy import Contribution
 
 
@@ -133,7 +136,12 @@ class Train(Stage):
             if constant is not None:
                 constant = numbers(algorithm, "correction", constant, (size,)).astype(np.float32, copy=False)
                 jobs[row] = replace(jobs[row], correction=constant)
-        batch.losses = self._learn(batch.rows, jobs, batch.assignments)
+        if algorithm.replaces_training:
+            whole = zip(batch.rows, jobs, states, received, strict=True)
+            made = [self._by_own_code(*one) for one in whole]
+            batch.losses, carried = np.array([loss for loss, _ in made]), [state for _, state in made]
+        else:
+            batch.losses, carried = self._learn(batch.rows, jobs, batch.assignments), [NOTHING] * len(jobs)
         for row, (one, state, download) in enumerate(zip(batch.assignments, states, received, strict=True)):
             epochs = len(jobs[row].order)
             if one.deadline is not None:
@@ -141,14 +149,33 @@ class Train(Stage):
             steps = facts.training.steps_of(jobs[row].samples, epochs)
             # A copy: later stages change the row.
             trained = batch.rows[row].copy()
-            answer = algorithm.after_training(state, download, one.base, trained, steps, facts.training.lr)
+            answer = algorithm.after_training(
+                state.updated(carried[row]), download, one.base, trained, steps, facts.training.lr
+            )
             vectors, after = with_state(algorithm, "after_training", answer, dict)
             require(isinstance(after, ClientState), algorithm, "after_training", "must return a ClientState", after)
             unknown = {*after.arrays, *after.scalars} - {*algorithm.carries}
             require(not unknown, algorithm, "after_training: state", f"must have {algorithm.carries} only", unknown)
             uploads.append(sent(algorithm, "after_training", vectors, self.payloads.uploads))
-            facts.states.update(one.client, after)
+            facts.states.update(one.client, carried[row].updated(after))
         self._put(batch, uploads)
+
+    def _by_own_code(
+        self, row: Vector, job: Job, state: ClientState, download: Mapping[str, Vector]
+    ) -> tuple[float, ClientState]:
+        """Train a task by the algorithm's own code, and write the model into `row`; return the loss and the entries of
+        the client's state."""
+        algorithm, learner = self.facts.algorithm, self.facts.learner
+        task = local_task(learner, self.facts.training, job, state, download)
+        with seeded(job.seed, learner.device):
+            update = numbers(algorithm, "train", algorithm.train(task), row.shape)
+        np.add(job.base, update, out=row, casting="unsafe")
+        unknown = {*task.carried.arrays, *task.carried.scalars} - {*algorithm.carries}
+        require(not unknown, algorithm, "train: carried", f"must have {algorithm.carries} only", unknown)
+        loss = float(task.loss)
+        if math.isnan(loss):
+            loss = learner.evaluate(row, job.images, job.labels)[0]
+        return loss, task.carried
 
     def _put(self, batch: Batch, uploads: Sequence[Mapping[str, Vector]]) -> None:
         batch.payloads = {one.name: np.stack([of[one.name] for of in uploads]) for one in self.payloads.uploads}
@@ -202,6 +229,22 @@ class Train(Stage):
         own = self.personal.part_of(self.facts.states.of(client) if state is None else state)
         learner = self.personal.learner
         return learner.whole.accuracies(np.stack([learner.parameter_split.join(one, own) for one in models]), *samples)
+
+
+def local_task(
+    learner: Learner, training: Training, job: Job, state: ClientState, download: Mapping[str, Vector]
+) -> LocalTask:
+    """Return a job as the task of an algorithm that trains by code of its own."""
+    import torch
+
+    module = learner.module_with(job.base).train()
+    arrays = (torch.tensor(np.asarray(one)).to(learner.device) for one in (job.images, job.labels))
+    batches = [
+        [torch.from_numpy(np.asarray(one, np.int64)).to(learner.device) for one in epoch]
+        for epoch in job.batches(training.batch_of(job.samples))
+    ]
+    rates = training.rates(sum(map(len, batches)), job.rate)
+    return LocalTask(module, *arrays, batches, rates, training, job.base, state, download)
 
 
 def _stopped(job: Job, epochs: int) -> bool:

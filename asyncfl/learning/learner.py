@@ -15,6 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from copy import deepcopy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -171,6 +172,10 @@ class Learner(ABC):
     @cached_property
     def _differentiable(self) -> torch.nn.Module:
         return untrained_module(self.model, self.shape, self.n_outputs).to(self.device).train(not self.model.draws)
+
+    def module_with(self, parameters: Vector) -> torch.nn.Module:
+        """Return a new module of the network with these parameters (n_parameters,), on the learner's device."""
+        return deepcopy(self._module_with(parameters)[0])
 
     def _module_with(self, parameters: Vector) -> tuple[torch.nn.Module, list[torch.nn.Parameter]]:
         """Return the network's module with these parameters (n_parameters,), and its parameters."""

@@ -29,6 +29,7 @@ TRAININGS: dict[str, dict[str, Any]] = {
     "linear over versions": {"training": {"version_schedule": {"shape": "linear", "warm_up": 2, "end": 0.1}}},
     "dropout": {"model": {"dropout": 0.5}},
     "dropout, module": {"model": {"kind": "lenet", "channels": [2, 3], "hidden": [8], "dropout": 0.5}},
+    "own code": {"algorithm": {"kind": "tests.algorithms.own_training:Noisy"}},
     "kept momentum": {"training": {"momentum": 0.9, "state": "kept"}},
     "kept adamw": {"training": {"optimizer": "adamw", "weight_decay": 0.1, "state": "kept"}},
 }
@@ -45,7 +46,8 @@ def description(name: str, **more: Any) -> dict[str, Any]:
     option = TRAININGS[name]
     training = {**{key: one for key, one in SMALL["training"].items() if key != "epochs"}, **option.get("training", {})}
     model = {**SMALL["model"], **option.get("model", {})}
-    return {**SMALL, "protocol": BUFFERED, "world": LINKS, "training": training, "model": model, **more}
+    algorithm = {"algorithm": option["algorithm"]} if "algorithm" in option else {}
+    return {**SMALL, "protocol": BUFFERED, "world": LINKS, "training": training, "model": model, **algorithm, **more}
 
 
 @pytest.mark.parametrize("name", TRAININGS)
