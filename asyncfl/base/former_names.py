@@ -47,8 +47,8 @@ def with_current_names(description: Any, model: type[BaseModel]) -> Any:
     current = {former: name for name, former in former_names(model).items()}
     found: dict[str, Any] = {}
     for name, value in description.items():
-        field = model.model_fields.get(name)
+        field = model.model_fields.get(str(name))
         if field is not None and isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             value = with_current_names(value, field.annotation)
-        found[current.get(name, name)] = value
+        found[current.get(str(name), str(name))] = value
     return found
