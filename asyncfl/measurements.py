@@ -80,12 +80,15 @@ class TwinAudit(Described):
         self, privacy: Scheme | None, training: Training | None, personal: Sequence[str] = ()
     ) -> Iterator[Fault]:
         """Yield a fault if the privacy scheme does not account for noise in training, since distances would mix both
-        noises, one for `personal` layers, which each twin would have to carry from task to task, and one for Poisson
-        batches, which twins repeat and so reveal."""
+        noises, one for `personal` layers and kept states of the optimiser, which each twin would have to carry from
+        task to task, and one for Poisson batches, which twins repeat and so reveal."""
         twins = "where twins are trained (evaluation.audit, asyncfl audit neighbours)"
         if personal:
             message = f"must be empty {twins}, got {list(personal)}; asyncfl audit canaries works with personal layers"
             yield Fault("model.personal", message)
+        if training is not None and training.state == "kept":
+            message = f"must be fresh {twins}, got kept: each twin would have to keep a state of its own"
+            yield Fault("training.state", message)
         if training is not None and training.batches == "poisson":
             message = f"must be shuffled {twins}, got poisson: twins repeat the batches, whose secrecy the credit needs"
             yield Fault("training.batches", message)

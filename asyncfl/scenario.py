@@ -26,6 +26,7 @@ from asyncfl.base.disclosure import LOSSES, PAYLOADS, SCORES
 from asyncfl.base.errors import DataError, Fault, InputError, MissingDataError, ScenarioError
 from asyncfl.base.files.own_folder import FORMAT
 from asyncfl.base.files.yaml_text import read_yaml, write_text
+from asyncfl.base.former_names import with_current_names
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.client.compression import AnyCompression, NoCompression, download_faults
 from asyncfl.data import DataSpec
@@ -45,6 +46,11 @@ from asyncfl.threats import Threats
 from asyncfl.world import World
 
 MOST_SEEDS = 100_000
+ADDED_SINCE_0_1: Final = {
+    "training": ("steps", "optimizer", "weight_decay", "betas", "eps", "state", "schedule", "version_schedule"),
+    "model": ("dropout",),
+}
+"""Fields that no run of version 0.1 has in its name; at their defaults they change nothing."""
 UNCHECKED: Final = {"check": False}
 """Context of pydantic for a scenario whose fields are not checked against each other."""
 SEEDS = f"must be a number of seeds, 1..{MOST_SEEDS}, or a list of as many different ones"
@@ -148,12 +154,16 @@ class Scenario(Described):
             raise ScenarioError(error.faults, source or error.source) from None
 
     @classmethod
-    def load(cls, path: str | Path, changes: Mapping[str, Any] | None = None) -> Scenario:
+    def load(cls, path: str | Path, changes: Mapping[str, Any] | None = None, *, recorded: bool = False) -> Scenario:
         """Read a scenario from a YAML file, with the fields named by `changes` (dotted names) changed, see `override`.
+
+        recorded: whether the file is part of a run, which an earlier version may have written with former field names.
 
         Raises: ScenarioError.
         """
         description = read_yaml(path)
+        if recorded:
+            description = with_current_names(description, cls)
         if changes and isinstance(description, dict):
             override(description, changes, cls)
         return cls.read(description, path)
@@ -219,6 +229,12 @@ class Scenario(Described):
         del described["evaluation"]["checkpoint"]
         if self.algorithm.off:
             del described["algorithm"]
+        described["training"]["local_steps"] = described["training"].pop("gradient_step")
+        apart = fields_apart(self)
+        for name, fields in ADDED_SINCE_0_1.items():
+            for field in fields:
+                if field not in apart.get(name, {}):
+                    described[name].pop(field, None)
         return digest == self._digest_of({"scenario": described})
 
     def _digest_of(self, described: dict[str, Any]) -> str:
@@ -281,7 +297,7 @@ class Scenario(Described):
         auto = 1
         if "auto" in every.values() and self.protocol.time_limit_s is None and self.privacy.stop_at is None:
             per_client, tested = self.data.sample_counts()
-            trained = self.participants * per_client * self.training.epochs
+            trained = self.participants * self.training.processed(per_client)
             # Each client's own model is tested.
             tested *= self.data.clients if self.model.personal else 1
             held = self.data.clients * per_client
@@ -307,7 +323,7 @@ class Scenario(Described):
         samples = self.data.samples_per_client or 1000
         tasks = self.protocol.rounds * self.participants
         per_sample_s: float = self.model.seconds_per_sample(self.data.shape, self.data.outputs)
-        task_s = samples * self.training.epochs * per_sample_s
+        task_s = self.training.processed(samples) * per_sample_s
         runs = 1 if self.privacy.reference is None else 2
         audit_s = 0.0 if self.evaluation.audit is None else task_s * self.evaluation.audit.trained(self.protocol.rounds)
         return len(self.seeds) * (1.0 + 1.2 * (runs * tasks * task_s + audit_s))
@@ -388,7 +404,12 @@ def _algorithm_faults(algorithm: Algorithm, parts: Mapping[str, Any]) -> Iterato
     protocol, defence, trains = parts.get("protocol"), parts.get("defence"), algorithm.changes_training
     canaries, training = None if data is None else data.canaries, parts.get("training")
     cannot = {
-        "training.momentum": algorithm.without_momentum and training is not None and training.momentum > 0,
+        "training.momentum": algorithm.plain_steps and training is not None and training.momentum > 0,
+        "another optimizer, a schedule, weight_decay or a kept state": algorithm.plain_steps
+        and training is not None
+        and not training.is_basic,
+        "training.deadline_s": algorithm.replaces_training and training is not None and training.deadline_s is not None,
+        "training.state: kept": algorithm.replaces_training and training is not None and training.state == "kept",
         "model.personal": trains and model is not None and bool(model.personal),
         "data.canaries.unit: client": trains and canaries is not None and canaries.unit == "client",
         "evaluation.audit": evaluation is not None and evaluation.audit is not None,
@@ -512,9 +533,10 @@ def _context(parts: Mapping[str, Any], exposures: int) -> PrivacyContext:
         exposures=exposures,
         batch_size=training.samples_per_step,
         poisson_sizes=(data.samples_per_client or 1,) if training.batches == "poisson" else (),
-        epochs=training.epochs,
+        epochs=training.epochs_of(data.samples_per_client or 1),
+        steps=training.steps,
         lr=training.lr,
-        clips_samples=training.local_steps == "printed",
+        clips_samples=training.gradient_step == "printed",
         n_parameters=1 if model is None else model.parameter_split(data.shape, data.outputs).shared.n_parameters,
         rate=protocol.rate,
         fixed_weights="defence" not in parts or has_fixed_weights(protocol, parts["defence"], parts.get("algorithm")),

@@ -31,15 +31,19 @@ def train(
     from torch import nn
 
     losses = np.zeros(len(jobs))
+    before = torch.get_rng_state()
     module = model.module(jobs[0].images.shape[1:], outputs)
     for number, job in enumerate(jobs):
         base = torch.tensor(job.base)
         nn.utils.vector_to_parameters(base, module.parameters())
         start = [p.detach().clone() for p in module.parameters()]
         images, labels = torch.tensor(job.images), torch.tensor(job.labels)
+        torch.manual_seed(job.seed)
         noise = StandardNormal(job.noise, len(base)) if job.noise is not None and training.example_noise else None
-        optimiser = torch.optim.SGD(module.parameters(), lr=training.lr, momentum=training.momentum)
-        for epoch, order in enumerate(torch.tensor(np.asarray(job.order, np.int64))):
+        optimiser = optimiser_of(training, module)
+        rates = iter(training.rates(training.steps_of(job.samples), job.rate))
+        for epoch, samples in enumerate(job.order):
+            order = torch.tensor(np.asarray(samples, np.int64))
             for batch in torch.split(order, training.batch_of(job.samples)):
                 loss = loss_of(module(images[batch]), labels[batch])
                 optimiser.zero_grad()
@@ -54,11 +58,25 @@ def train(
                 for parameter, sent in zip(module.parameters(), start, strict=True):
                     assert parameter.grad is not None
                     parameter.grad.add_(parameter.detach() - sent, alpha=training.proximal_mu)
+                for group in optimiser.param_groups:
+                    group["lr"] = next(rates)
                 optimiser.step()
                 if epoch == len(job.order) - 1:
-                    losses[number] += loss.item() * len(batch) / job.samples
+                    losses[number] += loss.item() * len(batch) / len(order)
         rows[number] = nn.utils.parameters_to_vector(module.parameters()).detach().numpy()
+    torch.set_rng_state(before)
     return losses
+
+
+def optimiser_of(training: Training, module: torch.nn.Module) -> torch.optim.Optimizer:
+    """Return torch's own optimiser with the settings of the training."""
+    import torch
+
+    lr, decay = training.lr, training.weight_decay
+    if training.optimizer == "sgd":
+        return torch.optim.SGD(module.parameters(), lr, training.momentum, weight_decay=decay)
+    kind = torch.optim.Adam if training.optimizer == "adam" else torch.optim.AdamW
+    return kind(module.parameters(), lr, training.betas, training.eps, decay)
 
 
 def _private_gradient(

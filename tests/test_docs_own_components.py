@@ -40,6 +40,13 @@ def test_an_attack_of_ones_own(tmp_path: Path) -> None:
     assert run.clients["malicious_uploads"].sum() > 0
 
 
+def test_local_training_of_ones_own(tmp_path: Path) -> None:
+    plain = _run("training.md", "my_training", tmp_path)
+    assert np.isfinite(plain.rounds["train_loss"]).all()
+    own = _run("training.md", "my_training", tmp_path, more="my_training:Averaged")
+    assert np.isfinite(own.rounds["train_loss"]).all()
+
+
 def test_a_rule_of_ones_own(tmp_path: Path) -> None:
     run = _run("own-defence.md", "my_rules", tmp_path)
     assert run.rounds["participants"].iloc[1:].tolist() == [10, 10]

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.base.defaults import DefaultSince
-from asyncfl.base.errors import OutputError
+from asyncfl.base.defaults import DefaultSince, fields_apart
+from asyncfl.base.errors import OutputError, ScenarioError
 from asyncfl.base.files.own_folder import MARK
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.extras.audit.finished_run import FinishedRun
 from asyncfl.learning import Training
 from asyncfl.results.storage import Run, RunFolder
-from asyncfl.scenario import Scenario
+from asyncfl.scenario import ADDED_SINCE_0_1, Scenario
 
 
 class _WithField(Training):
@@ -120,6 +120,10 @@ def as_version_0_1(folder: Path) -> None:
     described = scenario.resolved()
     del described["evaluation"]["checkpoint"]
     del described["algorithm"]  # added since
+    described["training"]["local_steps"] = described["training"].pop("gradient_step")  # its name then
+    for name, fields in ADDED_SINCE_0_1.items():
+        for field in fields:
+            described[name].pop(field, None)
     named = scenario._digest_of({"scenario": described})
     assert named != scenario.digest()
     for file, field in ((folder / "summary.json", "hash"), (folder / MARK, "scenario")):
@@ -147,3 +151,37 @@ def test_the_older_name_of_a_run_is_that_of_version_0_1(tiny: dict[str, Any]) ->
 
 NAME_IN_0_1 = "bcd2d1cda9f9f81c"
 """Name of the run of `tiny` in version 0.1. A field that is added since makes older names unknown: delete the test."""
+
+
+PRINTED = {"gradient_step": "printed", "batch_size": 1, "gradient_clip": 1.0}
+
+
+def with_former_name(folder: Path) -> None:
+    """Rewrite the scenario of a run as earlier versions did."""
+    file = folder / "scenario.yaml"
+    text = file.read_text()
+    assert "  gradient_step: printed\n" in text
+    file.write_text(text.replace("gradient_step", "local_steps"))
+    mark = json.loads((folder / MARK).read_text())
+    mark.pop("sha256", None)
+    (folder / MARK).write_text(json.dumps(mark))
+
+
+def test_a_run_that_was_written_before_a_field_was_renamed_is_read(tiny: dict[str, Any], tmp_path: Path) -> None:
+    described = {**tiny, "training": PRINTED}
+    folder = execute(described, tmp_path / "run")
+    with_former_name(folder)
+    assert Run.load(folder).scenario == Scenario.read(described).settled()
+    assert RunFolder(folder, Scenario.read(described)).is_whole()
+    assert RunFolder(folder, Scenario.read(tiny)).difference().count("gradient_step") == 1
+    assert Scenario.load(folder / "scenario.yaml", recorded=True).training.gradient_step == "printed"
+
+
+def test_a_run_keeps_its_name_when_a_field_is_renamed(tiny: dict[str, Any]) -> None:
+    described = fields_apart(Scenario.read({**tiny, "training": PRINTED}).settled())
+    assert described["training"]["local_steps"] == "printed"
+
+
+def test_a_new_file_with_a_former_name_is_told_the_current_one(tiny: dict[str, Any]) -> None:
+    with pytest.raises(ScenarioError, match=r"training.local_steps: is no field; it is called gradient_step now"):
+        Scenario.read({**tiny, "training": {**PRINTED, "local_steps": "printed"}})

@@ -9,6 +9,7 @@ from asyncfl.algorithms.algorithm import AcceptedUpdates, Algorithm, FedAvg, Pay
 from asyncfl.algorithms.ca2fl import Ca2fl
 from asyncfl.algorithms.feddyn import FedDyn
 from asyncfl.algorithms.fednova import FedNova
+from asyncfl.algorithms.local_task import LocalTask
 from asyncfl.algorithms.mifa import Mifa
 from asyncfl.algorithms.scaffold import Scaffold
 from asyncfl.algorithms.server_momentum import FedAvgM
@@ -21,4 +22,4 @@ else:
         Algorithm, FedAvg, FedAvgM, FedAdagrad, FedAdam, FedYogi, Scaffold, FedNova, FedDyn, Mifa, Ca2fl, Fadas
     )
 
-__all__ = ["AcceptedUpdates", "Algorithm", "AnyAlgorithm", "FedAvg", "Payload", "Payloads"]
+__all__ = ["AcceptedUpdates", "Algorithm", "AnyAlgorithm", "FedAvg", "LocalTask", "Payload", "Payloads"]

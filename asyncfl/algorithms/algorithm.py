@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from asyncfl.algorithms.local_task import LocalTask
 from asyncfl.base.answers import numbers, require
 from asyncfl.base.arrays import Floats, Ints, Vector
 from asyncfl.base.client_state import ClientState
@@ -101,8 +102,9 @@ class Algorithm(Component):
     """Whether the server's half uses single updates (`AcceptedUpdates.updates`). Then it takes the place of the
     aggregation rule, which must be the mean, and noise of the server would not cover it."""
 
-    without_momentum: ClassVar[bool] = False
-    """Whether clients must train without momentum, with which K steps move a model by more than K lr gradients."""
+    plain_steps: ClassVar[bool] = False
+    """Whether clients must train by plain SGD, without momentum or weight decay: only then K steps move a model by lr
+    times the sum of K gradients."""
 
     @property
     def off(self) -> bool:
@@ -113,8 +115,14 @@ class Algorithm(Component):
     def changes_training(self) -> bool:
         """Whether clients train or upload otherwise than with FedAvg. If not, the server's half is the whole."""
         own = type(self)
-        halves = own.correction, own.after_training, own.payloads
-        return halves != (Algorithm.correction, Algorithm.after_training, Algorithm.payloads) or bool(self.proximal)
+        halves = own.correction, own.after_training, own.payloads, own.train
+        ours = Algorithm.correction, Algorithm.after_training, Algorithm.payloads, Algorithm.train
+        return halves != ours or bool(self.proximal)
+
+    @property
+    def replaces_training(self) -> bool:
+        """Whether clients train by `train` instead of the steps of the scenario's section `training`."""
+        return type(self).train is not Algorithm.train
 
     @property
     def post_processes(self) -> bool:
@@ -142,6 +150,15 @@ class Algorithm(Component):
         """Return the constant vector (n_parameters,) that is added to the gradient of each step, after clipping; None:
         nothing is added. `state`: the entries `carries`; `download`: the declared downloads."""
         return None
+
+    def train(self, task: LocalTask) -> Vector:
+        """Train one client, and return its update (n_parameters,), the trained model minus `task.base`.
+
+        Define it to replace local training whole, by any code in torch. `correction` and `proximal` then have no
+        effect; `after_training` is called as usual. It must be a function of `task` and of torch's global generator,
+        which is seeded for the task. On the clock it takes the time of the samples of `task.batches`.
+        """
+        raise NotImplementedError
 
     def after_training(
         self,

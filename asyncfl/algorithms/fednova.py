@@ -28,7 +28,7 @@ class FedNova(Algorithm):
 
     kind: Literal["fednova"] = "fednova"
     reads_updates = True
-    without_momentum = True
+    plain_steps = True
 
     def payloads(self, n_parameters: int) -> Payloads:
         return Payloads((Payload(STEPS, 1, Public("the number of samples, epochs and speed decide it")),))

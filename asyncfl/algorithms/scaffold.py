@@ -30,7 +30,7 @@ class Scaffold(Algorithm):
 
     kind: Literal["scaffold"] = "scaffold"
     carries = (CONTROL,)
-    without_momentum = True
+    plain_steps = True
 
     def payloads(self, n_parameters: int) -> Payloads:
         leak = Leak(PAYLOADS, Public("never without data"))

@@ -24,6 +24,7 @@ from pydantic import BaseModel, create_model
 from pydantic.fields import FieldInfo
 
 from asyncfl.base.component import Described
+from asyncfl.base.former_names import former_names
 
 PACKAGE = "asyncfl."
 
@@ -64,7 +65,8 @@ def _marks(annotation: Any) -> Iterator[DefaultSince]:
 def fields_apart(model: BaseModel) -> dict[str, Any]:
     """Return the fields of a model that differ from their defaults, and each `kind`, as plain values.
 
-    Models in it are written alike, at any depth. Of a user's own class all fields are written.
+    A renamed field has its former name, so that its runs keep theirs. Models in it are written alike, at any
+    depth. Of a user's own class all fields are written.
     """
     plain = _with_first_as_default(model, model.model_dump(mode="json"))
     found: dict[str, Any] = _apart(model, plain)
@@ -75,8 +77,9 @@ def _apart(value: Any, plain: Any) -> Any:
     """Return the JSON form `plain` of a value without the fields that are at their defaults."""
     if isinstance(value, BaseModel) and isinstance(plain, dict):
         is_built_in = type(value).__module__.startswith(PACKAGE)
+        former = former_names(type(value))
         return {
-            name: _apart(getattr(value, name), inner)
+            former.get(name, name): _apart(getattr(value, name), inner)
             for name, inner in plain.items()
             if name == "kind" or not is_built_in or not _at_default(type(value), name, inner)
         }

@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from asyncfl.base.component import Choice
 from asyncfl.base.errors import Fault, ScenarioError, nearest, shortened
+from asyncfl.base.former_names import former_names
 
 Models = list[type[BaseModel]]
 
@@ -168,7 +169,10 @@ def _in_words(details: ErrorDetails, name: str, siblings: list[str], models: Mod
         case "component":
             return context["wanted"], context["got"]
         case "extra_forbidden":
-            near = nearest(name.rpartition(".")[2], siblings)
+            last = name.rpartition(".")[2]
+            if now := [field for model in models for field, former in former_names(model).items() if former == last]:
+                return f"is no field; it is called {now[0]} now", ""
+            near = nearest(last, siblings)
             meant = f"; did you mean {near}?" if near else f"; fields here are {', '.join(siblings)}"
             return "is no field" + (meant if siblings else ""), ""
         case "missing":

@@ -29,11 +29,20 @@ class Poison(Stage):
             images, labels = facts.attackers.poisoned(client, images, labels)
         training = facts.training
         noise = facts.streams.bits("example_noise", client, turn) if training.example_noise else None
+        batch, epochs = training.batch_of(len(labels)), training.epochs_of(len(labels))
+        last = () if training.steps is None else training.steps_of_epochs(len(labels))[-1:]
         if training.batches == "poisson":
             # The accountant's credit needs batches that are as secret as the noise.
             random = facts.streams.generator("poisson_batches", client, turn)
-            order: Any = poisson_batches(len(labels), training.batch_of(len(labels)), training.epochs, random)
+            order: Any = poisson_batches(len(labels), batch, epochs, random, *last)
         else:
             random = facts.streams.generator("batches", client, turn)
-            order = random.permuted(np.tile(np.arange(len(labels)), (training.epochs, 1)), axis=1)
-        return Job(assignment.base, images, labels, order[: assignment.epochs], noise, assignment.deadline)
+            order = random.permuted(np.tile(np.arange(len(labels)), (epochs, 1)), axis=1)
+            if last and last[0] * batch < len(labels):
+                order = [*order[:-1], order[-1, : last[0] * batch]]
+        rate = training.version_factor(assignment.base_version, facts.context.rounds)
+        # Another task draws other numbers, and this one the same ones wherever it is trained.
+        draws = facts.learner.model.draws or facts.algorithm.replaces_training
+        seed = int(facts.streams.bits("dropout", client, turn).random_raw()) >> 1 if draws else 0
+        arrays = assignment.base, images, labels, order[: assignment.epochs]
+        return Job(*arrays, noise, assignment.deadline, seed, rate)

@@ -6,6 +6,7 @@ clients that are left out upload an update of zero.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
@@ -14,13 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.algorithms.algorithm import declared, sent
+from asyncfl.algorithms.local_task import LocalTask
 from asyncfl.base.answers import numbers, require, with_state
 from asyncfl.base.arrays import Bools, Vector
 from asyncfl.base.client_state import NOTHING, ClientState
 from asyncfl.client.batch import Assignment, Batch, PathComponents, Stage
 from asyncfl.client.poison import Poison
-from asyncfl.learning import Job
+from asyncfl.learning import Job, Learner, Training
+from asyncfl.learning.job import Deadline, NoEpochError
+from asyncfl.learning.optimizer import OptimizerState, kept_names
 from asyncfl.learning.personal_layers import PERSONAL, PersonalLayers, SharedPartLearner
+from asyncfl.learning.seeded import seeded
 from asyncfl.privacy import Contribution
 
 
@@ -63,7 +68,9 @@ class Train(Stage):
         """Personal layers of each client; None if all layers are shared."""
         self._by_its_algorithm = facts.algorithm.changes_training
         self.payloads = declared(facts.algorithm, learner.n_parameters)
-        self.reads: tuple[str, ...] = facts.algorithm.carries if self.personal is None else (PERSONAL,)
+        self._kept = kept_names(facts.training)
+        carries = facts.algorithm.carries if self.personal is None else (PERSONAL,)
+        self.reads: tuple[str, ...] = (*carries, *self._kept)
         """Names of the entries of a client's state that its training reads and changes."""
 
     def run(self, batch: Batch) -> None:
@@ -85,6 +92,11 @@ class Train(Stage):
         batch.jobs = [
             self._poison.job(one, bad) for one, bad in zip(batch.assignments, batch.attacked.tolist(), strict=True)
         ]
+        if self._kept:
+            batch.jobs = [
+                replace(job, optimizer=OptimizerState.of(self.facts.states.of(one.client), self.facts.training))
+                for job, one in zip(batch.jobs, batch.assignments, strict=True)
+            ]
         if self._by_its_algorithm:
             self._by_algorithm(batch)
         elif self.facts.scheme.noise_each_epoch:
@@ -95,41 +107,75 @@ class Train(Stage):
             for row, one in enumerate(batch.assignments if zeroed else ()):
                 if one.client in zeroed:
                     batch.rows[row] = one.base
-        epochs = self.facts.training.epochs
+        for job, one in zip(batch.jobs, batch.assignments, strict=True):
+            if job.optimizer is not None:
+                self.facts.states.update(one.client, job.optimizer.entries())
         # Raises NoEpochError if none was done before the deadline.
         batch.assignments = [
-            one if one.deadline is None else replace(one, epochs=one.deadline.epochs_in_time(epochs))
-            for one in batch.assignments
+            one if one.deadline is None else replace(one, epochs=self._epochs_in_time(one.deadline, job))
+            for one, job in zip(batch.assignments, batch.jobs, strict=True)
         ]
+
+    def _epochs_in_time(self, deadline: Deadline, job: Job) -> int | None:
+        """Return how many epochs were completed by the deadline, or None for all. Raises NoEpochError for zero, and
+        where a number of steps was asked for and not reached."""
+        training = self.facts.training
+        if training.steps is not None and deadline.epochs_done < len(job.order):
+            raise NoEpochError("not all steps were taken by the deadline")
+        return deadline.epochs_in_time(len(job.order) if training.steps is not None else training.epochs)
 
     def _by_algorithm(self, batch: Batch) -> None:
         """Train the tasks with the algorithm's corrections, and store what it uploads and what clients carry."""
         facts, algorithm = self.facts, self.facts.algorithm
         downloads, uploads, jobs = self.payloads.downloads, list[Mapping[str, Vector]](), list(batch.jobs)
         received = [sent(algorithm, "download", one.download, downloads) for one in batch.assignments]
-        states = [self.carried(one.client) for one in batch.assignments]
+        states = [facts.states.of(one.client).part(algorithm.carries) for one in batch.assignments]
         size = batch.rows.shape[1]
         for row, (state, download) in enumerate(zip(states, received, strict=True)):
             constant = algorithm.correction(state, download)
             if constant is not None:
                 constant = numbers(algorithm, "correction", constant, (size,)).astype(np.float32, copy=False)
                 jobs[row] = replace(jobs[row], correction=constant)
-        batch.losses = self._learn(batch.rows, jobs, batch.assignments)
+        if algorithm.replaces_training:
+            whole = zip(batch.rows, jobs, states, received, strict=True)
+            made = [self._by_own_code(*one) for one in whole]
+            batch.losses, carried = np.array([loss for loss, _ in made]), [state for _, state in made]
+        else:
+            batch.losses, carried = self._learn(batch.rows, jobs, batch.assignments), [NOTHING] * len(jobs)
         for row, (one, state, download) in enumerate(zip(batch.assignments, states, received, strict=True)):
             epochs = len(jobs[row].order)
             if one.deadline is not None:
                 epochs = one.deadline.epochs_in_time(epochs) or epochs
-            steps = facts.training.steps(jobs[row].samples, epochs)
+            steps = facts.training.steps_of(jobs[row].samples, epochs)
             # A copy: later stages change the row.
             trained = batch.rows[row].copy()
-            answer = algorithm.after_training(state, download, one.base, trained, steps, facts.training.lr)
+            answer = algorithm.after_training(
+                state.updated(carried[row]), download, one.base, trained, steps, facts.training.lr
+            )
             vectors, after = with_state(algorithm, "after_training", answer, dict)
             require(isinstance(after, ClientState), algorithm, "after_training", "must return a ClientState", after)
             unknown = {*after.arrays, *after.scalars} - {*algorithm.carries}
             require(not unknown, algorithm, "after_training: state", f"must have {algorithm.carries} only", unknown)
             uploads.append(sent(algorithm, "after_training", vectors, self.payloads.uploads))
-            facts.states.update(one.client, after)
+            facts.states.update(one.client, carried[row].updated(after))
         self._put(batch, uploads)
+
+    def _by_own_code(
+        self, row: Vector, job: Job, state: ClientState, download: Mapping[str, Vector]
+    ) -> tuple[float, ClientState]:
+        """Train a task by the algorithm's own code, and write the model into `row`; return the loss and the entries of
+        the client's state."""
+        algorithm, learner = self.facts.algorithm, self.facts.learner
+        task = local_task(learner, self.facts.training, job, state, download)
+        with seeded(job.seed, learner.device):
+            update = numbers(algorithm, "train", algorithm.train(task), row.shape)
+        np.add(job.base, update, out=row, casting="unsafe")
+        unknown = {*task.carried.arrays, *task.carried.scalars} - {*algorithm.carries}
+        require(not unknown, algorithm, "train: carried", f"must have {algorithm.carries} only", unknown)
+        loss = float(task.loss)
+        if math.isnan(loss):
+            loss = learner.evaluate(row, job.images, job.labels)[0]
+        return loss, task.carried
 
     def _put(self, batch: Batch, uploads: Sequence[Mapping[str, Vector]]) -> None:
         batch.payloads = {one.name: np.stack([of[one.name] for of in uploads]) for one in self.payloads.uploads}
@@ -147,7 +193,7 @@ class Train(Stage):
         for epoch in range(facts.training.epochs):
             going = [row for row, job in enumerate(jobs) if epoch < len(job.order) and not _stopped(job, epoch)]
             made = np.empty((len(going), rows.shape[1]), dtype=np.float32)
-            parts = [replace(jobs[row], base=bases[row], order=jobs[row].order[epoch : epoch + 1]) for row in going]
+            parts = [jobs[row].epoch(epoch, bases[row]) for row in going]
             found = self._learn(made, parts, [assignments[row] for row in going])
             for row, model, loss in zip(going, made, found, strict=True):
                 if _stopped(jobs[row], epoch + 1):
@@ -183,6 +229,22 @@ class Train(Stage):
         own = self.personal.part_of(self.facts.states.of(client) if state is None else state)
         learner = self.personal.learner
         return learner.whole.accuracies(np.stack([learner.parameter_split.join(one, own) for one in models]), *samples)
+
+
+def local_task(
+    learner: Learner, training: Training, job: Job, state: ClientState, download: Mapping[str, Vector]
+) -> LocalTask:
+    """Return a job as the task of an algorithm that trains by code of its own."""
+    import torch
+
+    module = learner.module_with(job.base).train()
+    arrays = (torch.tensor(np.asarray(one)).to(learner.device) for one in (job.images, job.labels))
+    batches = [
+        [torch.from_numpy(np.asarray(one, np.int64)).to(learner.device) for one in epoch]
+        for epoch in job.batches(training.batch_of(job.samples))
+    ]
+    rates = training.rates(sum(map(len, batches)), job.rate)
+    return LocalTask(module, *arrays, batches, rates, training, job.base, state, download)
 
 
 def _stopped(job: Job, epochs: int) -> bool:

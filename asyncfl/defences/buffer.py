@@ -99,6 +99,8 @@ class DefenceContext:
     """Model -> gradient (n_parameters,) of the loss on the server's root set; None: no root set."""
     root_gradients: Callable[[Vector], Vector] | None = None
     """Model -> gradient of each class of the root set, (classes, n_parameters); None: no root set, or a regression."""
+    bounded_steps: bool = True
+    """Whether no step is longer than `lr` times the largest gradient, as those of SGD from a fresh state are."""
     compressed: bool = False
     """Whether updates are compressed. Their lengths and noise then differ from those of the clients' own updates."""
     noise_between_epochs: bool = False

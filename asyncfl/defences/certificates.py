@@ -10,9 +10,10 @@ standard deviations (q = 6: one in 10^9), therefore
 
 Below lo no noise was added. Above hi the step is too long. Above the pair bound the two updates do not have independent
 noise: attackers sent the same vector, or one sent its own again. A FedProx term only shortens the step; momentum m
-lengthens it to at most b/(1 - m), to be included in the learning rate. Without gradient clipping b is infinite, and
-only lo remains. If noise is drawn between epochs, later steps may depend on it, and lengths are bounded by the triangle
-inequality: lo - b and |noise| + b. Compressed updates satisfy none of these bounds.
+lengthens it to at most b/(1 - m), to be included in the learning rate. Without gradient clipping, and with other
+optimisers, weight decay or a kept state, b is infinite, and only lo remains. If noise is drawn between epochs, later
+steps may depend on it, and lengths are bounded by the triangle inequality: lo - b and |noise| + b. Compressed updates
+satisfy none of these bounds.
 
 Models are float32, and each step rounds every weight to its spacing, at most 2^-23 of the weight. Where an update is as
 small as that, it is up to (S + 2) 2^-24 |w| longer or shorter, w being the model; S steps, the noise and the difference
@@ -84,7 +85,7 @@ def check_certificates(
     huge = "norm {:.4g} cannot be compared with anything"
     reasons = [huge.format(length) if length > COMPARABLE else "" for length in lengths]
     if not context.compressed:
-        clip = np.inf if context.gradient_clip is None else context.gradient_clip
+        clip = context.gradient_clip if context.bounded_steps and context.gradient_clip is not None else np.inf
         every = np.asarray(context.lr * clip * context.steps, dtype=np.float64)
         d, noise = context.n_parameters, buffer.upload_std
         # The longest honest model of the buffer; earlier ones were about as long.

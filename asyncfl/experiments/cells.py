@@ -47,7 +47,7 @@ def recording_fault(place: Path, scenario: Scenario) -> str | None:
     if missing:
         return f"there is no recording {place} ({missing[0]} is missing); `make live` records it"
     try:
-        of = Scenario.load(place / "scenario.yaml")
+        of = Scenario.load(place / "scenario.yaml", recorded=True)
     except AsyncflError as error:
         return f"{place} cannot be read: {error}"
     if of.digest() != scenario.digest():

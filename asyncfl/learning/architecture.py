@@ -20,9 +20,11 @@ from pydantic import ConfigDict, Field
 from asyncfl.base.component import Component, Described
 from asyncfl.base.errors import Fault, hint, nearest
 from asyncfl.base.own_classes import own_class
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.torchvision_parts import torchvision_part
 from asyncfl.learning.layout import Layout, ParameterSplit
 from asyncfl.learning.module_checks import module_faults
+from asyncfl.learning.seeded import seeded
 
 if TYPE_CHECKING:
     import torch
@@ -33,6 +35,17 @@ Shape = tuple[int, ...]
 
 Widths = Annotated[tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...], Field(max_length=100)]
 """Number of units (or channels) of each of several layers."""
+
+
+Dropout = Annotated[float, Field(ge=0, lt=1), MeasuredIn("probability")]
+"""Probability with which a unit is dropped."""
+
+
+def rectified(dropout: float) -> torch.nn.Module:
+    """Build the ReLU of a hidden layer, with dropout behind it unless its probability is 0."""
+    from torch import nn
+
+    return nn.Sequential(nn.ReLU(), nn.Dropout(dropout)) if dropout else nn.ReLU()
 
 
 _GROUPS = 32
@@ -71,11 +84,17 @@ class Architecture(Component):
     """Names of parameters that stay on each client and are neither sent nor averaged, such as the last layers (FedPer)
     or the normalisation layers (FedBN); `*` stands for any characters. Empty: all parameters are shared."""
 
+    @property
+    def draws(self) -> bool:
+        """Whether the network may draw random numbers in training, as dropout does."""
+        return ":" in self.kind or bool(getattr(self, "dropout", 0.0))
+
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
         """Build the untrained network, which maps samples (n, *shape) to (n, outputs): class logits, or predicted
         numbers.
 
-        The output must depend on the parameters and the input alone: no dropout, no running statistics.
+        The output must depend on the parameters and the input alone; in training also on draws of torch's generator, as
+        dropout makes them. BatchNorm is replaced by GroupNorm, since running statistics are not averaged.
         """
         raise NotImplementedError
 
@@ -152,27 +171,40 @@ class Architecture(Component):
         import torch
 
         seed = int(torch.randint(2**62, (), generator=generator))
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            torch.manual_seed(seed)
-            module = self.module(shape, outputs)
+        with seeded(seed), torch.no_grad():
+            module = _built(self, shape, outputs)
             return torch.cat([p.reshape(-1) for p in module.parameters()]).float().numpy()
 
 
 def untrained_module(model: Architecture, shape: Shape, outputs: int) -> torch.nn.Module:
     """Build a network's module with arbitrary values, leaving torch's global generator unchanged."""
-    import torch
+    with seeded():
+        return _built(model, shape, outputs)
 
-    with torch.random.fork_rng(devices=[]):
-        return model.module(shape, outputs)
+
+def _built(model: Architecture, shape: Shape, outputs: int) -> torch.nn.Module:
+    """Build a network's module, with GroupNorm in place of BatchNorm in networks that are not ours."""
+    made = model.module(shape, outputs)
+    return _without_batch_norm(made) if ":" in model.kind else made
+
+
+def batch_norms(model: Architecture, shape: Shape, outputs: int) -> int:
+    """Count the BatchNorm layers of a user's own network, which are replaced by GroupNorm; 0 for ours."""
+    if ":" not in model.kind:
+        return 0
+    from torch.nn.modules.batchnorm import _BatchNorm
+
+    with seeded():
+        return sum(isinstance(part, _BatchNorm) for part in model.module(shape, outputs).modules())
 
 
 @lru_cache(maxsize=256)
 def _own_module_faults(model: Architecture, code: object, shape: Shape, outputs: int) -> tuple[Fault, ...]:
-    return tuple(module_faults(lambda: model.module(shape, outputs), model.kind, shape, outputs))
+    return tuple(module_faults(lambda: _built(model, shape, outputs), model.kind, shape, outputs))
 
 
 class OwnModule(Architecture):
-    """A user's own `nn.Module` by its import path, or a network of torchvision with GroupNorm in place of BatchNorm.
+    """A user's own `nn.Module` by its import path, or a network of torchvision, with GroupNorm in place of BatchNorm.
 
     The class (or a function that returns a module) is called with the fields beside `kind` in the scenario, and with
     those of `shape` and `outputs` (or `classes`, `num_classes`) that appear among its parameters.
@@ -188,7 +220,7 @@ class OwnModule(Architecture):
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
         made: torch.nn.Module = self._factory()(**self._arguments(shape, outputs))
-        return _without_batch_norm(made) if self.kind.startswith(TORCHVISION) else made
+        return made
 
     def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
         """Estimate three times the operations of a forward pass, at the rate that small batches reach."""
@@ -254,21 +286,27 @@ def _operations(model: OwnModule, code: object, shape: Shape, outputs: int) -> f
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
-    with torch.random.fork_rng(devices=[]), torch.no_grad(), FlopCounterMode(display=False) as counter:
-        model.module(shape, outputs)(torch.zeros(1, *shape))
+    with seeded(), torch.no_grad(), FlopCounterMode(display=False) as counter:
+        _built(model, shape, outputs).eval()(torch.zeros(1, *shape))
     return float(counter.get_total_flops())
 
 
 def _without_batch_norm(module: torch.nn.Module) -> torch.nn.Module:
     """Replace each BatchNorm in `module` by a GroupNorm (Wu and He 2018) of as many channels, and return the module:
-    running statistics cannot be averaged like parameters."""
+    running statistics cannot be averaged like parameters, and other samples of a batch must not matter.
+
+    Behind a linear layer, where BatchNorm1d stands, all channels are one group: a group of one number would be zero.
+    """
     from torch import nn
     from torch.nn.modules.batchnorm import _BatchNorm
 
+    if not isinstance(module, nn.Module):
+        return module  # which the checks of a user's network name
+    if isinstance(module, _BatchNorm) and not isinstance(module, nn.modules.lazy.LazyModuleMixin):
+        channels = module.num_features
+        groups = 1 if isinstance(module, nn.BatchNorm1d) else math.gcd(_GROUPS, channels)
+        return nn.GroupNorm(groups, channels, module.eps, module.affine)
     for name, part in module.named_children():
-        if isinstance(part, _BatchNorm):
-            channels = part.num_features
-            setattr(module, name, nn.GroupNorm(math.gcd(_GROUPS, channels), channels, part.eps, part.affine))
-        else:
-            _without_batch_norm(part)
+        if (other := _without_batch_norm(part)) is not part:
+            setattr(module, name, other)
     return module

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from asyncfl.learning.architecture import Architecture, Shape, untrained_module
 from asyncfl.learning.job import Job
 from asyncfl.learning.layout import Vector
-from asyncfl.learning.learner import Learner, split, tensor_of
+from asyncfl.learning.learner import Learner
 from asyncfl.learning.loss import loss_of
 from asyncfl.learning.module import ModuleLearner
+from asyncfl.learning.tensors import split, tensor_of
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ def schedule(
 
     The weights of a step are 1/n for a client's batch, and 0 elsewhere.
     """
-    steps = max(training.steps(job.samples, len(job.order)) for job in jobs)
-    cuts_of = [list(chain.from_iterable(job.batches(training.batch_of(job.samples)))) for job in jobs]
+    epochs_of = [list(job.batches(training.batch_of(job.samples))) for job in jobs]
+    cuts_of = [list(chain.from_iterable(epochs)) for epochs in epochs_of]
+    steps = max(map(len, cuts_of))
     batch = max(1, *(len(cut) for cuts in cuts_of for cut in cuts))
     indices = np.zeros((steps, len(jobs), batch), np.int64)
     weights = np.zeros((steps, len(jobs), batch), np.float32)
@@ -46,7 +48,7 @@ def schedule(
             n = training.batch_of(job.samples) if training.batches == "poisson" else len(cut)
             indices[step, number, : len(cut)] = cut
             weights[step, number, : len(cut)] = shares[step, number] = 1 / n
-            last[step, number] = n * (step >= len(cuts) - len(cuts) // len(job.order))
+            last[step, number] = n * (step >= len(cuts) - len(epochs_of[number][-1]))
     return indices, weights, shares, last
 
 
@@ -61,12 +63,15 @@ class BatchedLearner(Learner):
 
     def __init__(self, model: Architecture, training: Training, shape: Shape, outputs: int, device: str) -> None:
         super().__init__(model, training, shape, outputs, device)
-        self._module = untrained_module(model, shape, outputs).to(self.device).requires_grad_(False)
+        self._module = (
+            untrained_module(model, shape, outputs).to(self.device).requires_grad_(False).train(not model.draws)
+        )
         self._names, self._like = zip(*self._module.named_parameters(), strict=True)
         self._loaded: dict[str, torch.Tensor] = {}
 
     def _train(self, rows: Vector, jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
-        if any(job.deadline is not None or job.correction is not None for job in jobs):
+        alone = self.model.draws or not self.training.is_basic
+        if alone or any(job.deadline is not None or job.correction is not None for job in jobs):
             # Each client has its own clock, or its own correction: a step is not shared by several.
             self._singly._train(rows, jobs, losses)
             return

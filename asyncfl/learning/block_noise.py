@@ -106,7 +106,7 @@ def blocks_of(training: Training, widths: Sequence[int], samples: int) -> list[B
     own noise."""
     n = training.batch_of(samples)
     length = 1 + ROWS // n
-    plain = training.example_noise and not (training.momentum or training.proximal_mu)
+    plain = training.example_noise and training.is_basic and not (training.momentum or training.proximal_mu)
     if not plain or len(widths) < 3 or widths[0] * widths[1] < LARGE or length < 2:
         return []
     batches = [min(n, samples - start) for start in range(0, samples, n)]

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asyncfl.learning.gemm import by_size
+from asyncfl.learning.optimizer import Optimizer, OptimizerState, slots_of
+from asyncfl.learning.tensors import tensor_of
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:
@@ -42,10 +44,10 @@ class BatchBuffers:
     errors[l]: (n, outputs), gradient of the summed loss at the output of layer l; error_in: at the input of the first
     layer. Without `own_input` the input of the first layer is passed in by the caller, and inputs[0], inner[0] and
     error_in are empty. mm[l], addmm_[l]: products of layer l's size, by the library `gemm`; square[l]: of its inputs or
-    errors with themselves.
+    errors with themselves. masks[l]: (n, outputs) factors of dropout behind layer l; empty without.
     """
 
-    def __init__(self, n: int, widths: Sequence[int], own_input: bool, gemm: str) -> None:
+    def __init__(self, n: int, widths: Sequence[int], own_input: bool, gemm: str, drops: bool = False) -> None:
         import torch
 
         self.n = n
@@ -59,6 +61,7 @@ class BatchBuffers:
         self.error_in = torch.empty(rows[0], widths[0])
         self.mm = [by_size(gemm, torch.mm, n, i, o) for i, o in pairwise(widths)]
         self.addmm_ = [by_size(gemm, torch.Tensor.addmm_, n, i, o) for i, o in pairwise(widths)]
+        self.masks = [torch.empty(n, w) for w in widths[1:-1]] if drops else []
         self.square = [by_size(gemm, torch.mm, n, n, max(i, o)) for i, o in pairwise(widths)]
 
 
@@ -108,7 +111,9 @@ class Weights:
 class Stack:
     """Layers of the given widths (inputs, hidden..., outputs) during training, inside `products(gemm, small=True)`."""
 
-    def __init__(self, widths: Sequence[int], training: Training, own_input: bool, gemm: str) -> None:
+    def __init__(
+        self, widths: Sequence[int], training: Training, own_input: bool, gemm: str, dropout: float = 0.0
+    ) -> None:
         import torch
 
         self.widths = tuple(widths)
@@ -125,17 +130,28 @@ class Stack:
         """Number that the sums of a Poisson batch are divided by; None: the samples of the batch."""
         self.weights = Weights(widths)
         self.velocity = Weights(widths)
+        names = () if training.is_basic else slots_of(training)
+        self.slots = {name: Weights(widths) for name in names}
+        """The optimiser's vectors, by name."""
+        self.optimizer: Optimizer | None = None
+        """Rule of steps other than basic ones; None: basic steps."""
+        if not training.is_basic:
+            self._slope = Weights(widths)
+            self.optimizer = Optimizer(training, {name: [one.flat] for name, one in self.slots.items()})
         self._squared = False
         self._base, self._away = (torch.zeros_like(self.weights.flat) for _ in range(2))
-        self.batch = lru_cache(2 * PLANS)(lambda n: BatchBuffers(n, self.widths, own_input, gemm))
+        self.batch = lru_cache(2 * PLANS)(lambda n: BatchBuffers(n, self.widths, own_input, gemm, dropout > 0))
+        self._kept_share = 1 - dropout
+        self.random = torch.Generator()
+        """Generator of dropout, to be seeded for each task."""
         # Look functions up once: a step is a dozen calls of a few microseconds each.
         self._softmax, self._norm = torch.softmax, torch.linalg.vector_norm
         self._subtract = torch.sub
         self._relu_backward = torch.ops.aten.threshold_backward.grad_input
 
-    def start(self, flat: torch.Tensor, squared: bool = False) -> None:
-        """Start training at these parameters (n_parameters,) with velocity 0; minimise cross-entropy, or the squared
-        error."""
+    def start(self, flat: torch.Tensor, squared: bool = False, state: OptimizerState | None = None) -> None:
+        """Start training at these parameters (n_parameters,) with the optimiser's `state`, None for a fresh one;
+        minimise cross-entropy, or the squared error."""
         self.weights.load(flat)
         self._squared = squared
         self._owed = 0.0
@@ -143,6 +159,45 @@ class Stack:
             self.velocity.flat.zero_()
         if self.mu:
             self._base.copy_(self.weights.flat)
+        if self.optimizer is not None:
+            self.optimizer.steps = 0 if state is None else state.steps
+            for name, slot in self.slots.items():
+                array = None if state is None else state.arrays.get(name)
+                slot.flat.zero_() if array is None else slot.load(tensor_of(array))
+
+    def keep(self, state: OptimizerState) -> None:
+        """Replace `state` by the optimiser's present one."""
+        import torch
+
+        assert self.optimizer is not None
+        flat = {name: torch.empty(sum(w.numel() for w in one.inner + one.bias)) for name, one in self.slots.items()}
+        for name, one in self.slots.items():
+            one.store(flat[name])
+        state.arrays, state.steps = {name: one.numpy() for name, one in flat.items()}, self.optimizer.steps
+
+    def descend(
+        self,
+        batch: BatchBuffers,
+        x: torch.Tensor,
+        lr: float,
+        noise: torch.Tensor | None = None,
+        constant: torch.Tensor | None = None,
+    ) -> None:
+        """Clip the batch's gradient, add `noise` and `constant`, both (n_parameters,), and step."""
+        assert self.optimizer is not None
+        share, slope = self._clip(batch, x, None, None), self._slope
+        for layer in range(self.layers):
+            batch.addmm_[layer](slope.full[layer], batch.errors_t[layer], x, beta=0, alpha=share)
+            if layer + 1 < self.layers:
+                x = batch.inputs[layer + 1]
+        if noise is not None:
+            slope.add(noise, self.noise_std * share)
+        if self.mu:
+            self._subtract(self.weights.flat, self._base, out=self._away)
+            slope.flat.add_(self._away, alpha=self.mu)
+        if constant is not None:
+            slope.add(constant, 1.0)
+        self.optimizer.step([self.weights.flat], [slope.flat], lr)
 
     def differentiate(
         self,
@@ -166,6 +221,10 @@ class Stack:
             if shift is not None and layer == 1:
                 output.add_(shift, alpha=-self.lr * self.noise_std)
             output.clamp_min_(0)
+            if batch.masks:
+                # As `torch.nn.functional.dropout` draws it on a CPU.
+                mask = batch.masks[layer - 1].bernoulli_(self._kept_share, generator=self.random)
+                output.mul_(mask.div_(self._kept_share))
             x = batch.inputs[layer]
         batch.mm[-1](x, transposed[-1], out=logits)
         if self._squared:
@@ -176,6 +235,8 @@ class Stack:
             error = errors[layer - 1]
             batch.mm[layer](errors[layer], inner[layer], out=error)
             self._relu_backward(error, batch.inner[layer], 0, grad_input=error)
+            if batch.masks:
+                error.mul_(batch.masks[layer - 1])
         if activation is not None:
             batch.mm[0](errors[0], inner[0], out=batch.error_in)
             self._relu_backward(batch.error_in, activation, 0, grad_input=batch.error_in)

@@ -34,7 +34,7 @@ TINY = 1e-12
 def cost(widths: tuple[int, ...], training: Training, samples: int) -> tuple[float, float]:
     """Estimate the operations of one client's training of the first layer: as coefficients, on its weights."""
     inputs, units = widths[0], widths[1]
-    m, epochs, steps = samples, training.epochs, training.steps(samples)
+    m, epochs, steps = samples, training.epochs_of(samples), training.steps_of(samples)
     momentum, pull = training.momentum > 0, training.proximal_mu > 0
     passes = momentum + pull + (momentum and pull)
     direct = 4 * epochs * m * inputs * units + steps * (PASS * passes) * inputs * units + 3 * PASS * inputs * units
@@ -47,7 +47,7 @@ def cost(widths: tuple[int, ...], training: Training, samples: int) -> tuple[flo
 def _needs_gram(training: Training, samples: int) -> bool:
     """Whether G is needed: for each step but the first, and with clipping for the first one too."""
     clips = training.gradient_clip is not None or training.example_clip is not None
-    return clips or training.steps(samples) > 1
+    return clips or training.steps_of(samples) > 1
 
 
 class _Coefficients:

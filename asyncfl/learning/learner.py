@@ -15,6 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from copy import deepcopy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from asyncfl.learning.job import Job
 from asyncfl.learning.layout import Vector
 from asyncfl.learning.loss import is_regression, loss_of, loss_slope
 from asyncfl.learning.normal_noise import StandardNormal
+from asyncfl.learning.tensors import split, tensor_of
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:
@@ -169,7 +171,11 @@ class Learner(ABC):
 
     @cached_property
     def _differentiable(self) -> torch.nn.Module:
-        return untrained_module(self.model, self.shape, self.n_outputs).to(self.device)
+        return untrained_module(self.model, self.shape, self.n_outputs).to(self.device).train(not self.model.draws)
+
+    def module_with(self, parameters: Vector) -> torch.nn.Module:
+        """Return a new module of the network with these parameters (n_parameters,), on the learner's device."""
+        return deepcopy(self._module_with(parameters)[0])
 
     def _module_with(self, parameters: Vector) -> tuple[torch.nn.Module, list[torch.nn.Parameter]]:
         """Return the network's module with these parameters (n_parameters,), and its parameters."""
@@ -223,17 +229,23 @@ class Learner(ABC):
         for number, job in enumerate(jobs):
             m = len(job.labels)
             # A client that was stopped has fewer epochs, but at least one.
-            epochs = min(len(job.order), self.training.epochs) or self.training.epochs
+            most = self.training.epochs_of(m) if m else 1
+            epochs = min(len(job.order), most) or most
             wanted = {
                 "base": (d,),
                 "images": (m, *self.shape),
                 "labels": (m, self.n_outputs) if is_regression(job.labels) else (m,),
                 "order": (epochs, m),
             }
+            steps = self.training.steps_of_epochs(m)[:epochs] if m else []
             if self.training.batches == "poisson":
-                steps = self.training.steps(m, epochs) // epochs
-                if [len(epoch) for epoch in job.order] != [steps] * epochs:
-                    raise ValueError(f"order of job {number} must have {epochs} epochs of {steps} Poisson batches")
+                if [len(epoch) for epoch in job.order] != steps:
+                    raise ValueError(f"order of job {number} must have epochs of {steps} Poisson batches")
+                del wanted["order"]
+            elif self.training.steps is not None and m:
+                lengths = [min(m, one * self.training.batch_of(m)) for one in steps]
+                if [len(epoch) for epoch in job.order] != lengths:
+                    raise ValueError(f"order of job {number} must have epochs of {lengths} samples")
                 del wanted["order"]
             if job.correction is not None:
                 wanted["correction"] = (d,)
@@ -247,40 +259,3 @@ class Learner(ABC):
                 raise ValueError(f"job {number} has no samples to train on")
             if self.training.example_noise and job.noise is None:
                 raise ValueError(f"job {number} needs a generator for the noise that example_noise asks for")
-
-
-class _Writable:
-    """The memory of a read-only array, declared writable: torch has no read-only tensors and warns about the array."""
-
-    def __init__(self, array: NDArray[Any]) -> None:
-        self.array, shown = array, array.__array_interface__
-        self.__array_interface__ = {**shown, "data": (shown["data"][0], False)}
-
-
-ALIGNED_TO = 64
-"""Bytes; torch aligns its own memory so."""
-
-
-def tensor_of(array: NDArray[Any]) -> torch.Tensor:
-    """Return a tensor of the array's values, which may only be read: it may share the array's memory.
-
-    MKL rounds a product differently where a matrix is aligned differently, and slices of one array and arrays from a
-    pickle are. So an array whose address is no multiple of `ALIGNED_TO` is copied.
-    """
-    import torch
-
-    shared = torch.from_numpy(array if array.flags.writeable else np.asarray(_Writable(array)))
-    return shared.clone() if shared.data_ptr() % ALIGNED_TO else shared
-
-
-def tensors_of(*arrays: NDArray[Any]) -> list[torch.Tensor]:
-    """Return tensors of arrays, see `tensor_of`."""
-    return [tensor_of(one) for one in arrays]
-
-
-def split(flat: torch.Tensor, like: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Cut a flat vector (n_parameters,) into views with the shapes of a module's parameters."""
-    import torch
-
-    parts = torch.split(flat, [p.numel() for p in like])
-    return [part.view(p.shape) for part, p in zip(parts, like, strict=True)]

@@ -18,10 +18,12 @@ from asyncfl.learning.gemm import products
 from asyncfl.learning.gram import GramTrainer, cost
 from asyncfl.learning.job import Deadline, Job
 from asyncfl.learning.layout import Vector
-from asyncfl.learning.learner import Learner, tensor_of, tensors_of
+from asyncfl.learning.learner import Learner
 from asyncfl.learning.loss import is_regression
 from asyncfl.learning.models.mlp import Layered
 from asyncfl.learning.normal_noise import StandardNormal
+from asyncfl.learning.optimizer import OptimizerState
+from asyncfl.learning.tensors import tensor_of, tensors_of
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:
@@ -55,22 +57,28 @@ class _Plan:
             steps, cuts = steps[taken:], cuts[taken:]
 
 
+def _sizes(samples: int, n: int) -> list[int]:
+    """Return the sizes of the batches that `samples` samples are cut into, `n` to a full one."""
+    return [min(n, samples - start) for start in range(0, samples, n)]
+
+
 class DirectTrainer:
     """Trains an MLP of the given widths, step by step on all its weights: for clients with many samples and few epochs.
 
     An epoch's images are gathered once, in their order and with a column of ones, so that each batch is a slice.
     """
 
-    def __init__(self, widths: tuple[int, ...], training: Training, gemm: str) -> None:
-        self._stack = Stack(widths, training, own_input=False, gemm=gemm)
+    def __init__(self, widths: tuple[int, ...], training: Training, gemm: str, dropout: float = 0.0) -> None:
+        self._stack = Stack(widths, training, own_input=False, gemm=gemm, dropout=dropout)
+        self._drops = dropout > 0
         # Usually all clients have one size; under quantity skew there are many sizes, and plans take memory.
         self._plan = lru_cache(PLANS)(self._shuffled)
+        self._incomplete = lru_cache(PLANS)(lambda samples, n: _Plan(self._stack, _sizes(samples, n)))
         self._training = training
 
     def _shuffled(self, samples: int) -> _Plan:
         """Return the plan of shuffled batches of `samples` samples."""
-        n = self._training.batch_of(samples)
-        sizes = [min(n, samples - start) for start in range(0, samples, n)]
+        sizes = _sizes(samples, self._training.batch_of(samples))
         return _Plan(self._stack, sizes, blocks_of(self._training, self._stack.widths, samples))
 
     def train(
@@ -79,30 +87,40 @@ class DirectTrainer:
         base: torch.Tensor,
         images: torch.Tensor,
         wanted: torch.Tensor,
-        order: torch.Tensor | Sequence[Sequence[NDArray[np.int64]]],
+        order: torch.Tensor | Sequence[torch.Tensor] | Sequence[Sequence[NDArray[np.int64]]],
         bits: np.random.BitGenerator | None = None,
         squared: bool = False,
         deadline: Deadline | None = None,
         correction: torch.Tensor | None = None,
+        state: OptimizerState | None = None,
+        rate: float = 1.0,
+        seed: int = 0,
     ) -> float:
         """Train one client, write the model into `row` and return the mean loss of the last epoch.
 
         row, base: (n_parameters,); images (m, inputs); wanted (m, outputs): one-hot labels, or numbers to predict if
-        the loss is `squared`; order: (epochs, m) int64, or the Poisson batches of each epoch; bits: generator of the
-        noise of DP-SGD; `deadline`, `correction`: see `Job`.
+        the loss is `squared`; order: (epochs, m) int64, of which the last epoch may be shorter, or the Poisson batches
+        of each epoch; bits: generator of the noise of DP-SGD; the others: see `Job`.
         """
         import torch
 
-        stack, poisson = self._stack, not isinstance(order, torch.Tensor)
+        stack, poisson = self._stack, self._training.batches == "poisson"
         stack.expected = self._training.batch_of(len(images)) if poisson else None
         plan = _Plan(stack, (0,)) if poisson else self._plan(len(images))
         each = None if bits is None else StandardNormal(bits, len(base))
         together = None if bits is None or not plan.normals else StandardNormal(bits, plan.normals)
-        stack.start(base, squared)
+        stack.start(base, squared, state)
+        if self._drops:
+            stack.random.manual_seed(seed)
+        rates = iter(
+            () if stack.optimizer is None else self._training.rates(self._training.steps_of(len(images)), rate)
+        )
         loss = math.nan
         for epoch, indices in enumerate(order, 1):
             if not isinstance(indices, torch.Tensor):
                 plan, indices = _Plan(stack, [len(one) for one in indices]), torch.from_numpy(np.concatenate(indices))
+            elif len(indices) < len(images):
+                plan = self._incomplete(len(indices), self._training.batch_of(len(images)))
             inner = plan.images[:, : stack.widths[0]]
             torch.index_select(images, 0, indices, out=inner)
             torch.index_select(wanted, 0, indices, out=plan.targets)
@@ -113,6 +131,12 @@ class DirectTrainer:
                 for number, (batch, x, logits, targets) in enumerate(steps):
                     shift = None if drawn is None else drawn.shifts[number]
                     stack.differentiate(batch, x, logits, targets, shift=shift)
+                    if stack.optimizer is not None:
+                        normals = None if each is None else torch.from_numpy(each.draw())
+                        stack.descend(batch, x, next(rates), normals, correction)
+                        if deadline is not None and deadline.passed():
+                            return loss
+                        continue
                     share = stack.step(batch, x)
                     if drawn is not None and block is not None:
                         stack.add_block_noise(drawn.total, block.parts[number], drawn.upper[number], share)
@@ -126,6 +150,8 @@ class DirectTrainer:
                 deadline.epochs_done += 1
             if deadline is not None or epoch == len(order):
                 stack.weights.store(row)
+                if state is not None:
+                    stack.keep(state)
                 loss = mean_loss(plan.logits, plan.targets, squared)
         return loss
 
@@ -134,8 +160,9 @@ class MlpLearner(Learner):
     """Training with a hand-written backward pass.
 
     `way` chooses the representation of the first layer during training: "direct" (its weights) or "gram" (coefficients
-    of the client's samples); "auto" takes the cheaper one for each client. Without a hidden layer it is always
-    "direct", and also with noise on the steps, since noise leaves the span of the samples (`block_noise`).
+    of the client's samples); "auto" takes the cheaper one for each client. It is always "direct" without a hidden
+    layer, with noise on the steps, since noise leaves the span of the samples (`block_noise`), with steps other than
+    basic ones, and with dropout.
     """
 
     def __init__(self, model: Layered, training: Training, shape: Shape, outputs: int, way: Way = "auto") -> None:
@@ -143,9 +170,10 @@ class MlpLearner(Learner):
 
         super().__init__(model, training, shape, outputs, "cpu")
         self._widths = model.widths(shape, outputs)
+        is_special = not training.is_basic or model.dropout_share > 0
         stepwise = training.example_noise or training.batches == "poisson"
-        self._way = "direct" if len(self._widths) < 3 or stepwise else way
-        self._direct = DirectTrainer(self._widths, self.training, self.gemm)
+        self._way = "direct" if len(self._widths) < 3 or stepwise or is_special else way
+        self._direct = DirectTrainer(self._widths, self.training, self.gemm, model.dropout_share)
         self._gram = GramTrainer(self._widths, self.training, self.gemm) if self._way != "direct" else None
         self.trainer = lru_cache(PLANS)(self._trainer_for)
         self._clips = training.gradient_clip is not None or training.example_clip is not None
@@ -170,18 +198,21 @@ class MlpLearner(Learner):
                 base, images, wanted = tensors_of(job.base, job.images.reshape(samples, -1), job.labels)
                 wanted = wanted if squared else self._one_hot(wanted)
                 order: Any = job.order
-                if self.training.batches != "poisson":
-                    order = tensor_of(np.ascontiguousarray(job.order, np.int64))
+                if isinstance(order, np.ndarray):
+                    order = tensor_of(np.ascontiguousarray(order, np.int64))
+                elif self.training.batches != "poisson":
+                    order = [tensor_of(np.ascontiguousarray(one, np.int64)) for one in order]
                 arrays = torch.from_numpy(rows[number]), base, images, wanted, order
                 # Only the direct implementation has a complete model at the end of each epoch, and only there does a
                 # sample whose products overflow leave the others alone. A correction leaves the span of the samples.
-                direct = job.deadline is not None or job.correction is not None
+                direct = job.deadline is not None or job.correction is not None or isinstance(order, list)
                 alone = direct or (self._clips and not math.isfinite(np.vdot(job.images, job.images)))
                 trainer = self._direct if alone else self.trainer(samples)
                 bits = job.noise if self.training.example_noise else None
                 if isinstance(trainer, DirectTrainer):
                     constant = None if job.correction is None else tensor_of(job.correction)
-                    losses[number] = trainer.train(*arrays, bits, squared, job.deadline, constant)
+                    more = bits, squared, job.deadline, constant, job.optimizer, job.rate, job.seed
+                    losses[number] = trainer.train(*arrays, *more)
                 else:
                     losses[number] = trainer.train(*arrays, squared)
 

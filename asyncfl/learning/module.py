@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,9 +17,12 @@ from asyncfl.learning.architecture import Architecture, Shape, untrained_module
 from asyncfl.learning.example_gradients import ExampleGradients, clip_gradient
 from asyncfl.learning.job import Job
 from asyncfl.learning.layout import Vector
-from asyncfl.learning.learner import Learner, split, tensor_of
+from asyncfl.learning.learner import Learner
 from asyncfl.learning.loss import loss_of
 from asyncfl.learning.normal_noise import StandardNormal
+from asyncfl.learning.optimizer import Optimizer, OptimizerState, slots_of
+from asyncfl.learning.seeded import seeded
+from asyncfl.learning.tensors import split, tensor_of
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:
@@ -40,15 +44,25 @@ class ModuleLearner(Learner):
         self._module = module.to(memory_format=self._format)  # type: ignore[call-overload]
         self._weights: list[torch.Tensor] = list(self._module.parameters())
         clips = self.training.example_clip is not None
+        self._module.train(not model.draws)  # dropout would hide whether gradients agree
         self._examples = ExampleGradients(self._module, shape, outputs) if clips else None
         self._velocity = [torch.zeros_like(w) for w in self._weights]
         self._pull = [torch.zeros_like(w) for w in self._weights]
+        self._optimizer: Optimizer | None = None
+        """Rule of steps other than basic ones; None: basic steps."""
+        if not training.is_basic:
+            slots = {name: [torch.zeros_like(w) for w in self._weights] for name in slots_of(training)}
+            self._optimizer = Optimizer(training, slots)
 
     def _train(self, rows: Vector, jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
         import torch
 
+        draws = self.model.draws
         for number, job in enumerate(jobs):
-            losses[number] = self._train_one(torch.from_numpy(rows[number]), job)
+            with seeded(job.seed, self.device) if draws else nullcontext():
+                self._module.train()
+                losses[number] = self._train_one(torch.from_numpy(rows[number]), job)
+                self._module.train(not draws)
 
     def _train_one(self, row: torch.Tensor, job: Job) -> float:
         import torch
@@ -64,6 +78,10 @@ class ModuleLearner(Learner):
                 torch._foreach_mul_(pull, t.proximal_mu)
         images, labels = tensor_of(job.images).to(self.device), tensor_of(job.labels).to(self.device)
         constant = None if job.correction is None else split(tensor_of(job.correction).to(self.device), weights)
+        optimizer = self._optimizer
+        if optimizer is not None:
+            self._start(optimizer, job.optimizer)
+        rates = iter(() if optimizer is None else t.rates(t.steps_of(job.samples), job.rate))
         batch, poisson = t.batch_of(job.samples), t.batches == "poisson"
         mean, deadline = math.nan, job.deadline
         for epoch, batches in enumerate(job.batches(batch), 1):
@@ -80,17 +98,22 @@ class ModuleLearner(Learner):
                         torch._foreach_sub_(gradient, pull)
                     if constant is not None:
                         torch._foreach_add_(gradient, constant)
-                    if t.momentum:
-                        torch._foreach_mul_(velocity, t.momentum)
-                        torch._foreach_add_(velocity, gradient)
-                        gradient = velocity
-                    torch._foreach_add_(weights, gradient, alpha=-t.lr)
+                    if optimizer is not None:
+                        optimizer.step(weights, gradient, next(rates))
+                    else:
+                        if t.momentum:
+                            torch._foreach_mul_(velocity, t.momentum)
+                            torch._foreach_add_(velocity, gradient)
+                            gradient = velocity
+                        torch._foreach_add_(weights, gradient, alpha=-t.lr)
                 total += loss * (batch if poisson else len(by))
                 if deadline is not None and deadline.passed():
                     return mean
             if deadline is not None:
                 deadline.epochs_done += 1
             if deadline is not None or epoch == len(job.order):
+                if optimizer is not None and job.optimizer is not None:
+                    self._keep(optimizer, job.optimizer)
                 mean = total / len(order) if len(order) else math.nan
                 with torch.no_grad():
                     for part, weight in zip(split(row, self._weights), self._weights, strict=True):
@@ -117,6 +140,25 @@ class ModuleLearner(Learner):
         if t.gradient_clip is not None:
             clip_gradient(gradient, t.gradient_clip)
         return gradient, loss.item()
+
+    def _start(self, optimizer: Optimizer, state: OptimizerState | None) -> None:
+        """Begin with the optimiser's `state`, None for a fresh one."""
+        import torch
+
+        optimizer.steps = 0 if state is None else state.steps
+        for name, slot in optimizer.slots.items():
+            array = None if state is None else state.arrays.get(name)
+            if array is None:
+                torch._foreach_zero_(list(slot))
+            else:
+                torch._foreach_copy_(list(slot), split(tensor_of(array).to(self.device), slot))
+
+    def _keep(self, optimizer: Optimizer, state: OptimizerState) -> None:
+        """Replace `state` by the optimiser's present one."""
+        import torch
+
+        flat = {name: torch.cat([one.reshape(-1) for one in slot]) for name, slot in optimizer.slots.items()}
+        state.arrays, state.steps = {name: one.cpu().numpy() for name, one in flat.items()}, optimizer.steps
 
     def _load(self, parameters: torch.Tensor) -> None:
         import torch

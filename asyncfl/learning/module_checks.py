@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from asyncfl.base.errors import AsyncflError, Fault
 from asyncfl.base.own_classes import describe_exception
+from asyncfl.learning.seeded import seeded
 
 if TYPE_CHECKING:
     import torch
@@ -28,7 +29,7 @@ def module_faults(make: Callable[[], Any], name: str, shape: tuple[int, ...], ou
     """
     import torch
 
-    with torch.random.fork_rng(devices=[]):
+    with seeded():
         try:
             torch.manual_seed(1)
             module = make()
@@ -48,8 +49,7 @@ def module_faults(make: Callable[[], Any], name: str, shape: tuple[int, ...], ou
 
 def _part_faults(module: torch.nn.Module, other: torch.nn.Module, name: str) -> Iterator[Fault]:
     import torch
-    from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
-    from torch.nn.modules.dropout import _DropoutNd
+    from torch.nn.modules.batchnorm import _NormBase
 
     parameters = dict(module.named_parameters())
     if not parameters:
@@ -73,13 +73,8 @@ def _part_faults(module: torch.nn.Module, other: torch.nn.Module, name: str) -> 
         if isinstance(part, _NormBase) and part.track_running_stats:
             running.update(f"{path}.{own}" if path else own for own, _ in part.named_buffers())
             why = "whose running statistics are not averaged"
-            way = "use GroupNorm, or kind: torchvision:NAME, where it is exchanged"
+            way = "use GroupNorm, or no running statistics"
             yield Fault("kind", f"{name} has {type(part).__name__} ({path}), {why}; {way}")
-        elif isinstance(part, _BatchNorm):
-            why = "whose output depends on the other samples of a batch"
-            yield Fault("kind", f"{name} has {type(part).__name__} ({path}), {why}; use GroupNorm")
-        if (isinstance(part, _DropoutNd) and part.p) or (isinstance(part, torch.nn.RNNBase) and part.dropout):
-            yield Fault("kind", f"{name} has dropout ({path}), which draws anew each time; set it to 0")
     drawn = dict(other.named_buffers())
     for path, buffer in module.named_buffers():
         if path not in running and not torch.equal(buffer, drawn[path]):
@@ -93,7 +88,9 @@ def _output_faults(module: torch.nn.Module, name: str, shape: tuple[int, ...], o
     inputs = torch.randint(0, 2, (_TRIED, *shape), generator=torch.Generator().manual_seed(0)).float()
     buffers = {path: buffer.clone() for path, buffer in module.named_buffers()}
     try:
-        found, again = module.train()(inputs), module(inputs)
+        module.train()
+        found, again, other = (_seeded_output(module, inputs, seed) for seed in (1, 1, 2))
+        evaluated, once_more = (_seeded_output(module.eval(), inputs, seed) for seed in (1, 2))
         changed = [path for path, buffer in module.named_buffers() if not torch.equal(buffer, buffers[path])]
         wanted = (_TRIED, outputs)
         is_output = isinstance(found, torch.Tensor) and tuple(found.shape) == wanted and found.dtype == torch.float32
@@ -108,10 +105,13 @@ def _output_faults(module: torch.nn.Module, name: str, shape: tuple[int, ...], o
         elif changed:
             why = "forward changes it, and what is not a parameter is not averaged"
             yield Fault("kind", f"{name} keeps state in its buffer {changed[0]}: {why}")
-        elif not torch.equal(found.nan_to_num(), again.nan_to_num()):
-            why = "draws at random (functional dropout, noise) or keeps state"
+        elif not _same(found, again):
+            why = "keeps state, or draws from a generator other than torch's"
             yield Fault("kind", f"{name} gives two outputs for the same inputs in training: its forward {why}")
-        elif mixes := next(filter(None, (_mixes_samples(module.train(on), inputs) for on in (True, False))), None):
+        elif not _same(evaluated, once_more):
+            why = "draws at random though self.training is False"
+            yield Fault("kind", f"{name} gives two outputs for the same inputs in evaluation: its forward {why}")
+        elif mixes := next(filter(None, (_mixes(module.train(on), inputs) for on in _modes(found, other))), None):
             yield Fault("kind", f"{name} gives a sample another output {mixes}; use no statistics over the batch")
     except (AsyncflError, KeyboardInterrupt):
         raise
@@ -119,7 +119,28 @@ def _output_faults(module: torch.nn.Module, name: str, shape: tuple[int, ...], o
         yield Fault("kind", f"{name} fails on inputs of shape {tuple(inputs.shape)}: {describe_exception(error)}")
 
 
-def _mixes_samples(module: torch.nn.Module, inputs: torch.Tensor) -> str | None:
+def _seeded_output(module: torch.nn.Module, inputs: torch.Tensor, seed: int) -> Any:
+    """Return what the module answers when torch's generator begins at `seed`."""
+    import torch
+
+    torch.manual_seed(seed)
+    return module(inputs)
+
+
+def _modes(found: torch.Tensor, other: torch.Tensor) -> tuple[bool, ...]:
+    """Return whether samples are compared in training, and in evaluation. `found`, `other`: outputs in training with
+    different draws; with dropout a sample's output depends on its place in them."""
+    return (True, False) if _same(found, other) else (False,)
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two outputs are equal; NaN equals NaN."""
+    import torch
+
+    return torch.equal(one.nan_to_num(), other.nan_to_num())
+
+
+def _mixes(module: torch.nn.Module, inputs: torch.Tensor) -> str | None:
     """Return how the output of a sample depends on the batch that it is in; None if it does not."""
     import torch
 

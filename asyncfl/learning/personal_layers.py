@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from asyncfl.base.client_state import ClientState, ClientStates
 from asyncfl.learning.job import Job
 from asyncfl.learning.layout import ParameterSplit, Vector
-from asyncfl.learning.learner import Learner, tensor_of
+from asyncfl.learning.learner import Learner
+from asyncfl.learning.tensors import tensor_of
 
 if TYPE_CHECKING:
     import torch

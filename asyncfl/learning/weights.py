@@ -119,10 +119,10 @@ def flat_weights(
 def module_with_parameters(
     model: Architecture, shape: Shape, outputs: int, parameters: NDArray[np.float32]
 ) -> torch.nn.Module:
-    """Build the network as an `nn.Module` on the CPU with the parameters (n_parameters,)."""
+    """Build the network as an `nn.Module` on the CPU with the parameters (n_parameters,), to evaluate it."""
     import torch
 
-    module = untrained_module(model, shape, outputs)
+    module = untrained_module(model, shape, outputs).train(not model.draws)
     torch.nn.utils.vector_to_parameters(torch.tensor(parameters), module.parameters())
     return module
 

@@ -82,6 +82,5 @@ def clipped_sgd_sensitivity(
     """
     if not context.plain_sgd:
         return math.inf
-    batch = min(context.batch_size, samples) if context.batch_size else samples
-    steps = (context.epochs if epochs is None else epochs) * math.ceil(samples / batch)
+    steps = context.steps_of(samples, epochs)
     return 2 * context.lr * clip_norm * (steps - 1 + 1 / samples if context.clips_samples else steps)

@@ -38,11 +38,11 @@ class PrivacyContext:
     smallest_samples: int  # m: number of samples in the smallest local data set, >= 1
     exposures: int  # L: number of uploads of one client that an eavesdropper is assumed to hold, 0..rounds
     batch_size: int = 0  # samples per training step; 0: all samples of the client
-    epochs: int = 1  # passes over a client's samples per task
+    epochs: int = 1  # passes over a client's samples that a task begins, at most
     lr: float = 1.0  # learning rate of the clients
     plain_sgd: bool = True  # whether a step is lr times a gradient, without momentum or a proximal term
     clips_samples: bool = False
-    """Whether a step takes the mean of the clipped gradients of all samples (`training.local_steps: printed`)."""
+    """Whether a step takes the mean of the clipped gradients of all samples (`training.gradient_step: printed`)."""
     n_parameters: int = 1  # d: number of parameters of the model
     rate: float = 1.0  # server learning rate: factor of the mean update when it is added to the model
     equal_weights: bool = True
@@ -54,12 +54,25 @@ class PrivacyContext:
     """Whether every version is a uniform mean of updates from different clients, so that the clients' noise hides all
     of them equally well."""
     personal: bool = False  # whether clients keep layers of their own, which carry their data from task to task
+    steps: int | None = None  # gradient steps of a task; None: those of `epochs` passes
     poisson_sizes: tuple[int, ...] = ()
     """Different numbers of samples of the clients whose batches are Poisson samples; empty: batches are shuffled."""
 
     def epochs_of(self, contribution: Contribution) -> int:
-        """Return the local epochs behind an upload: fewer than `epochs` if the client was stopped early."""
+        """Return the local epochs behind an upload: fewer than `epochs` if the client was stopped early. With `steps`
+        those that were begun."""
+        if self.steps is not None:
+            return math.ceil(self.steps / self._steps_of_epoch(contribution.samples))
         return self.epochs if contribution.epochs is None else contribution.epochs
+
+    def steps_of(self, samples: int, epochs: int | None = None) -> int:
+        """Return the gradient steps of a client with `samples` samples in a task; in `epochs` epochs if given."""
+        if self.steps is not None:
+            return self.steps
+        return (self.epochs if epochs is None else epochs) * self._steps_of_epoch(samples)
+
+    def _steps_of_epoch(self, samples: int) -> int:
+        return math.ceil(samples / (min(self.batch_size, samples) if self.batch_size else samples))
 
 
 @dataclass(frozen=True, slots=True)

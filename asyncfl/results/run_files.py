@@ -17,6 +17,7 @@ from asyncfl.base.errors import RunError, ScenarioError, system_says
 from asyncfl.base.files.own_folder import MARK, FolderMark
 from asyncfl.base.files.reading import check_ordinary, read_bytes, read_parquet
 from asyncfl.base.files.yaml_text import read_yaml
+from asyncfl.base.former_names import with_current_names
 from asyncfl.base.own_classes import imports_refused
 from asyncfl.base.tables import (
     FORMER,
@@ -208,7 +209,7 @@ def read_scenario(path: Path, own_code: bool) -> tuple[Scenario, dict[str, Any]]
         check_ordinary(path)
     except OSError as error:
         raise RunError(f"{path} cannot be read: {system_says(error)}") from None
-    recorded = read_yaml(path)
+    recorded = with_current_names(read_yaml(path), Scenario)
     if own_code:
         return Scenario.read(recorded, path, check=False), recorded
     with imports_refused() as refused:

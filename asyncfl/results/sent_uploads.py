@@ -180,14 +180,14 @@ class SentUploads:
         """Return `previous` and `carried` of the table of uploads; empty if no update carries traces of others.
 
         The compression error of a client's earlier updates is added to its next ones. With personal layers, a client's
-        layers depend on its earlier tasks. A bound on an update holds whatever the client began with. But noise drawn
-        during training hides its own task alone, and an attacker that copies such an update or computes from it passes
-        the dependency on.
+        layers depend on its earlier tasks, and so does a kept state of its optimiser. A bound on an update holds
+        whatever the client began with. But noise drawn during training hides its own task alone, and an attacker that
+        copies such an update or computes from it passes the dependency on.
         """
         uploads, scenario = self.uploads, self.resolved.scenario
         in_layers = False
         # A scheme draws noise during training for all uploads or for none.
-        for one in uploads[:1] if scenario.model.personal else ():
+        for one in uploads[:1] if scenario.model.personal or scenario.training.state == "kept" else ():
             noise = self.scheme.upload_noise(self.context, self.usable_norm(one.clip_norm), one.contribution)
             in_layers = noise.in_training
         if not in_layers and (self._uncompressed or not scenario.compression.remembers):

@@ -26,6 +26,7 @@ from asyncfl.base.errors import OutputError, RunError, ScenarioError, shortened
 from asyncfl.base.files.own_folder import FORMAT, OwnFolder, write_json
 from asyncfl.base.files.reading import read_bytes
 from asyncfl.base.files.yaml_text import read_yaml
+from asyncfl.base.former_names import with_current_names
 from asyncfl.results.earlier_tasks import tasks_in
 from asyncfl.results.model_files import kept_module, models_in, write_models
 from asyncfl.results.run_card import run_card
@@ -253,7 +254,8 @@ class RunFolder(OwnFolder):
         read."""
         for there in (self.folder, *self.kept()):
             with suppress(ScenarioError):
-                return _difference(read_yaml(there / "scenario.yaml"), self._wanted)
+                there_now = with_current_names(read_yaml(there / "scenario.yaml"), Scenario)
+                return _difference(there_now, self._wanted)
         return ""
 
 

@@ -171,7 +171,8 @@ class TrainingClients(SimulatedClients):
         )
         base = self.server.tasks.download(task.base_version)
         vectors = ClientState(base.payloads)
-        order = TrainingOrder(task.client, task.turn, epochs, attacked, self.path.carried(task.client), vectors)
+        carried = self.path.carried(task.client)
+        order = TrainingOrder(task.client, task.turn, epochs, attacked, carried, vectors, task.base_version)
         self.pool.foresee(task.number, order, base.model, arrives_s)
 
     def forget(self, task: TaskRecord) -> None:

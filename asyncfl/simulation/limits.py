@@ -16,6 +16,7 @@ import numpy as np
 
 from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.base.streams import Streams
+from asyncfl.learning.optimizer import slots_of
 from asyncfl.measurements import KeepEvery
 from asyncfl.scenario import Scenario
 
@@ -99,7 +100,7 @@ def _clock_events(scenario: Scenario) -> tuple[float, float, float]:
     world, dispatch, clients = scenario.world, scenario.protocol.dispatch, scenario.data.clients
     rounds, tasks = scenario.protocol.rounds, dispatch.at_publish(clients) or scenario.participants
     speeds = world.device.draw(min(clients, 1000), Streams(0).generator("device"))
-    samples = (scenario.data.samples_per_client or 1000) * scenario.training.epochs
+    samples = scenario.training.processed(scenario.data.samples_per_client or 1000)
     task_s = max(float(np.median(speeds)) * samples, 1e-9)
     busy_s = world.aggregate_s + world.aggregate_s_per_number * scenario.n_parameters * scenario.participants
     busy_s += 0.0 if world.evaluate_beside else world.evaluate_s
@@ -161,6 +162,7 @@ def _model_bytes(scenario: Scenario) -> float:
     clients = scenario.data.clients
     at_once = max(scenario.participants, scenario.protocol.dispatch.level(clients))
     kept = clients if scenario.compression.remembers else 0
+    kept += clients * len(slots_of(scenario.training)) if scenario.training.state == "kept" else 0
     kept += len(scenario.algorithm.carries) * clients + math.ceil(scenario.algorithm.server_vectors(clients))
     keep = scenario.evaluation.keep
     kept += scenario.protocol.rounds // keep.every if isinstance(keep, KeepEvery) else 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -41,6 +41,8 @@ class Workload:
     """Bytes of an update, after compression, and of the algorithm's uploads."""
     deadline_s: float | None = None
     """Seconds of computing after which a client stops; None for no limit."""
+    processed: NDArray[np.int64] | None = None
+    """(clients,) samples that a whole task processes; None: all samples of the client in each epoch."""
 
     @classmethod
     def of(cls, scenario: Scenario, samples: NDArray[np.int64]) -> Workload:
@@ -52,7 +54,10 @@ class Workload:
             down += sum(one.payload_bytes for one in downloads)
             up += sum(one.payload_bytes for one in uploads)
         training = scenario.training
-        return cls(samples, training.epochs, BYTES_PER_NUMBER * n, down, up, training.deadline_s)
+        load = cls(samples, training.epochs, BYTES_PER_NUMBER * n, down, up, training.deadline_s)
+        if training.steps is None:
+            return load
+        return replace(load, processed=np.array([training.processed(int(one)) for one in samples], dtype=np.int64))
 
     def epochs_in(self, compute_s: float) -> int:
         """Return the epochs done at the deadline, if all epochs take `compute_s` seconds."""
@@ -268,6 +273,8 @@ def epochs_done(draws: TaskDraws, load: Workload, speed: float = 1.0) -> int:
 def _compute_s(draws: TaskDraws, load: Workload, speed: float) -> float:
     """Return the seconds that all epochs of a task take for a client that is faster than usual by the factor
     `speed`."""
+    if load.processed is not None:
+        return draws.compute_s(int(load.processed[draws.client])) / speed
     return draws.compute_s(int(load.samples[draws.client]), load.epochs) / speed
 
 

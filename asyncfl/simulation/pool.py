@@ -68,6 +68,8 @@ class TrainingOrder:
     """The part of the client's state that its training reads."""
     download: ClientState = field(default_factory=ClientState)
     """The algorithm's vectors that the client was sent with the model, as arrays."""
+    version: int = -1
+    """The version that the client was sent."""
 
 
 # --- in a worker -----------------------------------------------------------------------------------------------------
@@ -161,7 +163,7 @@ def _computed(compute: Callable[[_Seed, Vector], Any], key: str, setup: Any, mod
 
 def _train(order: TrainingOrder, place: str | None, seed: _Seed, base: Vector) -> Trained:
     """Train a task from the model that it was sent. `place`: where to leave its model; None: return it."""
-    task = Assignment(-1, order.client, -1, base, order.turn, order.epochs, download=order.download.arrays)
+    task = Assignment(-1, order.client, order.version, base, order.turn, order.epochs, download=order.download.arrays)
     made = seed.federation.path.trained(task, order.attacked, order.carried)
     return made._replace(model=leave(made.model, place))
 
@@ -295,7 +297,8 @@ class TrainingPool:
         return made
 
     def _call_of(self, task: Assignment, attacked: bool, carried: ClientState) -> Call:
-        order = TrainingOrder(task.client, task.turn, task.epochs, attacked, carried, ClientState(task.download))
+        vectors = ClientState(task.download)
+        order = TrainingOrder(task.client, task.turn, task.epochs, attacked, carried, vectors, task.base_version)
         call = self._foreseen.pop(task.task, None)
         if call is not None and call.order == order:
             return call

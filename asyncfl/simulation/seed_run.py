@@ -12,6 +12,7 @@ import pyarrow as pa
 from asyncfl.base.arrays import Floats, Ints, Vector
 from asyncfl.base.instrument import Row
 from asyncfl.client import Attackers
+from asyncfl.learning.architecture import batch_norms
 from asyncfl.privacy import PrivacyContext
 from asyncfl.privacy.ledger.rows import scheme_notes
 from asyncfl.privacy.scheme import stop_notes
@@ -193,6 +194,11 @@ def _notes(events: pa.Table, federation: Federation) -> Iterator[str]:
         yield (
             f"model.personal: {own} of {own + shared} parameters stay at each client; a published model is evaluated "
             "with each client's own layers, and the mean over all clients is reported"
+        )
+    if replaced := batch_norms(scenario.model, federation.data.shape, federation.data.outputs):
+        yield (
+            f"model: GroupNorm takes the place of {replaced} BatchNorm layers of {scenario.model.kind}, whose running "
+            "statistics are not averaged and whose outputs depend on the other samples of a batch"
         )
     if scenario.training.deadline_s is not None:
         yield (

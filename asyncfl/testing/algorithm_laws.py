@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from asyncfl.algorithms import AcceptedUpdates, Algorithm, Payload
+from asyncfl.algorithms import AcceptedUpdates, Algorithm, LocalTask, Payload
 from asyncfl.algorithms.algorithm import ServerState, declared, sent
 from asyncfl.base.answers import numbers, with_state
 from asyncfl.base.arrays import Ints, Vector
 from asyncfl.base.client_state import ClientState
 from asyncfl.base.errors import ComponentError
+from asyncfl.learning import Training
+from asyncfl.learning.seeded import seeded
 from asyncfl.testing.builders import random
 from asyncfl.testing.laws import check_description, close, require, same, unchanged
 
@@ -26,7 +28,8 @@ def check_algorithm(algorithm: Algorithm, *, permuted: bool = True) -> None:
 
     The laws: it is frozen and can be written and read; vectors have the declared names and sizes; a client's state has
     the entries of `carries` alone, and is not shared by clients; the server's state can be pickled; both halves are
-    functions of their arguments and change none of them; steps are finite. `permuted`: whether a step must not depend
+    functions of their arguments and change none of them; steps are finite; `train`, where it is defined, is a function
+    of its task, whose samples and model it leaves as they are. `permuted`: whether a step must not depend
     on the order of the updates.
     """
     check_description(algorithm, Algorithm)
@@ -43,6 +46,8 @@ def _check(algorithm: Algorithm, permuted: bool) -> None:
     server = _server_state(algorithm, algorithm.start(N_PARAMETERS, CLIENTS))
     law = "start must be a function of its arguments"
     require(same(server, algorithm.start(N_PARAMETERS, CLIENTS)), algorithm, law)
+    if algorithm.replaces_training:
+        _check_training(algorithm)
     states = [ClientState()] * CLIENTS
     for _ in range(VERSIONS):
         download = sent(algorithm, "download", _asked(algorithm, "download", server), payloads.downloads)
@@ -53,6 +58,39 @@ def _check(algorithm: Algorithm, permuted: bool) -> None:
             models.append(moved)
             uploads.append(sent(algorithm, "after_training", vectors, payloads.uploads))
         server = _version(algorithm, server, clients, np.array(models), _rows(uploads, payloads.uploads), permuted)
+
+
+def _check_training(algorithm: Algorithm) -> None:
+    """Check `train` on a linear network of 8 parameters, with 6 samples in batches of 3."""
+    download = sent(
+        algorithm, "download", algorithm.download(algorithm.start(8, CLIENTS)), declared(algorithm, 8).downloads
+    )
+    first, second = (_local_task(download) for _ in range(2))
+    updates = []
+    for task in (first, second):
+        with seeded(1):
+            updates.append(numbers(algorithm, "train", algorithm.train(task), (8,), finite=True))
+    require(same(updates[0], updates[1]), algorithm, "train must be a function of its task and torch's generator")
+    untouched = _local_task(download)
+    for name in ("inputs", "labels", "base"):
+        kept = np.array_equal(np.asarray(getattr(first, name)), np.asarray(getattr(untouched, name)))
+        require(kept, algorithm, f"train must not change task.{name}")
+    require(same(first.carried, second.carried), algorithm, "train must leave the same task.carried each time")
+    unknown = {*first.carried.arrays, *first.carried.scalars} - {*algorithm.carries}
+    require(not unknown, algorithm, f"task.carried must have {algorithm.carries} only", f"it has {unknown}")
+
+
+def _local_task(download: Mapping[str, Vector]) -> LocalTask:
+    import torch
+
+    with seeded(0):
+        module = torch.nn.Linear(3, 2)
+    rng = random(1)
+    inputs = torch.from_numpy(rng.normal(size=(6, 3)).astype(np.float32))
+    labels, batches = torch.tensor([0, 1, 0, 1, 1, 0]), [[torch.arange(3), torch.arange(3, 6)]]
+    base = torch.nn.utils.parameters_to_vector(module.parameters()).detach().numpy().copy()
+    training = Training(lr=LR, batch_size=3)
+    return LocalTask(module, inputs, labels, batches, training.rates(2), training, base, download=download)
 
 
 def _asked(algorithm: Algorithm, method: str, *arguments: Any) -> Any:

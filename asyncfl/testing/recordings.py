@@ -44,13 +44,13 @@ def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = Fal
     from asyncfl.simulation import prepared
 
     recording = read_recording(folder, seed)
-    scenario = Scenario.load(Path(folder) / "scenario.yaml")
+    scenario = Scenario.load(Path(folder) / "scenario.yaml", recorded=True)
     with use(conditions_of(Path(folder), recording.seed)):
         federation = prepared(scenario, recording.seed)
         if federation.path.every_task:
             raise RunError(
-                "a run that learns from tasks whose updates never arrived (by its privacy scheme, in personal layers) "
-                "cannot be replayed without a clock"
+                "a run that learns from tasks whose updates never arrived (by its privacy scheme, in personal layers, "
+                "in a kept state of the optimiser) cannot be replayed without a clock"
             )
         protocol = federation.plan.protocol.model_copy(update={"per_client": recording.per_client})
         again, server = None, Server(replace(federation.plan, all_present=recording.all_present, protocol=protocol))

@@ -146,7 +146,7 @@ def test_rounding_does_not_build_up_over_five_hundred_steps(
 ) -> None:
     """Each step rounds the weights once, each time by at most 2^-24 of their size."""
     settings = {"lr": lr, "momentum": momentum, "proximal_mu": mu, "batch_size": batch_size}
-    steps = Training.model_validate(settings).steps(SAMPLES)
+    steps = Training.model_validate(settings).steps_of(SAMPLES)
     training = Training.model_validate({**settings, "epochs": STEPS // steps, "device": "cpu"})
     random = np.random.default_rng(0)
     base = MLP.initial_parameters(IMAGE, LABELS, torch.Generator().manual_seed(0))

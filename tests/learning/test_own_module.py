@@ -12,7 +12,7 @@ from asyncfl.api import execute
 from asyncfl.base.component import own_sources
 from asyncfl.base.errors import ScenarioError
 from asyncfl.base.own_classes import look_for_modules_in
-from asyncfl.learning.architecture import OwnModule
+from asyncfl.learning.architecture import OwnModule, untrained_module
 from asyncfl.results.storage import Run
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
@@ -208,6 +208,10 @@ def with_model(tiny: dict[str, Any], name: str, **fields: Any) -> dict[str, Any]
         ("Rows", {}, 4 * 5 * (28 + 5 + 2) + 60),
         ("sleeping", {}, 7850),
         ("Scaled", {}, 785 * 3 + 4 * 10),
+        ("dropping", {}, 7850),
+        ("Dropping", {}, 7850),
+        ("normed", {}, 7850 + 2),
+        ("batch_normed", {}, 7850 + 2),
         ("Described", {}, 7850),
         ("instance_normed", {}, 7850),
         ("TwoHeads", {}, 1 + 7850 + 785 * 3),
@@ -229,16 +233,12 @@ def test_any_sound_module_is_trained(tiny: dict[str, Any], name: str, fields: di
 @pytest.mark.parametrize(
     ("name", "fields", "message"),
     [
-        ("normed", {}, r"model\.kind: \S+:normed has BatchNorm2d \(0\), whose running statistics are not averaged"),
-        ("dropping", {}, r"has dropout \(1\), which draws anew each time; set it to 0"),
         ("Drawn", {}, r"draws its buffer mask at random"),
         ("Counting", {}, r"keeps state in its buffer seen: forward changes it"),
-        ("Remembering", {}, r"gives two outputs for the same inputs in training: its forward draws at random \(func"),
-        ("Noisy", {}, r"gives two outputs for the same inputs in training"),
-        ("Dropping", {}, r"gives two outputs for the same inputs in training"),
+        ("Remembering", {}, r"gives two outputs for the same inputs in training: its forward keeps state, or draws"),
+        ("Noisy", {}, r"gives two outputs for the same inputs in evaluation: its forward draws at random though"),
         ("Centred", {}, r"gives a sample another output alone than in a batch of two; use no statistics over the"),
         ("Ranked", {}, r"gives a sample another output alone than in a batch of two"),
-        ("batch_normed", {}, r"has BatchNorm2d \(0\), whose output depends on the other samples of a batch"),
         ("frozen", {}, r"must train all its parameters, 1\.bias has requires_grad=False"),
         ("double", {}, r"must have float32 parameters, 1\.weight is float64"),
         ("few", {}, r"must return \(2, 10\) float32 for inputs of shape \(2, 1, 28, 28\), got \(2, 9\) float32"),
@@ -261,10 +261,26 @@ def test_a_module_that_cannot_be_trained_is_refused(
         Scenario.read(with_model(tiny, name, **fields))
 
 
+@pytest.mark.parametrize("name", ["dropping", "Dropping"])
+def test_dropout_of_a_users_network_is_drawn_anew_for_each_task_and_alike_in_each_run(
+    tiny: dict[str, Any], name: str
+) -> None:
+    scenario = Scenario.read(with_model(tiny, name))
+    runs = [simulate_seed(scenario, 0) for _ in range(2)]
+    assert list(runs[0].rounds) == list(runs[1].rounds)
+    sleeping = simulate_seed(Scenario.read(with_model(tiny, "sleeping")), 0)
+    assert sleeping.rounds[-1]["train_loss"] != runs[0].rounds[-1]["train_loss"]
+
+
+def test_a_run_says_that_batchnorm_was_replaced(tiny: dict[str, Any]) -> None:
+    notes = simulate_seed(Scenario.read(with_model(tiny, "normed")), 0).notes
+    assert any("GroupNorm takes the place of 1 BatchNorm layers of my_networks:normed" in one for one in notes)
+
+
 def test_networks_of_torchvision_get_groupnorm_instead_of_batchnorm() -> None:
     model = OwnModule(kind="torchvision:resnet18")
     assert list(model.faults((3, 32, 32), 10)) == []
-    module = model.module((3, 32, 32), 10)
+    module = untrained_module(model, (3, 32, 32), 10)
     kinds = {type(part).__name__ for part in module.modules()}
     assert "GroupNorm" in kinds
     assert "BatchNorm2d" not in kinds

@@ -120,7 +120,7 @@ def plain_loop(model: Architecture, job: Job) -> np.ndarray:
     ("model", "name"), [(Mlp(hidden=(20,)), "direct"), (Mlp(hidden=(20,)), "gram"), (CNN, "module"), (CNN, "batched")]
 )
 def test_models_agree_with_a_loop_over_samples(model: Architecture, name: str, epochs: int) -> None:
-    training = Training(lr=LR, batch_size=1, local_steps="printed", gradient_clip=LIMIT, epochs=epochs, device="cpu")
+    training = Training(lr=LR, batch_size=1, gradient_step="printed", gradient_clip=LIMIT, epochs=epochs, device="cpu")
     jobs = random_jobs(model, SHAPE, CLASSES, (40, 7), epochs, spread=True)
     rows, _ = train(IMPLEMENTATIONS[name](model, training, SHAPE, CLASSES), *jobs)
     for row, job in zip(rows, jobs, strict=True):
@@ -131,7 +131,7 @@ def test_models_agree_with_a_loop_over_samples(model: Architecture, name: str, e
 @pytest.mark.parametrize(("model", "name"), [(Mlp(hidden=(20,)), "direct"), (CNN, "module")])
 def test_a_replaced_sample_moves_one_step_by_at_most_the_printed_sensitivity(model: Architecture, name: str) -> None:
     """By at most lr 2C/n; a sample far from the others' labels gets near it."""
-    training = Training(lr=LR, batch_size=1, local_steps="printed", gradient_clip=LIMIT, device="cpu")
+    training = Training(lr=LR, batch_size=1, gradient_step="printed", gradient_clip=LIMIT, device="cpu")
     learner = IMPLEMENTATIONS[name](model, training, SHAPE, CLASSES)
     [job] = random_jobs(model, SHAPE, CLASSES, (30,))
     images, labels = job.images.copy(), job.labels.copy()
@@ -145,8 +145,8 @@ def test_a_replaced_sample_moves_one_step_by_at_most_the_printed_sensitivity(mod
     ("batch", "samples", "steps"), [(20, 100, 25), (32, 100, 20), ("full", 100, 5), (32, 7, 5), (20, 0, 0)]
 )
 def test_steps_of_a_task_of_five_epochs(batch: int | str, samples: int, steps: int) -> None:
-    assert Training(batch_size=batch, epochs=5).steps(samples) == steps
-    assert Training(local_steps="printed", batch_size=1, gradient_clip=1.0, epochs=5).steps(600) == 5
+    assert Training(batch_size=batch, epochs=5).steps_of(samples) == steps
+    assert Training(gradient_step="printed", batch_size=1, gradient_clip=1.0, epochs=5).steps_of(600) == 5
 
 
 def test_clips_that_exclude_each_other_and_noise_without_a_clip_are_refused() -> None:
@@ -155,7 +155,7 @@ def test_clips_that_exclude_each_other_and_noise_without_a_clip_are_refused() ->
     with pytest.raises(ValidationError, match=r"example_noise is in units of example_clip, which must be set for 0\.5"):
         Training(example_noise=0.5)
     with pytest.raises(
-        ValidationError, match=r"local_steps: printed .* set batch_size: 1 and gradient_clip, got batch_s"
+        ValidationError, match=r"gradient_step: printed .* set batch_size: 1 and gradient_clip, got batch_s"
     ):
-        Training(local_steps="printed", batch_size=1)
+        Training(gradient_step="printed", batch_size=1)
     assert Training(example_clip=2, example_noise=0.5).example_noise == 0.5

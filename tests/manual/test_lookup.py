@@ -52,7 +52,7 @@ def test_unknown_and_ambiguous_names_are_one_message(name: str, message: str) ->
 
 
 def test_an_unknown_field_lists_the_fields_of_its_section() -> None:
-    with pytest.raises(ScenarioError, match="below training there are lr, momentum, batch_size"):
+    with pytest.raises(ScenarioError, match="below training there are lr, momentum, optimizer"):
         find("training.qqqqqq")
 
 

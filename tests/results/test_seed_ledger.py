@@ -211,7 +211,13 @@ def test_the_printed_step_of_safl_is_accounted_for_with_its_learning_rate(scenar
     """An upload of one epoch moves by lr 2C/n, and its noise is c1 2C/(n epsilon): mu = lr epsilon/c1."""
     own = scenario.override(
         {
-            "training": {"lr": 0.01, "local_steps": "printed", "batch_size": 1, "gradient_clip": 1.0, "epochs": epochs},
+            "training": {
+                "lr": 0.01,
+                "gradient_step": "printed",
+                "batch_size": 1,
+                "gradient_clip": 1.0,
+                "epochs": epochs,
+            },
             "privacy": {"kind": "local_gaussian", "epsilon": 6, "delta": 1e-5},
         }
     )

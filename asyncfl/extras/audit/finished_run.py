@@ -86,6 +86,8 @@ class FinishedRun:
     @property
     def note(self) -> str:
         """Limitation of canary and membership audits of this run; empty: none."""
+        if self.run.scenario.training.state == "kept":
+            return "The run has training.state: kept; the attacker knew no client's optimiser. Others may find more."
         if not self.run.scenario.model.personal:
             return ""
         return (

@@ -55,8 +55,9 @@ class ObservedRun:
 
     @property
     def work(self) -> Floats:
-        """Samples times epochs of each task's client, (tasks,)."""
-        return np.asarray(self.samples[self.tasks.client] * float(self.scenario.training.epochs), dtype=np.float64)
+        """Samples that each task's client processes: samples times epochs, or those of its steps, (tasks,)."""
+        of_client = [self.scenario.training.processed(int(one)) for one in self.samples]
+        return np.array(of_client, dtype=np.float64)[self.tasks.client]
 
     @property
     def training_finished(self) -> NDArray[np.bool_]:

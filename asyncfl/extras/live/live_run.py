@@ -145,6 +145,8 @@ def _notes(timing: LiveTiming, live: LiveFederation, *, apart: bool) -> Iterator
         )
     if renewed and scenario.compression.remembers:
         yield f"{again}, without what compression had left of their updates"
+    if renewed and scenario.training.state == "kept":
+        yield f"{again}, and began with a fresh state of the optimiser"
     if apart:
         yield (
             "live: model.personal leaves the server the shared layers alone, so no version is judged: what is known "

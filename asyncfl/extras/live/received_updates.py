@@ -123,7 +123,7 @@ class ReceivedUpdates:
     def record_dropped(self, task: TaskRecord) -> None:
         """Put a settled task on record that was trained, if later updates of its client depend on that training.
 
-        They do through personal layers, and through what compression left over.
+        They do through personal layers, a kept state of the optimiser, and what compression left over.
         """
         record, path = self._federation.releases, self._path
         if not task.trained or record.knows(task.number):

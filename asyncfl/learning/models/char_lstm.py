@@ -9,7 +9,7 @@ from pydantic import Field
 
 from asyncfl.base.errors import Fault
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.learning.architecture import Architecture, Dropout, Shape
 
 if TYPE_CHECKING:
     import torch
@@ -33,6 +33,9 @@ class CharLstm(Architecture):
     """Units of each LSTM layer."""
     layers: Annotated[int, Field(ge=1, le=100), MeasuredIn("layers")] = 2
     """Number of LSTM layers."""
+    dropout: Dropout = 0.0
+    """Probability with which each output of an LSTM layer is dropped in a training step, 0 <= dropout < 1; the others
+    are scaled by 1/(1 - dropout). Source: Zaremba et al. 2014."""
 
     def faults(self, shape: Shape, outputs: int) -> Iterator[Fault]:
         """Report data that are not texts."""
@@ -47,4 +50,4 @@ class CharLstm(Architecture):
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
         from asyncfl.learning.models.torch_modules import CharLstmModule
 
-        return CharLstmModule(outputs, self.embedding, self.hidden, self.layers)
+        return CharLstmModule(outputs, self.embedding, self.hidden, self.layers, self.dropout)

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 from asyncfl.base.errors import Fault, ScenarioError
-from asyncfl.learning.architecture import Architecture, Shape, Widths
+from asyncfl.learning.architecture import Architecture, Dropout, Shape, Widths, rectified
 
 if TYPE_CHECKING:
     import torch
@@ -21,12 +21,14 @@ def convolutional(
     kernel: int = 5,
     groups: int = 0,
     padded: bool = True,
+    dropout: float = 0.0,
 ) -> torch.nn.Sequential:
     """Build convolutions, each followed by 2x2 max-pooling, then linear layers.
 
     kernel: side of the convolutions, odd. padded: whether convolutions keep the image size. groups: of the GroupNorm
-    after each pooling, 0 for none. ReLU comes after the pooling: both orders give the same values and gradients, and
-    this one computes a quarter as many numbers. GroupNorm also comes after the pooling, where its values differ from
+    after each pooling, 0 for none. dropout: probability with which a unit of a hidden linear layer is dropped. ReLU
+    comes after the pooling: both orders give the same values and gradients, and this one computes a quarter as many
+    numbers. GroupNorm also comes after the pooling, where its values differ from
     those before it; a step takes two thirds of the time.
     """
     from torch import nn
@@ -45,7 +47,7 @@ def convolutional(
         raise ScenarioError([Fault("model.channels", f"{message}; give fewer channels (each pools once)")])
     parts.append(nn.Flatten())
     for before, after in pairwise((inputs * height * width, *hidden, outputs)):
-        parts += [nn.Linear(before, after), nn.ReLU()]
+        parts += [nn.Linear(before, after), rectified(dropout)]
     return nn.Sequential(*parts[:-1])
 
 
@@ -56,6 +58,9 @@ class TwoConvolutions(Architecture):
     kind: str
     channels: Widths
     hidden: Widths
+    dropout: Dropout = 0.0
+    """Probability with which each unit of a hidden linear layer is dropped in a training step, 0 <= dropout < 1; the
+    others are scaled by 1/(1 - dropout). Source: Srivastava et al. 2014."""
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        return convolutional(shape, outputs, self.channels, self.hidden)
+        return convolutional(shape, outputs, self.channels, self.hidden, dropout=self.dropout)

@@ -28,4 +28,4 @@ class LeNet(TwoConvolutions):
     """Whether the convolutions pad images so that they keep their size; false as LeCun et al. 1998."""
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        return convolutional(shape, outputs, self.channels, self.hidden, padded=self.padded)
+        return convolutional(shape, outputs, self.channels, self.hidden, padded=self.padded, dropout=self.dropout)

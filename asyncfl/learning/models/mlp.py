@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.learning.architecture import Architecture, Shape, Widths
+from asyncfl.learning.architecture import Architecture, Dropout, Shape, Widths, rectified
 from asyncfl.learning.layout import Layout
 
 if TYPE_CHECKING:
@@ -20,6 +20,11 @@ class Layered(Architecture):
     def widths(self, shape: Shape, outputs: int) -> tuple[int, ...]:
         """Return the numbers of inputs, hidden units and outputs, in order."""
         return math.prod(shape), outputs
+
+    @property
+    def dropout_share(self) -> float:
+        """Probability with which a hidden unit is dropped in training."""
+        return 0.0
 
     def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
         """Estimate six operations per weight, at the rate that small batches reach."""
@@ -38,7 +43,7 @@ class Layered(Architecture):
 
         parts: list[nn.Module] = [nn.Flatten()]
         for before, after in pairwise(self.widths(shape, outputs)):
-            parts += [nn.Linear(before, after), nn.ReLU()]
+            parts += [nn.Linear(before, after), rectified(self.dropout_share)]
         return nn.Sequential(*parts[:-1])
 
 
@@ -51,6 +56,13 @@ class Mlp(Layered):
     kind: Literal["mlp"] = "mlp"
     hidden: Annotated[Widths, MeasuredIn("units")] = (256,)
     """Units of each hidden layer; empty for softmax regression."""
+    dropout: Dropout = 0.0
+    """Probability with which each unit of a hidden layer is dropped in a training step, 0 <= dropout < 1; the
+    others are scaled by 1/(1 - dropout). Source: Srivastava et al. 2014."""
+
+    @property
+    def dropout_share(self) -> float:
+        return self.dropout
 
     def widths(self, shape: Shape, outputs: int) -> tuple[int, ...]:
         return (math.prod(shape), *self.hidden, outputs)

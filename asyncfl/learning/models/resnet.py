@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.learning.architecture import Architecture, Shape
+from asyncfl.learning.architecture import Architecture, Dropout, Shape
 
 if TYPE_CHECKING:
     import torch
@@ -35,6 +35,9 @@ class ResNet(Architecture):
     groups: Annotated[int, Field(ge=1), MeasuredIn("groups")] = 8
     """Number of groups of channels for GroupNorm. If it does not divide the channels, their greatest common divisor is
     used."""
+    dropout: Dropout = 0.0
+    """Probability with which each number before the last layer is dropped in a training step, 0 <= dropout < 1; the
+    others are scaled by 1/(1 - dropout). Source: Srivastava et al. 2014."""
 
     def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
         """Scale the time measured at depth 8 on 32x32 images with depth and number of pixels."""
@@ -53,7 +56,8 @@ class ResNet(Architecture):
             for block in range(blocks):
                 parts.append(ResidualBlock(before, channels, 2 if number and not block else 1, self._norm))
                 before = channels
-        return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, outputs))
+        flat = nn.Sequential(nn.Flatten(), nn.Dropout(self.dropout)) if self.dropout else nn.Flatten()
+        return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), flat, nn.Linear(before, outputs))
 
     def _norm(self, channels: int) -> torch.nn.Module:
         from torch import nn

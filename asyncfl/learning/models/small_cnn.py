@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.learning.architecture import Architecture, Shape, Widths
+from asyncfl.learning.architecture import Architecture, Dropout, Shape, Widths
 from asyncfl.learning.models.convolutional import convolutional
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ class SmallCnn(Architecture):
     normalisation."""
     hidden: Annotated[Widths, MeasuredIn("units")] = ()
     """Units of each hidden linear layer."""
+    dropout: Dropout = 0.0
+    """Probability with which each unit of a hidden linear layer is dropped in a training step, 0 <= dropout < 1; the
+    others are scaled by 1/(1 - dropout). Source: Srivastava et al. 2014."""
 
     @model_validator(mode="after")
     def _check_groups(self) -> SmallCnn:
@@ -45,4 +48,5 @@ class SmallCnn(Architecture):
         return self
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        return convolutional(shape, outputs, self.channels, self.hidden, kernel=self.kernel, groups=self.groups)
+        settings = {"kernel": self.kernel, "groups": self.groups}
+        return convolutional(shape, outputs, self.channels, self.hidden, **settings, dropout=self.dropout)

@@ -34,16 +34,18 @@ class ResidualBlock(nn.Module):
 
 
 class CharLstmModule(nn.Module):
-    """Embedding, LSTM layers, and a linear layer on the last step."""
+    """Embedding, LSTM layers, and a linear layer on the last step, with dropout behind each LSTM layer."""
 
-    def __init__(self, characters: int, embedding: int, hidden: int, layers: int) -> None:
+    def __init__(self, characters: int, embedding: int, hidden: int, layers: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.embedding = nn.Embedding(characters, embedding)
-        self.lstm = nn.LSTM(embedding, hidden, layers, batch_first=True)
+        self.lstm = nn.LSTM(embedding, hidden, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)
+        self.dropout = dropout
         self.output = nn.Linear(hidden, characters)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Compute the logits (n, characters) of the character after each text (n, length), given as float32 numbers."""
         steps, _ = self.lstm(self.embedding(x.long()))
-        logits: torch.Tensor = self.output(steps[:, -1])
+        last = nn.functional.dropout(steps[:, -1], self.dropout, self.training) if self.dropout else steps[:, -1]
+        logits: torch.Tensor = self.output(last)
         return logits

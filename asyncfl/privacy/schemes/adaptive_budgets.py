@@ -198,6 +198,12 @@ class AdaptiveBudgets(Scheme):
                 "gradient takes update/steps as the mean gradient, which is exact for plain SGD only: "
                 f"training.momentum and training.proximal_mu must be 0, got {got}; set them to 0 or use upload: update",
             )
+        if training is not None and self.upload == "gradient" and not training.is_basic:
+            yield Fault(
+                "upload",
+                "gradient takes update/steps as the mean gradient, which is exact for plain SGD only: "
+                "training.optimizer must be sgd without weight_decay and schedules; set these or use upload: update",
+            )
 
     @property
     def off(self) -> bool:
@@ -219,7 +225,7 @@ class AdaptiveBudgets(Scheme):
         """Return 1, or 1/steps for `gradient`, which turns the update into lr times the mean gradient."""
         if self.upload == "update":
             return 1.0
-        return 1 / ((epochs or context.epochs) * -(-samples // self._batch(context, samples)))
+        return 1 / context.steps_of(samples, epochs)
 
     def _unit(self, context: PrivacyContext) -> float:
         # Length in the upload of one unit of the clipped quantity.

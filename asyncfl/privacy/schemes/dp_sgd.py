@@ -3,7 +3,8 @@
 The noise is drawn during training (`training.example_clip`, `training.example_noise`); this scheme accounts for it.
 Noise of standard deviation z C is added to the sum of a batch's clipped gradients. Each sample of a client is in
 exactly one batch of an epoch, so one replaced sample changes one sum per epoch, by at most 2 C. An epoch is therefore
-one Gaussian release with multiplier z/2, and a task of E epochs is E releases. Everything after that (the step,
+one Gaussian release with multiplier z/2, and a task of E epochs is E releases; with `training.steps` an epoch counts
+where it is begun. Everything after that (the step,
 momentum, the other noised batches) is post-processing. The guarantee is proven without assumptions about training and
 without amplification by subsampling: shuffled batches are not a Poisson sample.
 
@@ -79,6 +80,10 @@ class DpSgd(Scheme):
             message = f"must be null with training.batches: poisson, got {self.epsilon:g}; give noise_multiplier"
             yield Fault("epsilon", f"{message} (`asyncfl privacy noise --sampling-rate` finds it)")
             return
+        if training.steps is not None and self.epsilon is not None:
+            message = f"must be null with training.steps, got {self.epsilon:g}; give noise_multiplier"
+            yield Fault("epsilon", f"{message}: how often a sample is used depends on the size of the client")
+            return
         z = self.multiplier(training.epochs, rounds)
         if not math.isclose(training.example_noise, z, rel_tol=TOLERANCE):
             field = "epsilon" if self.noise_multiplier is None else "noise_multiplier"
@@ -90,7 +95,7 @@ class DpSgd(Scheme):
         Poisson batches one per step, for the sensitivity C."""
         z, epochs = self.multiplier(context.epochs, context.rounds), context.epochs_of(contribution)
         if context.poisson_sizes:
-            event = self._sampled(context, contribution.samples, epochs)
+            event = self._sampled(context, contribution.samples, context.steps_of(contribution.samples, epochs))
             claim = renyi_epsilon([event], self.delta)
             std = z * self.clip_norm
             return Noise(std, self.clip_norm, event.count, epsilon=claim, in_training=True, rate=event.rate)
@@ -103,19 +108,19 @@ class DpSgd(Scheme):
         if context.poisson_sizes:
             # Of the clients with as many steps, the one with the fewest samples draws each of them most often.
             fewest = {-(-size // context.batch_size): size for size in sorted(context.poisson_sizes, reverse=True)}
-            epochs = context.rounds * context.epochs
-            events = (self._sampled(context, size, epochs) for size in fewest.values())
+            rounds = context.rounds
+            events = (self._sampled(context, size, rounds * context.steps_of(size)) for size in fewest.values())
             largest = max(renyi_epsilon([event], self.delta) or 0.0 for event in events)
             return Guarantee("sample", "zero_out", "proven", largest, self.delta, context.rounds)
         z = self.multiplier(context.epochs, context.rounds)
         epsilon = float(exact_epsilon(squared_mu_of(z / 2, context.rounds * context.epochs), self.delta))
         return Guarantee("sample", "replace", "proven", epsilon, self.delta, context.rounds)
 
-    def _sampled(self, context: PrivacyContext, samples: int, epochs: int) -> MechanismEvent:
-        """Return the steps of so many epochs on Poisson batches as releases."""
+    def _sampled(self, context: PrivacyContext, samples: int, steps: int) -> MechanismEvent:
+        """Return so many steps on Poisson batches as releases."""
         batch = min(context.batch_size, samples)
         z = self.multiplier(context.epochs, context.rounds)
-        return MechanismEvent("gaussian", z, epochs * -(-samples // batch), batch / samples)
+        return MechanismEvent("gaussian", z, steps, batch / samples)
 
     def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:
         """Return the scheme with the z that is exact for one upload of `epochs` epochs, and set the same z in the
@@ -130,6 +135,11 @@ class DpSgd(Scheme):
             return [
                 "each step on a Poisson batch counts as one sampled Gaussian release, for neighbours of which one "
                 "sample counts as zero; the credit needs batches that no adversary knows"
+            ]
+        if context.steps is not None:
+            return [
+                f"each upload of {context.steps} steps counts as one Gaussian release of the sum of one batch for each "
+                "epoch that it begins; random batches get no amplification credit"
             ]
         return [
             f"each upload counts as {context.epochs} Gaussian release(s) of the sum of one batch; random batches "

@@ -4,7 +4,7 @@ The client trains with gradients clipped to C and adds noise once per upload, si
 2C/|D_i|. Source: SAFL, algorithm 2, equations 4 and 5. An index in the algorithm suggests one draw per epoch (`noise:
 epoch`), but the noise is calibrated for one draw per upload, and so is the claim. An upload with several draws may
 exceed its claim (a flag says so) and is accounted for with all of them. The sensitivity is that of one mean of clipped
-gradients of single samples: it is proven for the printed client (`training.local_steps: printed`) with one epoch and
+gradients of single samples: it is proven for the printed client (`training.gradient_step: printed`) with one epoch and
 lr <= 1, since its step moves by at most lr Delta if one sample is replaced. After several epochs, or a step per batch,
 which is our reading, it is heuristic. The server adds no noise. Over T versions the source claims (T epsilon, T delta).
 """
@@ -71,6 +71,15 @@ class GaussianUpload(Scheme):
                 "noise",
                 f"epoch continues from a noised model without momentum or proximal term; both must be 0, got {got}",
             )
+
+        if self.noise_each_epoch and not training.is_basic:
+            message = (
+                "must be upload with another optimizer than sgd, a schedule, weight_decay or a kept state, got epoch"
+            )
+            yield Fault("noise", f"{message}: an epoch continues from a noised model by plain steps")
+        if self.noise_each_epoch and training.steps is not None:
+            message = f"must be upload with training.steps ({training.steps}), which counts no epochs, got epoch"
+            yield Fault("noise", message)
 
     def _releases(self, context: PrivacyContext) -> int:
         return 1 if self.budget == "upload" else context.rounds  # uploads that epsilon covers

@@ -8,7 +8,9 @@ an upload is as many releases as it has epochs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -126,7 +128,11 @@ def _trained(
     made = []
     for base, epochs in parts:
         rows = np.empty((len(jobs), len(base)), np.float32)
-        losses = path.learner.train(rows, [replace(job, base=base, order=job.order[epochs]) for job in jobs])
+        if path.scheme.noise_each_epoch:
+            some = [job.epoch(epochs.start, base) for job in jobs]
+        else:
+            some = [replace(job, base=base, order=job.order[epochs]) for job in jobs]
+        losses = path.learner.train(rows, some)
         made.append(rows)
     return made, losses
 
@@ -191,6 +197,8 @@ def step_distances(
 
     from asyncfl.learning.example_gradients import ExampleGradients
     from asyncfl.learning.normal_noise import StandardNormal
+    from asyncfl.learning.optimizer import Optimizer, slots_of
+    from asyncfl.learning.seeded import seeded
     from asyncfl.learning.weights import module_with_parameters
 
     training, clip = learner.training, learner.training.example_clip
@@ -199,7 +207,8 @@ def step_distances(
     gradients = ExampleGradients(module, learner.shape, learner.n_outputs)
     noise = StandardNormal(job.noise, len(job.base)) if job.noise is not None else None
     model, base = torch.from_numpy(job.base.copy()), torch.from_numpy(job.base.copy())
-    velocity = torch.zeros_like(model)
+    rates = iter(training.rates(training.steps_of(job.samples), job.rate))
+    optimizer = Optimizer(training, {name: [torch.zeros_like(model)] for name in slots_of(training)})
     size = training.batch_of(job.samples)
     differ = [
         (job.images != twin.images).reshape(job.samples, -1).any(1)
@@ -212,19 +221,25 @@ def step_distances(
         parts, _ = gradients.clipped_sum(torch.from_numpy(images), torch.from_numpy(labels), clip)
         return torch.cat([part.reshape(-1) for part in parts])
 
-    for epoch in job.batches(size):
-        for batch in epoch:
+    # Twins drop the same units as the recorded training.
+    with seeded(job.seed) if learner.model.draws else nullcontext():
+        module.train()
+        for batch in chain.from_iterable(job.batches(size)):
             vector_to_parameters(model, module.parameters())
+            before = torch.get_rng_state()
             own = total(job.images[batch], job.labels[batch])
+            after = torch.get_rng_state()
             for number, twin in enumerate(twins):
                 if empty[number]:
                     distances[number].append(float(own.double().norm()))
                 elif differ[number][batch].any():
+                    torch.set_rng_state(before)
                     there = total(twin.images[batch], twin.labels[batch])
                     distances[number].append(float((own - there).double().norm()))
+            torch.set_rng_state(after)
             if noise is not None:
                 own = own + training.example_noise * clip * torch.from_numpy(noise.draw())
             step = own / (size if training.batches == "poisson" else len(batch)) + training.proximal_mu * (model - base)
-            velocity = training.momentum * velocity + step
-            model = model - training.lr * velocity
+            model = model.clone()
+            optimizer.step([model], [step], next(rates))
     return [one or [0.0] for one in distances], model.numpy()

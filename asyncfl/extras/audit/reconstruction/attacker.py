@@ -114,7 +114,7 @@ class Attacker:
         of_models = scheme.clip_target.payload == "model"
         factor = 1.0 if of_models else scheme.update_factor(path.context, held.samples, held.assignment.epochs)
         domain = int(federation.data.client_domains[held.assignment.client])
-        step = training.lr * training.steps(held.samples, held.assignment.epochs) * factor
+        step = training.lr * training.steps_of(held.samples, held.assignment.epochs) * factor
         clip_norm = held.upload.clip_norm if of_models else None
         return cls(learner, held.assignment.base, held.samples, step, clip_norm, pixel_range(scenario.data, domain))
 

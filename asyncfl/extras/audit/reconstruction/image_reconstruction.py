@@ -114,6 +114,9 @@ class ReconstructionSettings:
         if scenario.model.personal:
             message = "must be empty: images are reconstructed from whole models, which no client uploads here"
             raise ScenarioError([Fault("model.personal", message)])
+        if not scenario.training.is_basic:
+            message = "must be SGD of one learning rate, from a fresh state, without weight decay: the attack takes an "
+            raise ScenarioError([Fault("training", f"{message}update for a sum of gradients")])
         if faults := list(algorithm_faults(scenario)):
             raise ScenarioError(faults)
         layout = scenario.model.layout(scenario.data.shape, scenario.data.outputs)
@@ -235,7 +238,7 @@ def reconstruct(
     chance = share_right_by_chance(labels, attacker.learner.n_outputs)
     mean = attacker.pixels.to_unit(federation.data.test_images.mean(axis=0, dtype=np.float64)[None])
     guess = LevelImages(None, math.nan, true[best], np.repeat(mean, count, axis=0), chance)
-    steps = federation.path.training.steps(held.samples, task.epochs)
+    steps = federation.path.training.steps_of(held.samples, task.epochs)
     numbers = (task.client, task.task, task.base_version, held.samples, steps)
     return ReconstructedImages(*numbers, method, best, true[best], tuple(levels), guess)
 

@@ -104,8 +104,9 @@ def upload_at_epsilon(held: HeldUpload, epsilon: float | None) -> NoisedUpload:
             f"epsilon {epsilon:g} has no noise with training.batches: poisson; audit the upload as it was sent"
         )
     length = float(np.linalg.norm(held.sent.astype(np.float64) - held.assignment.base))
+    epochs = held.assignment.epochs or path.training.epochs_of(held.samples)
     try:
-        scheme, change = path.scheme.with_epsilon(epsilon, held.assignment.epochs or path.training.epochs, length)
+        scheme, change = path.scheme.with_epsilon(epsilon, epochs, length)
     except ValueError as error:
         raise RunError(str(error)) from None
     return repeat_upload(held, scheme, path.training.model_copy(update=change), epsilon, epsilon)
@@ -138,5 +139,5 @@ def _std(scheme: Scheme, training: Training, added: float, held: HeldUpload) -> 
         return added * math.sqrt(held.assignment.epochs or training.epochs)
     if training.example_clip is not None and training.example_noise:
         step = training.lr * training.example_noise * training.example_clip / training.batch_of(held.samples)
-        return step * math.sqrt(training.steps(held.samples, held.assignment.epochs))
+        return step * math.sqrt(training.steps_of(held.samples, held.assignment.epochs))
     return added

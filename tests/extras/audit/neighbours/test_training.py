@@ -118,12 +118,21 @@ def test_no_twin_of_a_mechanism_exceeds_its_sensitivity(
     check({"privacy": {"kind": "mechanisms", "clip": {"target": target, "norm": 0.3}, "client": client}, **training})
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_steps_of_dp_sgd_are_those_of_the_run(momentum: float) -> None:
+@pytest.mark.parametrize(
+    "training",
+    [
+        {"training.momentum": 0.0},
+        {"training.momentum": 0.9},
+        {"training.optimizer": "adam", "training.eps": 0.01, "training.schedule": {"shape": "cosine"}},
+        {"model": {"kind": "mlp", "hidden": [6], "dropout": 0.5}},
+    ],
+    ids=["sgd", "momentum", "adam, cosine", "dropout"],
+)
+def test_steps_of_dp_sgd_are_those_of_the_run(training: dict[str, Any]) -> None:
     """The end of the steps that distances are measured in is the model that the client uploads."""
     private = {"kind": "dp_sgd", "clip_norm": 0.5, "noise_multiplier": 1.0}
     changes = {"privacy": private, "training.example_clip": 0.5, "training.example_noise": 1.0}
-    changes |= {"training.momentum": momentum, "training.proximal_mu": 0.1}
+    changes |= {**training, "training.proximal_mu": 0.1}
     observer, _ = observed({**SMALL, **changes}, clients=2, twins=14)
     path = observer.path
     assignment = Assignment(0, 1, 0, observer.federation.plan.initial, 0)
