@@ -248,7 +248,9 @@ class Scenario(Described):
         flags name; see `asyncfl.base.disclosure`."""
         detector = self.defence.detector
         scores = detector is not None and detector.asks_clients and self.privacy.scores is None
-        in_force = {LOSSES: self.protocol.selection.tells_losses, SCORES: scores, PAYLOADS: self.payloads.leak}
+        # Payloads are functions of trained models: noise drawn during training covers them.
+        leaking = self.payloads.leak and not self.privacy.accounts_for_training
+        in_force = {LOSSES: self.protocol.selection.tells_losses, SCORES: scores, PAYLOADS: leaking}
         return frozenset(flag for flag, applies in in_force.items() if applies)
 
     @property
@@ -395,9 +397,6 @@ def _algorithm_faults(algorithm: Algorithm, parts: Mapping[str, Any]) -> Iterato
         "a privacy scheme that adds noise after each epoch": trains
         and privacy is not None
         and privacy.noise_each_epoch,
-        "a privacy scheme that accounts for noise in training": trains
-        and privacy is not None
-        and privacy.accounts_for_training,
         "privacy.shuffler": (trains or algorithm.reads_updates)
         and privacy is not None
         and privacy.mixing_node is not None,

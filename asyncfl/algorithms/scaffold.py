@@ -10,7 +10,7 @@ import numpy as np
 from asyncfl.algorithms.algorithm import AcceptedUpdates, Algorithm, Payload, Payloads, ServerState
 from asyncfl.base.arrays import Vector
 from asyncfl.base.client_state import ClientState
-from asyncfl.base.disclosure import PAYLOADS, Leak, Public
+from asyncfl.base.disclosure import PAYLOADS, Leak, Released
 
 CONTROL = "control"
 """Name of the server's control, and of a client's own."""
@@ -25,7 +25,9 @@ class Scaffold(Algorithm):
         c   <- c + sum over the updates of (c_i+ - c_i) / N      N: clients
 
     A client's control starts at 0, as the server's. It changes with each of its trainings, the server's with those that
-    arrive and are accepted. Both controls depend on data, without noise. Source: Karimireddy et al. 2020, algorithm 1.
+    arrive and are accepted. Both controls depend on data, without noise unless it is drawn during training: with
+    `privacy.kind: dp_sgd` it is DP-SCAFFOLD as printed (Noble, Bellet, Dieuleveut 2022, algorithm 1). Source:
+    Karimireddy et al. 2020, algorithm 1.
     """
 
     kind: Literal["scaffold"] = "scaffold"
@@ -33,7 +35,7 @@ class Scaffold(Algorithm):
     without_momentum = True
 
     def payloads(self, n_parameters: int) -> Payloads:
-        leak = Leak(PAYLOADS, Public("never without data"))
+        leak = Leak(PAYLOADS, Released("noise drawn during training"))
         return Payloads((Payload(CHANGE, n_parameters, leak),), (Payload(CONTROL, n_parameters, leak),))
 
     def server_vectors(self, clients: int) -> float:

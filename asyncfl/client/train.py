@@ -63,6 +63,7 @@ class Train(Stage):
         """Personal layers of each client; None if all layers are shared."""
         self._by_its_algorithm = facts.algorithm.changes_training
         self.payloads = declared(facts.algorithm, learner.n_parameters)
+        self._trained_uploads = tuple(one for one in self.payloads.uploads if not one.of_update)
         self.reads: tuple[str, ...] = facts.algorithm.carries if self.personal is None else (PERSONAL,)
         """Names of the entries of a client's state that its training reads and changes."""
 
@@ -127,12 +128,12 @@ class Train(Stage):
             require(isinstance(after, ClientState), algorithm, "after_training", "must return a ClientState", after)
             unknown = {*after.arrays, *after.scalars} - {*algorithm.carries}
             require(not unknown, algorithm, "after_training: state", f"must have {algorithm.carries} only", unknown)
-            uploads.append(sent(algorithm, "after_training", vectors, self.payloads.uploads))
+            uploads.append(sent(algorithm, "after_training", vectors, self._trained_uploads))
             facts.states.update(one.client, after)
         self._put(batch, uploads)
 
     def _put(self, batch: Batch, uploads: Sequence[Mapping[str, Vector]]) -> None:
-        batch.payloads = {one.name: np.stack([of[one.name] for of in uploads]) for one in self.payloads.uploads}
+        batch.payloads = {one.name: np.stack([of[one.name] for of in uploads]) for one in self._trained_uploads}
 
     def _learn(self, rows: Vector, jobs: Sequence[Job], assignments: Sequence[Assignment]) -> NDArray[np.float64]:
         if self.personal is None:
