@@ -387,7 +387,8 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
 def _algorithm_faults(algorithm: Algorithm, parts: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield a fault for each setting that cannot carry an algorithm's payloads and states, or its use of updates."""
     data, model, privacy, evaluation = map(parts.get, ("data", "model", "privacy", "evaluation"))
-    protocol, defence, trains = parts.get("protocol"), parts.get("defence"), algorithm.changes_training
+    protocol, defence = parts.get("protocol"), parts.get("defence")
+    trains = algorithm.changes_training or algorithm.personal_pull > 0
     canaries, training = None if data is None else data.canaries, parts.get("training")
     cannot = {
         "training.momentum": algorithm.without_momentum and training is not None and training.momentum > 0,

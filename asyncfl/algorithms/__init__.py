@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from asyncfl.algorithms.adaptive_server import Fadas, FedAdagrad, FedAdam, FedYogi
 from asyncfl.algorithms.algorithm import AcceptedUpdates, Algorithm, FedAvg, Payload, Payloads
 from asyncfl.algorithms.ca2fl import Ca2fl
+from asyncfl.algorithms.ditto import Ditto
 from asyncfl.algorithms.dp_scaffold import DpScaffold
 from asyncfl.algorithms.feddyn import FedDyn
 from asyncfl.algorithms.fednova import FedNova
@@ -20,18 +21,8 @@ if TYPE_CHECKING:
 else:
     AnyAlgorithm: Any = choice(
         Algorithm,
-        FedAvg,
-        FedAvgM,
-        FedAdagrad,
-        FedAdam,
-        FedYogi,
-        Scaffold,
-        DpScaffold,
-        FedNova,
-        FedDyn,
-        Mifa,
-        Ca2fl,
-        Fadas,
+        *(FedAvg, FedAvgM, FedAdagrad, FedAdam, FedYogi, Fadas),
+        *(Scaffold, DpScaffold, FedNova, FedDyn, Mifa, Ca2fl, Ditto),
     )
 
 __all__ = ["AcceptedUpdates", "Algorithm", "AnyAlgorithm", "FedAvg", "Payload", "Payloads"]

@@ -143,6 +143,12 @@ class Algorithm(Component):
         """Strength of a proximal term, which is added to `training.proximal_mu`."""
         return 0.0
 
+    @property
+    def personal_pull(self) -> float:
+        """Strength with which a client's own model, which it trains beside the common one and never sends, is pulled to
+        the common one; 0: clients have no model of their own."""
+        return 0.0
+
     def correction(self, state: ClientState, download: Mapping[str, Vector]) -> Vector | None:
         """Return the constant vector (n_parameters,) that is added to the gradient of each step, after clipping; None:
         nothing is added. `state`: the entries `carries`; `download`: the declared downloads."""

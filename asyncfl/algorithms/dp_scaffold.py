@@ -8,13 +8,13 @@ from typing import Literal
 import numpy as np
 
 from asyncfl.algorithms.algorithm import Payload, Payloads
-from asyncfl.algorithms.scaffold import CHANGE, CONTROL, Scaffold
+from asyncfl.algorithms.scaffold import CHANGE, CONTROL, ControlVariates
 from asyncfl.base.arrays import Vector
 from asyncfl.base.client_state import ClientState
 from asyncfl.base.disclosure import Released
 
 
-class DpScaffold(Scaffold):
+class DpScaffold(ControlVariates):
     """SCAFFOLD whose client uploads the change of its control as a function of its update u after clipping and noise.
 
         c_i+ - c_i = -c - u / (K lr)      as in SCAFFOLD, where u is w_i - w

@@ -183,7 +183,7 @@ class Train(Stage):
             return self.facts.learner.accuracies(models, *samples)
         own = self.personal.part_of(self.facts.states.of(client) if state is None else state)
         learner = self.personal.learner
-        return learner.whole.accuracies(np.stack([learner.parameter_split.join(one, own) for one in models]), *samples)
+        return learner.whole.accuracies(learner.scored(models, own), *samples)
 
 
 def _stopped(job: Job, epochs: int) -> bool:
