@@ -388,13 +388,13 @@ def _algorithm_faults(algorithm: Algorithm, parts: Mapping[str, Any]) -> Iterato
     """Yield a fault for each setting that cannot carry an algorithm's payloads and states, or its use of updates."""
     data, model, privacy, evaluation = map(parts.get, ("data", "model", "privacy", "evaluation"))
     protocol, defence = parts.get("protocol"), parts.get("defence")
-    trains = algorithm.changes_training or algorithm.personal_pull > 0
+    trains = algorithm.changes_tasks
     canaries, training = None if data is None else data.canaries, parts.get("training")
     cannot = {
         "training.momentum": algorithm.without_momentum and training is not None and training.momentum > 0,
         "model.personal": trains and model is not None and bool(model.personal),
         "data.canaries.unit: client": trains and canaries is not None and canaries.unit == "client",
-        "evaluation.audit": evaluation is not None and evaluation.audit is not None,
+        "evaluation.audit": trains and evaluation is not None and evaluation.audit is not None,
         "a privacy scheme that adds noise after each epoch": trains
         and privacy is not None
         and privacy.noise_each_epoch,

@@ -122,6 +122,12 @@ class Algorithm(Component):
         return any(getattr(own, name) is not getattr(Algorithm, name) for name in names) or bool(self.proximal)
 
     @property
+    def changes_tasks(self) -> bool:
+        """Whether a task of a client is more than FedAvg's: with another training or upload, or a model of its own.
+        Then neither audits that train tasks again nor certain settings can have the algorithm."""
+        return self.changes_training or self.personal_pull > 0
+
+    @property
     def post_processes(self) -> bool:
         """Whether the server's half uses nothing but steps, which have the server's noise: guarantees of published
         models then hold as with FedAvg, whatever clients begin with."""
