@@ -398,6 +398,11 @@ def _algorithm_faults(algorithm: Algorithm, parts: Mapping[str, Any]) -> Iterato
         "a privacy scheme that adds noise after each epoch": trains
         and privacy is not None
         and privacy.noise_each_epoch,
+        # A budget counts tasks as they are uploaded: a client that trains and then drops out would carry on unseen.
+        "privacy.stop_at and noise of steps": bool(algorithm.carries)
+        and privacy is not None
+        and privacy.accounts_for_training
+        and privacy.stop_at is not None,
         "privacy.shuffler": (trains or algorithm.reads_updates)
         and privacy is not None
         and privacy.mixing_node is not None,

@@ -125,3 +125,39 @@ def test_an_overheard_update_tells_of_earlier_ones_through_the_control() -> None
         assert rows["releases"][client] >= len(earlier)
         lost += (earlier.overheard_up_s.isna() & (earlier.fate != "aggregated")).sum()
     assert lost, "some task was neither overheard nor in a model, and counts"
+
+
+@pytest.mark.parametrize(("kind", "payloads", "sign"), [("scaffold", False, 1), ("scaffold", True, -1)])
+def test_an_attacker_may_poison_the_change_of_its_control(
+    description: dict[str, Any], kind: str, payloads: bool, sign: int
+) -> None:
+    attack = {"kind": "sign_flip", "factor": 1.0, "payloads": payloads}
+    description |= {"algorithm": {"kind": kind}, "threats": {"attackers": 2, "attack": attack}}
+    federation = prepare(ResolvedSeed(Scenario.read(description), 0, 0))
+    base = federation.plan.initial
+    zero = {CONTROL: np.zeros_like(base)}
+    assert federation.attackers is not None
+    members = federation.attackers.members
+    pair = min({0, 1, 2, 3} - members), min(members)
+    tasks = [Assignment(number, client, 0, base, download=zero) for number, client in enumerate(pair)]
+    batch = federation.path.carry_out(tasks, 0, base)
+    # Of an honest task the change is -u / (K lr); the attacker's update is negated in any case.
+    by_update = -(batch.models - base) / np.float32(6 * 0.05)
+    changes = batch.payloads[CHANGE]
+    np.testing.assert_allclose(changes[0], by_update[0], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(changes[1], -sign * by_update[1], rtol=0, atol=1e-5)
+
+
+def test_a_change_that_is_computed_from_the_update_is_poisoned_with_it(description: dict[str, Any]) -> None:
+    description |= {
+        "algorithm": {"kind": "dp_scaffold"},
+        "threats": {"attackers": 4, "attack": {"kind": "sign_flip", "factor": 3.0}},
+    }
+    federation = prepare(ResolvedSeed(Scenario.read(description), 0, 0))
+    base = federation.plan.initial
+    assignment = Assignment(0, 1, 0, base, download={CONTROL: np.zeros_like(base)})
+    batch = federation.path.carry_out([assignment], 0, base)
+    wanted = -(batch.models - base) / np.float32(6 * 0.05)
+    np.testing.assert_allclose(batch.payloads[CHANGE], wanted, rtol=0, atol=1e-5)
+    own = federation.path.states.of(1).arrays[CONTROL]
+    np.testing.assert_allclose(batch.payloads[CHANGE][0], -3 * own, rtol=0, atol=1e-4)
