@@ -105,11 +105,7 @@ def test_noise_of_steps_covers_controls(kind: str) -> None:
 
 
 def test_an_overheard_update_tells_of_earlier_ones_through_the_control() -> None:
-    """Upload 2 of a client holds H_2 - H_1, and its change likewise: noise of the second task does not hide the first.
-
-    Of one replaced sample both gradients move by m: with upload 2 alone nothing bounds what the first has told but its
-    own noise, so all tasks up to the last overheard one count.
-    """
+    """Upload 2 of a client holds H_2 - H_1, with the noise of both: of a sample in both it tells as two releases do."""
     # Single packets, of which half are lost before anybody receives them.
     loss = {"kind": "independent", "probability": 0.5}
     lossy = {"world.uplink": {"latency_s": 0.05, "mtu_bytes": 10**6, "loss": loss, "retransmissions": 0}}
@@ -119,12 +115,27 @@ def test_an_overheard_update_tells_of_earlier_ones_through_the_control() -> None
     rows = ledger(run).loc["eavesdropper"]
     tasks = run.tasks.to_pandas().merge(run.uploads.table.select(["task"]).to_pandas())
     overheard = tasks.query("overheard_up_s.notna()")
-    lost = 0
+    lost = below = 0
     for client, last in overheard.groupby("client").task.max().items():
         earlier = tasks[(tasks.client == client) & (tasks.task <= last)]
         assert rows["releases"][client] >= len(earlier)
+        # The explicit vector: mean gradient and noise of each task, and those of the task before.
+        order = earlier.task.tolist()
+        vector: list[Row] = []
+        for place, (task, heard) in enumerate(zip(order, earlier.overheard_up_s.notna(), strict=True)):
+            row: Row = {("H", task): 1.0, ("n", task): 1.0}
+            if place:
+                row |= {("H", order[place - 1]): -1.0, ("n", order[place - 1]): -1.0}
+            vector += [row] if heard else []
+        noise, moved = ({(name, task): size for task in order} for name, size in (("n", 4.0), ("H", 2.0)))
+        truth = squared_mu(vector, noise, moved)
+        assert rows["exact_epsilon"][client] >= epsilon_of(truth, rows["delta"][client]) * (1 - 1e-9)
+        if len(vector) < len(order):
+            held_alone = epsilon_of(len(vector) * 0.5**2, rows["delta"][client])
+            below += epsilon_of(truth, rows["delta"][client]) > held_alone
         lost += (earlier.overheard_up_s.isna() & (earlier.fate != "aggregated")).sum()
     assert lost, "some task was neither overheard nor in a model, and counts"
+    assert below, "held uploads alone would have been too few releases"
 
 
 @pytest.mark.parametrize(("kind", "payloads", "sign"), [("scaffold", False, 1), ("scaffold", True, -1)])
