@@ -264,7 +264,9 @@ class Scenario(Described):
         flags name; see `asyncfl.base.disclosure`."""
         detector = self.defence.detector
         scores = detector is not None and detector.asks_clients and self.privacy.scores is None
-        in_force = {LOSSES: self.protocol.selection.tells_losses, SCORES: scores, PAYLOADS: self.payloads.leak}
+        # Payloads are functions of trained models: noise drawn during training covers them.
+        leaking = self.payloads.leak and not self.privacy.accounts_for_training
+        in_force = {LOSSES: self.protocol.selection.tells_losses, SCORES: scores, PAYLOADS: leaking}
         return frozenset(flag for flag, applies in in_force.items() if applies)
 
     @property
@@ -401,7 +403,8 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
 def _algorithm_faults(algorithm: Algorithm, parts: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield a fault for each setting that cannot carry an algorithm's payloads and states, or its use of updates."""
     data, model, privacy, evaluation = map(parts.get, ("data", "model", "privacy", "evaluation"))
-    protocol, defence, trains = parts.get("protocol"), parts.get("defence"), algorithm.changes_training
+    protocol, defence = parts.get("protocol"), parts.get("defence")
+    trains = algorithm.changes_tasks
     canaries, training = None if data is None else data.canaries, parts.get("training")
     cannot = {
         "training.momentum": algorithm.plain_steps and training is not None and training.momentum > 0,
@@ -412,13 +415,15 @@ def _algorithm_faults(algorithm: Algorithm, parts: Mapping[str, Any]) -> Iterato
         "training.state: kept": algorithm.replaces_training and training is not None and training.state == "kept",
         "model.personal": trains and model is not None and bool(model.personal),
         "data.canaries.unit: client": trains and canaries is not None and canaries.unit == "client",
-        "evaluation.audit": evaluation is not None and evaluation.audit is not None,
+        "evaluation.audit": trains and evaluation is not None and evaluation.audit is not None,
         "a privacy scheme that adds noise after each epoch": trains
         and privacy is not None
         and privacy.noise_each_epoch,
-        "a privacy scheme that accounts for noise in training": trains
+        # A budget counts tasks as they are uploaded: a client that trains and then drops out would carry on unseen.
+        "privacy.stop_at and noise of steps": bool(algorithm.carries)
         and privacy is not None
-        and privacy.accounts_for_training,
+        and privacy.accounts_for_training
+        and privacy.stop_at is not None,
         "privacy.shuffler": (trains or algorithm.reads_updates)
         and privacy is not None
         and privacy.mixing_node is not None,

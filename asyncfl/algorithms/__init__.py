@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from asyncfl.algorithms.adaptive_server import Fadas, FedAdagrad, FedAdam, FedYogi
 from asyncfl.algorithms.algorithm import AcceptedUpdates, Algorithm, FedAvg, Payload, Payloads
 from asyncfl.algorithms.ca2fl import Ca2fl
+from asyncfl.algorithms.ditto import Ditto
+from asyncfl.algorithms.dp_scaffold import DpScaffold
 from asyncfl.algorithms.feddyn import FedDyn
 from asyncfl.algorithms.fednova import FedNova
 from asyncfl.algorithms.local_task import LocalTask
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
     AnyAlgorithm = Algorithm
 else:
     AnyAlgorithm: Any = choice(
-        Algorithm, FedAvg, FedAvgM, FedAdagrad, FedAdam, FedYogi, Scaffold, FedNova, FedDyn, Mifa, Ca2fl, Fadas
+        Algorithm,
+        *(FedAvg, FedAvgM, FedAdagrad, FedAdam, FedYogi, Fadas),
+        *(Scaffold, DpScaffold, FedNova, FedDyn, Mifa, Ca2fl, Ditto),
     )
 
 __all__ = ["AcceptedUpdates", "Algorithm", "AnyAlgorithm", "FedAvg", "LocalTask", "Payload", "Payloads"]

@@ -44,13 +44,21 @@ class AdaptiveServer(Algorithm):
     def apply(self, state: ServerState, step: Vector, accepted: AcceptedUpdates) -> tuple[Vector, ServerState]:
         beta1 = np.float32(self.beta1)
         mean = beta1 * state["mean"] + (1 - beta1) * step
-        squares = self.squares(state["squares"], np.square(step))
-        step = np.float32(self.server_lr) * mean / (np.sqrt(squares) + np.float32(self.tau))
-        return step, {"mean": mean, "squares": squares}
+        after = {"mean": mean, "squares": self.squares(state["squares"], np.square(step))}
+        divisor, after = self.divisor(state, after)
+        return np.float32(self.rate(accepted)) * mean / (np.sqrt(divisor) + np.float32(self.tau)), after
 
     def squares(self, before: Vector, square: Vector) -> Vector:
         """Return the next v (n_parameters,). `square`: the square of the step."""
         raise NotImplementedError
+
+    def divisor(self, before: ServerState, after: dict[str, Vector]) -> tuple[Vector, dict[str, Vector]]:
+        """Return the squares (n_parameters,) whose root divides a step, and the state `after` it."""
+        return after["squares"], after
+
+    def rate(self, accepted: AcceptedUpdates) -> float:
+        """Return the learning rate of a step."""
+        return self.server_lr
 
 
 class FedAdagrad(AdaptiveServer):
@@ -65,17 +73,21 @@ class FedAdagrad(AdaptiveServer):
         return before + square
 
 
-class FedAdam(AdaptiveServer):
+class AdamSquares(AdaptiveServer):
+    """Base class of servers whose v is a mean of squares in which older ones count less."""
+
+    def squares(self, before: Vector, square: Vector) -> Vector:
+        beta2 = np.float32(self.beta2)
+        return np.asarray(beta2 * before + (1 - beta2) * square)
+
+
+class FedAdam(AdamSquares):
     """The server's steps are those of Adam, without a correction of the first ones' bias.
 
     Source: Reddi et al. 2021, algorithm 2.
     """
 
     kind: Literal["fedadam"] = "fedadam"
-
-    def squares(self, before: Vector, square: Vector) -> Vector:
-        beta2 = np.float32(self.beta2)
-        return np.asarray(beta2 * before + (1 - beta2) * square)
 
 
 class FedYogi(AdaptiveServer):
@@ -90,7 +102,7 @@ class FedYogi(AdaptiveServer):
         return np.asarray(before - (1 - np.float32(self.beta2)) * square * np.sign(before - square))
 
 
-class Fadas(AdaptiveServer):
+class Fadas(AdamSquares):
     """Adam at an asynchronous server, with its learning rate lowered by stale updates.
 
     v enters as the largest so far (AMSGrad), and v is 0 at first. With T the largest staleness of the buffer, the
@@ -110,12 +122,10 @@ class Fadas(AdaptiveServer):
     def start(self, n_parameters: int, clients: int) -> ServerState:
         return {name: np.zeros(n_parameters, dtype=np.float32) for name in ("mean", "squares", "largest")}
 
-    def apply(self, state: ServerState, step: Vector, accepted: AcceptedUpdates) -> tuple[Vector, ServerState]:
-        beta1, beta2 = np.float32(self.beta1), np.float32(self.beta2)
-        mean = beta1 * state["mean"] + (1 - beta1) * step
-        squares = beta2 * state["squares"] + (1 - beta2) * np.square(step)
-        largest = np.maximum(state["largest"], squares)
+    def divisor(self, before: ServerState, after: dict[str, Vector]) -> tuple[Vector, dict[str, Vector]]:
+        largest = np.maximum(before["largest"], after["squares"])
+        return largest, {**after, "largest": largest}
+
+    def rate(self, accepted: AcceptedUpdates) -> float:
         oldest = int(accepted.staleness.max())
-        lr = self.server_lr if oldest <= self.delay else min(self.server_lr, 1 / oldest)
-        after = {"mean": mean, "squares": squares, "largest": largest}
-        return np.float32(lr) * mean / (np.sqrt(largest) + np.float32(self.tau)), after
+        return self.server_lr if oldest <= self.delay else min(self.server_lr, 1 / oldest)

@@ -1,8 +1,9 @@
 """Base class of algorithms, and FedAvg, which exchanges models and updates alone.
 
 An algorithm declares every further vector that a task's messages carry, as a `Payload`. Both links carry the declared
-payloads as float32, uncompressed, and no others. A payload has no noise of the privacy scheme, attackers send the one
-of their training, and rules and detectors see updates alone.
+payloads as float32, uncompressed, and no others. A payload `of_update` is computed from the update as it is sent, after
+clipping, noise and attack. Others have no noise but that drawn during training, and attackers send the one of theirs.
+Rules and detectors see updates alone.
 """
 
 from __future__ import annotations
@@ -38,7 +39,11 @@ class Payload:
     size: int
     """Numbers of the vector."""
     disclosure: Leak | Released | Public
-    """Disclosure of training data by the vector. `Leak(PAYLOADS, ...)`: it depends on data, without noise."""
+    """Disclosure of training data by the vector. `Leak(PAYLOADS, ...)`: it depends on data, without noise, unless noise
+    is drawn during training."""
+    of_update: bool = False
+    """Whether an uploaded vector is computed by `Algorithm.from_update` from the update as it is sent. Then it tells no
+    more than the update, whatever the privacy scheme."""
 
     def __post_init__(self) -> None:
         if not self.name or self.name == UPDATE:
@@ -115,14 +120,19 @@ class Algorithm(Component):
     def changes_training(self) -> bool:
         """Whether clients train or upload otherwise than with FedAvg. If not, the server's half is the whole."""
         own = type(self)
-        halves = own.correction, own.after_training, own.payloads, own.train
-        ours = Algorithm.correction, Algorithm.after_training, Algorithm.payloads, Algorithm.train
-        return halves != ours or bool(self.proximal)
+        names = "correction", "after_training", "from_update", "payloads", "train"
+        return any(getattr(own, name) is not getattr(Algorithm, name) for name in names) or bool(self.proximal)
 
     @property
     def replaces_training(self) -> bool:
         """Whether clients train by `train` instead of the steps of the scenario's section `training`."""
         return type(self).train is not Algorithm.train
+
+    @property
+    def changes_tasks(self) -> bool:
+        """Whether a task of a client is more than FedAvg's: with another training or upload, or a model of its own.
+        Then neither audits that train tasks again nor certain settings can have the algorithm."""
+        return self.changes_training or self.personal_pull > 0
 
     @property
     def post_processes(self) -> bool:
@@ -144,6 +154,12 @@ class Algorithm(Component):
     @property
     def proximal(self) -> float:
         """Strength of a proximal term, which is added to `training.proximal_mu`."""
+        return 0.0
+
+    @property
+    def personal_pull(self) -> float:
+        """Strength with which a client's own model, which it trains beside the common one and never sends, is pulled to
+        the common one; 0: clients have no model of their own."""
         return 0.0
 
     def correction(self, state: ClientState, download: Mapping[str, Vector]) -> Vector | None:
@@ -174,6 +190,13 @@ class Algorithm(Component):
         `base`, `trained`: (n_parameters,) the models before and after the task; `steps`: SGD steps between them.
         """
         return {}, state
+
+    def from_update(
+        self, download: Mapping[str, Vector], base: Vector, sent: Vector, steps: int, lr: float
+    ) -> dict[str, Vector]:
+        """Return the declared uploads `of_update`. `sent`: (n_parameters,) base + the update as it is sent, after
+        clipping, noise and attack; the others as in `after_training`."""
+        return {}
 
     # --- at the server ---------------------------------------------------------------------------------------------
 

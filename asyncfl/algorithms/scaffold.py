@@ -10,7 +10,7 @@ import numpy as np
 from asyncfl.algorithms.algorithm import AcceptedUpdates, Algorithm, Payload, Payloads, ServerState
 from asyncfl.base.arrays import Vector
 from asyncfl.base.client_state import ClientState
-from asyncfl.base.disclosure import PAYLOADS, Leak, Public
+from asyncfl.base.disclosure import PAYLOADS, Leak, Released
 
 CONTROL = "control"
 """Name of the server's control, and of a client's own."""
@@ -18,23 +18,11 @@ CHANGE = "control_change"
 """Name of what a client uploads: by how much its control changed."""
 
 
-class Scaffold(Algorithm):
-    """Each step of client i goes along its gradient + c - c_i: c is the mean gradient of all, c_i the client's own.
+class ControlVariates(Algorithm):
+    """Base class of SCAFFOLD and its variants, which differ in how the change of a client's control is sent."""
 
-        c_i+ = c_i - c + (w - w_i) / (K lr)      K: steps of the task (option II)
-        c   <- c + sum over the updates of (c_i+ - c_i) / N      N: clients
-
-    A client's control starts at 0, as the server's. It changes with each of its trainings, the server's with those that
-    arrive and are accepted. Both controls depend on data, without noise. Source: Karimireddy et al. 2020, algorithm 1.
-    """
-
-    kind: Literal["scaffold"] = "scaffold"
     carries = (CONTROL,)
     plain_steps = True
-
-    def payloads(self, n_parameters: int) -> Payloads:
-        leak = Leak(PAYLOADS, Public("never without data"))
-        return Payloads((Payload(CHANGE, n_parameters, leak),), (Payload(CONTROL, n_parameters, leak),))
 
     def server_vectors(self, clients: int) -> float:
         return 2
@@ -60,3 +48,22 @@ class Scaffold(Algorithm):
 
     def download(self, state: ServerState) -> Mapping[str, Vector]:
         return {CONTROL: state[CONTROL]}
+
+
+class Scaffold(ControlVariates):
+    """Each step of client i goes along its gradient + c - c_i: c is the mean gradient of all, c_i the client's own.
+
+        c_i+ = c_i - c + (w - w_i) / (K lr)      K: steps of the task (option II)
+        c   <- c + sum over the updates of (c_i+ - c_i) / N      N: clients
+
+    A client's control starts at 0, as the server's. It changes with each of its trainings, the server's with those that
+    arrive and are accepted. Both controls depend on data, without noise unless it is drawn during training: with
+    `privacy.kind: dp_sgd` it is DP-SCAFFOLD as printed (Noble, Bellet, Dieuleveut 2022, algorithm 1). Source:
+    Karimireddy et al. 2020, algorithm 1.
+    """
+
+    kind: Literal["scaffold"] = "scaffold"
+
+    def payloads(self, n_parameters: int) -> Payloads:
+        leak = Leak(PAYLOADS, Released("noise drawn during training"))
+        return Payloads((Payload(CHANGE, n_parameters, leak),), (Payload(CONTROL, n_parameters, leak),))

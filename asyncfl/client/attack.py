@@ -32,6 +32,7 @@ class CraftUploads(Stage):
         attackers = self.facts.attackers
         if attackers is not None and batch.attacked.any():
             self.craft(attackers, batch)
+            self._craft_payloads(attackers, batch)
             batch.sound[batch.attacked] = attackers.threats.attack.length_error == 0
 
     def craft(self, attackers: Attackers, batch: Batch) -> None:
@@ -75,6 +76,14 @@ class CraftUploads(Stage):
                 batch.computed_from = tasks
             else:
                 batch.copy_of = tasks[place]
+
+    def _craft_payloads(self, attackers: Attackers, batch: Batch) -> None:
+        """Let the attackers craft the vectors that the algorithm uploads beside their updates."""
+        attack, theirs = attackers.threats.attack, batch.attacked
+        for name, vectors in batch.payloads.items():
+            with np.errstate(over="ignore", invalid="ignore"):
+                crafted = attack.craft_payload(name, vectors[theirs])
+            vectors[theirs] = numbers(attack, f"craft_payload: {name}", crafted, vectors[theirs].shape)
 
     def _class_gradients(self, model: Vector) -> Vector:
         """Compute `AttackView.class_gradients` on the first `HELD` samples of each class that the attackers hold."""

@@ -1,6 +1,7 @@
 """The path of a task at its client: a list of stages, built once for a run.
 
-    poison -> train -> measure | -> clip -> noise -> craft attacks -> attackers' noise -> compress -> shuffle
+    poison -> train -> measure | -> clip -> noise -> craft attacks -> attackers' noise -> payloads of updates
+        -> compress -> shuffle
 
 Tasks are carried out together when the server collects them, each from the version its client was sent. If something is
 learnt from every task (`TaskPath.every_task`), each task passes the stages before the bar alone, when its training
@@ -21,6 +22,7 @@ from asyncfl.client.attack import CraftUploads
 from asyncfl.client.batch import Assignment, Batch, PathComponents, Stage
 from asyncfl.client.clip import ClipPayloads, Measure
 from asyncfl.client.compress import Compress
+from asyncfl.client.payloads_of_updates import PayloadsOfUpdates
 from asyncfl.client.poison import Poison
 from asyncfl.client.shuffle import Shuffle
 from asyncfl.client.train import Train, Trained, Trainers
@@ -49,11 +51,13 @@ class TaskPath(PathComponents):
         """Whether each task is trained when its training ends on the clock, even if its update is never used: the
         scheme learns from every task, or each task changes what its client carries."""
         self._alone: tuple[Stage, ...] = self._poison, self._train, Measure(self)
+        of_update = tuple(one for one in self._train.payloads.uploads if one.of_update)
         self._together: list[Stage] = [
             self._clip,
             AddNoise(self),
             CraftUploads(self, self._train.accuracies),
             AddAttackersNoise(self),
+            *([PayloadsOfUpdates(self, of_update)] if of_update else []),
             *([] if self.compression is None or self.compression.off else [Compress(self, self.compression)]),
             *([] if self.scheme.mixing_node is None else [Shuffle(self)]),
         ]

@@ -68,6 +68,7 @@ class Train(Stage):
         """Personal layers of each client; None if all layers are shared."""
         self._by_its_algorithm = facts.algorithm.changes_training
         self.payloads = declared(facts.algorithm, learner.n_parameters)
+        self._trained_uploads = tuple(one for one in self.payloads.uploads if not one.of_update)
         self._kept = kept_names(facts.training)
         carries = facts.algorithm.carries if self.personal is None else (PERSONAL,)
         self.reads: tuple[str, ...] = (*carries, *self._kept)
@@ -156,7 +157,7 @@ class Train(Stage):
             require(isinstance(after, ClientState), algorithm, "after_training", "must return a ClientState", after)
             unknown = {*after.arrays, *after.scalars} - {*algorithm.carries}
             require(not unknown, algorithm, "after_training: state", f"must have {algorithm.carries} only", unknown)
-            uploads.append(sent(algorithm, "after_training", vectors, self.payloads.uploads))
+            uploads.append(sent(algorithm, "after_training", vectors, self._trained_uploads))
             facts.states.update(one.client, carried[row].updated(after))
         self._put(batch, uploads)
 
@@ -178,7 +179,7 @@ class Train(Stage):
         return loss, task.carried
 
     def _put(self, batch: Batch, uploads: Sequence[Mapping[str, Vector]]) -> None:
-        batch.payloads = {one.name: np.stack([of[one.name] for of in uploads]) for one in self.payloads.uploads}
+        batch.payloads = {one.name: np.stack([of[one.name] for of in uploads]) for one in self._trained_uploads}
 
     def _learn(self, rows: Vector, jobs: Sequence[Job], assignments: Sequence[Assignment]) -> NDArray[np.float64]:
         if self.personal is None:
@@ -228,7 +229,7 @@ class Train(Stage):
             return self.facts.learner.accuracies(models, *samples)
         own = self.personal.part_of(self.facts.states.of(client) if state is None else state)
         learner = self.personal.learner
-        return learner.whole.accuracies(np.stack([learner.parameter_split.join(one, own) for one in models]), *samples)
+        return learner.whole.accuracies(learner.scored(models, own), *samples)
 
 
 def local_task(

@@ -59,6 +59,11 @@ class SharedPartLearner(Learner):
         rows[...], after = self.parameter_split.split(whole)
         return losses, list(after.copy())
 
+    def scored(self, models: Vector, personal: Vector) -> Vector:
+        """Return the models (n, all parameters) that a client with this `personal` part scores when it is sent the
+        shared parts `models` (n, n_parameters)."""
+        return np.stack([self.parameter_split.join(one, personal) for one in models])
+
     def slopes(
         self, parameters: Vector, direction: Vector, images: NDArray[np.float32], labels: NDArray[Any]
     ) -> NDArray[np.float64]:

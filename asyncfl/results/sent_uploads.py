@@ -179,18 +179,19 @@ class SentUploads:
     def _traces(self, computed_from: Mapping[int, Ints], copy_of: Ints) -> tuple[Ints, tuple[tuple[int, int], ...]]:
         """Return `previous` and `carried` of the table of uploads; empty if no update carries traces of others.
 
-        The compression error of a client's earlier updates is added to its next ones. With personal layers, a client's
-        layers depend on its earlier tasks, and so does a kept state of its optimiser. A bound on an update holds
+        The compression error of a client's earlier updates is added to its next ones. Personal layers, what an algorithm
+        has a client carry, and a kept state of its optimiser depend on its earlier tasks. A bound on an update holds
         whatever the client began with. But noise drawn during training hides its own task alone, and an attacker that
         copies such an update or computes from it passes the dependency on.
         """
         uploads, scenario = self.uploads, self.resolved.scenario
-        in_layers = False
+        in_state = False
         # A scheme draws noise during training for all uploads or for none.
-        for one in uploads[:1] if scenario.model.personal or scenario.training.state == "kept" else ():
+        carries = scenario.model.personal or scenario.algorithm.carries or scenario.training.state == "kept"
+        for one in uploads[:1] if carries else ():
             noise = self.scheme.upload_noise(self.context, self.usable_norm(one.clip_norm), one.contribution)
-            in_layers = noise.in_training
-        if not in_layers and (self._uncompressed or not scenario.compression.remembers):
+            in_state = noise.in_training
+        if not in_state and (self._uncompressed or not scenario.compression.remembers):
             return np.zeros(0, dtype=np.int64), ()
         clients = uploads.column("contribution.client")
         order = np.argsort(clients, kind="stable")
@@ -198,7 +199,7 @@ class SentUploads:
         same = clients[order[1:]] == clients[order[:-1]]
         previous[order[1:][same]] = order[:-1][same]
         pairs = [*enumerate(previous.tolist())]
-        if in_layers:
+        if in_state:
             copies = np.flatnonzero(copy_of >= 0)
             pairs += zip(copies.tolist(), previous[copy_of[copies]].tolist(), strict=True)
             pairs += [(row, before) for row, of in computed_from.items() for before in previous[of].tolist()]

@@ -163,7 +163,8 @@ def _model_bytes(scenario: Scenario) -> float:
     at_once = max(scenario.participants, scenario.protocol.dispatch.level(clients))
     kept = clients if scenario.compression.remembers else 0
     kept += clients * len(slots_of(scenario.training)) if scenario.training.state == "kept" else 0
-    kept += len(scenario.algorithm.carries) * clients + math.ceil(scenario.algorithm.server_vectors(clients))
+    kept += (len(scenario.algorithm.carries) + bool(scenario.algorithm.personal_pull)) * clients
+    kept += math.ceil(scenario.algorithm.server_vectors(clients))
     keep = scenario.evaluation.keep
     kept += scenario.protocol.rounds // keep.every if isinstance(keep, KeepEvery) else 0
     shape, outputs = scenario.data.shape, scenario.data.outputs

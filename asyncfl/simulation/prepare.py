@@ -27,6 +27,7 @@ from asyncfl.data import FederatedData
 from asyncfl.defences import DefenceContext
 from asyncfl.learning import Learner, make_learner
 from asyncfl.learning.personal_layers import SharedPartLearner
+from asyncfl.learning.personal_models import PersonalModelLearner
 from asyncfl.learning.weights import starting_parameters
 from asyncfl.measurements import Evaluation
 from asyncfl.privacy import MeasuredExposures, PrivacyContext
@@ -184,6 +185,8 @@ def started(scenario: Scenario, data: FederatedData, streams: Streams) -> tuple[
     generator = streams.torch_generator("initial_model")
     initial = starting_parameters(scenario.model, data.shape, data.outputs, generator)
     learner = learner_of(scenario, data)
+    if scenario.algorithm.personal_pull:
+        return PersonalModelLearner(learner, partial(personal_learner_of, scenario, data), initial), initial
     if not scenario.model.personal:
         return learner, initial
     parameter_split = scenario.model.parameter_split(data.shape, data.outputs)
@@ -282,6 +285,12 @@ def _root_gradient(learner: Learner, images: NDArray[np.float32], labels: NDArra
 def _root_gradients(learner: Learner, images: NDArray[np.float32], labels: NDArray[np.int64], model: Vector) -> Vector:
     of_classes = [labels == label for label in np.unique(labels)]
     return np.stack([learner.gradient(model, images[rows], labels[rows]) for rows in of_classes])
+
+
+def personal_learner_of(scenario: Scenario, data: FederatedData) -> Learner:
+    """Return a learner of the clients' own models."""
+    changes = {"proximal_mu": scenario.algorithm.personal_pull, "example_noise": 0.0}
+    return make_learner(scenario.model, scenario.training.model_copy(update=changes), data.shape, data.outputs)
 
 
 def privacy_context(resolved: ResolvedSeed, sizes: NDArray[np.int64]) -> PrivacyContext:

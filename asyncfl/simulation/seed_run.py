@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from asyncfl.base.arrays import Floats, Ints, Vector
+from asyncfl.base.component import kind_of
 from asyncfl.base.instrument import Row
 from asyncfl.client import Attackers
 from asyncfl.learning.architecture import batch_norms
@@ -189,7 +190,12 @@ def _notes(events: pa.Table, federation: Federation) -> Iterator[str]:
     if federation.data.inputs_are_constant:
         yield "all samples of the clients have the same inputs: nothing can be learned from them"
     yield from scheme_notes(path.scheme, path.context)
-    if path.personal is not None:
+    if scenario.algorithm.personal_pull:
+        yield (
+            f"algorithm {kind_of(scenario.algorithm)}: losses and accuracies are means over the clients' own models, "
+            "which are never sent; kept models are the common ones"
+        )
+    elif path.personal is not None:
         own, shared = len(path.personal.learner.initial), path.personal.learner.n_parameters
         yield (
             f"model.personal: {own} of {own + shared} parameters stay at each client; a published model is evaluated "

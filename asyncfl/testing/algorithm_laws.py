@@ -56,7 +56,12 @@ def _check(algorithm: Algorithm, permuted: bool) -> None:
             base, moved = (rng.normal(0, scale, N_PARAMETERS).astype(np.float32) for scale in (1.0, 0.1))
             states[client], vectors = _task(algorithm, states, client, download, base, base + moved)
             models.append(moved)
-            uploads.append(sent(algorithm, "after_training", vectors, payloads.uploads))
+            trained = [one for one in payloads.uploads if not one.of_update]
+            released = _asked(algorithm, "from_update", download, base, base + moved, 3, LR)
+            uploads.append(
+                sent(algorithm, "after_training", vectors, trained)
+                | sent(algorithm, "from_update", released, [one for one in payloads.uploads if one.of_update])
+            )
         server = _version(algorithm, server, clients, np.array(models), _rows(uploads, payloads.uploads), permuted)
 
 

@@ -117,6 +117,13 @@ class Attack(Component):
         updates."""
         return None
 
+    def craft_payload(self, name: str, honest: Vector) -> Vector:
+        """Return what the attackers upload as the algorithm's vector `name`, (n_attackers, size) float32.
+
+        `honest`: what their training yields. A vector that is computed from the update follows the crafted update.
+        """
+        return honest
+
     @property
     def changes_uploads(self) -> bool:
         """Whether uploads may differ from the trained updates: `craft` is overridden, or the length is wrong."""

@@ -74,6 +74,11 @@ class Composite(Attack):
             images, labels = part.poison(images, labels, classes, random)
         return images, labels
 
+    def craft_payload(self, name: str, honest: Vector) -> Vector:
+        for part in self.parts.values():
+            honest = part.craft_payload(name, honest)
+        return honest
+
     @property
     def length_error(self) -> int:
         return sum(part.length_error for part in self.parts.values())

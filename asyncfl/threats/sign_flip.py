@@ -26,6 +26,8 @@ class SignFlip(Informed):
     or w_base - s mean(known updates) (`mean`)."""
     factor: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("factor")] = 1.0
     """s: length of the negative relative to the original, > 0."""
+    payloads: bool = False
+    """Whether the algorithm's further vectors, such as the change of SCAFFOLD's control, are negated, too."""
     knowledge: Knowledge = "own"
     """Updates whose mean is negated; only used by `of: mean`."""
 
@@ -44,6 +46,9 @@ class SignFlip(Informed):
         if self.of == "update":
             return view.uploads(lambda row: -factor * honest[row])
         return view.uploads(lambda row: -factor * (bases[row] + honest[row]) - bases[row])
+
+    def craft_payload(self, name: str, honest: Vector) -> Vector:
+        return np.float32(-self.factor) * honest if self.payloads else honest
 
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating]:
         return -self.factor * mean_and_deviation(known)[0]

@@ -34,6 +34,21 @@ def test_audits_that_train_tasks_again_refuse_payloads_by_name(finished: Finishe
             trial()
 
 
+@pytest.mark.parametrize("kind", ["fedadam", "fadas", "mifa"])
+def test_twins_audit_runs_of_which_only_the_server_differs(
+    kind: str, description: dict[str, Any], tmp_path: Path
+) -> None:
+    """In the run and afterwards: clients train as with FedAvg, so that a task can be trained again."""
+    private = {"kind": "dp_fedavg", "noise_multiplier": 1.0, "clip_norm": 0.1, "noise_at": "client"}
+    changes = {"algorithm": {"kind": kind}, "privacy": private}
+    audit = {"clients": 2, "twins": 4}
+    within = execute(Scenario.read(description | changes | {"evaluation": {"audit": audit}}), tmp_path / "within")
+    execute(Scenario.read(description | changes), tmp_path / "after")
+    after = audit_neighbours(FinishedRun.load(tmp_path / "after"), TwinAudit(**audit), (0,))
+    assert after.tables["audit"].num_rows > 0
+    assert FinishedRun.load(within).run.tables["audit"].equals(after.tables["audit"])
+
+
 def test_canaries_are_found_in_models_that_controls_have_moved(finished: FinishedRun) -> None:
     audit = audit_canaries(finished, Canaries(count=4), (0,))
     assert len(audit.found) > 0

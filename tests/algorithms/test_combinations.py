@@ -61,6 +61,14 @@ def test_live_on_virtual_time_it_is_the_simulation(kind: str) -> None:
         ("feddyn", {"evaluation": {"audit": {}}}, "evaluation.audit"),
         ("scaffold", {"training": {"momentum": 0.9}}, "training.momentum"),
         ("fednova", {"training": {"momentum": 0.9}}, "training.momentum"),
+        (
+            "scaffold",
+            {
+                "privacy": {"kind": "dp_sgd", "noise_multiplier": 1.0, "stop_at": {"epsilon": 9.0}},
+                "training": {"example_clip": 1.0, "example_noise": 1.0},
+            },
+            "privacy.stop_at and noise of steps",
+        ),
     ],
 )
 def test_what_an_algorithm_cannot_be_combined_with_is_refused(kind: str, more: dict[str, Any], setting: str) -> None:

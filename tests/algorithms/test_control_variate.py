@@ -102,7 +102,9 @@ def test_the_first_task_of_one_client_is_plain_sgd(description: dict[str, Any]) 
     np.testing.assert_allclose(*models, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("training", [{}, {"momentum": 0.5}, {"proximal_mu": 0.1}, {"gradient_clip": 0.5}])
+@pytest.mark.parametrize(
+    "training", [{}, {"momentum": 0.5}, {"proximal_mu": 0.1}, {"gradient_clip": 0.5}, {"example_clip": 0.5}]
+)
 def test_all_learners_add_the_correction_to_each_step(description: dict[str, Any], training: dict[str, Any]) -> None:
     description["training"] |= training
     scenario = Scenario.read(description | {"algorithm": Constant()})

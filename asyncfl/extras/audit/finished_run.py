@@ -55,7 +55,7 @@ def with_sparse_evaluation(scenario: Scenario, train_every: int = 0, test_every:
 
 def algorithm_faults(scenario: Scenario) -> Iterator[Fault]:
     """Yield the fault of a run for audits that train tasks again: what its algorithm exchanged is not on disk."""
-    if scenario.algorithm.changes_training:
+    if scenario.algorithm.changes_tasks:
         names = ", ".join(one.name for one in scenario.payloads.downloads) or "the client's state"
         message = f"must be fedavg, as a task is trained again without {names}, got {kind_of(scenario.algorithm)}"
         yield Fault("algorithm.kind", message)

@@ -60,7 +60,8 @@ def live_faults(scenario: Scenario, context: PrivacyContext, shape: bool = False
 
 def personal_faults(scenario: Scenario) -> Iterator[Fault]:
     """Yield settings that need the clients' own layers, which stay on machines of their own."""
-    evaluation, where = scenario.evaluation, "where model.personal is set"
+    evaluation = scenario.evaluation
+    where = "where model.personal is set" if scenario.model.personal else "where clients have models of their own"
     if scenario.model.initial is not None:
         yield Fault(
             "model.initial",

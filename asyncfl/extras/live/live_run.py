@@ -66,7 +66,7 @@ async def run_live(
         federation = await asyncio.get_running_loop().run_in_executor(None, prepare, resolved)
     scenario = federation.resolved.scenario
     faults = list(live_faults(scenario, federation.path.context, timing.shape))
-    apart = scenario.model.personal and not here
+    apart = federation.path.personal is not None and not here
     if apart:
         faults += personal_faults(scenario)
     if faults:
@@ -148,13 +148,14 @@ def _notes(timing: LiveTiming, live: LiveFederation, *, apart: bool) -> Iterator
     if renewed and scenario.training.state == "kept":
         yield f"{again}, and began with a fresh state of the optimiser"
     if apart:
+        own = "layers" if scenario.model.personal else "models"
         yield (
-            "live: model.personal leaves the server the shared layers alone, so no version is judged: what is known "
+            f"live: {own} stay with the clients, so no version is judged: what is known "
             "are the losses that clients report of their own training (train_loss in clients.parquet), without privacy "
             "or where protocol.selection needs them"
         )
     if apart and renewed:
-        yield f"{again}, and began with the initial personal layers again"
+        yield f"{again}, and began with its initial personal layers or model again"
 
 
 def training_of(federation: Federation, streams: Streams) -> LocalTraining:
