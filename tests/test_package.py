@@ -1,5 +1,7 @@
 """The package as a whole: its pinned dependencies, public names and imports."""
 
+import json
+import pickle
 import re
 import subprocess
 import sys
@@ -7,12 +9,14 @@ import tomllib
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 import asyncfl
+from asyncfl.scenario import Scenario
 
 ROOT = Path(__file__).parents[1]
 
@@ -60,6 +64,25 @@ def test_importing_the_package_imports_nothing_that_is_slow_and_seldom_needed() 
     code = f"import sys, asyncfl.api; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_only_models_that_a_scenario_names_are_built(tiny: dict[str, Any]) -> None:
+    """Building all 220 would take longer than a timeline."""
+    code = (
+        "import json, sys\nfrom asyncfl.defences import Krum, Mean\nfrom asyncfl.scenario import Scenario\n"
+        "Scenario.read(json.load(sys.stdin))\nprint(Mean.__pydantic_complete__, Krum.__pydantic_complete__)"
+    )
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, input=json.dumps(tiny), capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["True", "False"]
+
+
+def test_a_scenario_that_another_process_sent_is_written_like_any(tiny: dict[str, Any]) -> None:
+    """Its models were never validated, and so never built, in this process."""
+    scenario = Scenario.read(tiny)
+    code = "import pickle, sys; print(pickle.load(sys.stdin.buffer).model_dump_json())"
+    result = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(scenario), capture_output=True, check=True)
+    assert result.stdout.decode().strip() == scenario.model_dump_json()
 
 
 def test_public_names_are_listed_before_their_first_use() -> None:

@@ -9,16 +9,27 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from asyncfl.base.errors import InputError, nearest, shortened
 from asyncfl.base.own_classes import IMPORT_PATH, describe_exception, own_class, own_modules
+
+if TYPE_CHECKING:
+    from pydantic.json_schema import JsonSchemaValue
 
 
 def _exact(schema: Any, model: type[BaseModel]) -> Any:
@@ -71,7 +82,10 @@ class Described(BaseModel):
     An integer is accepted where a float is asked for, and 1e3 where an integer is.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants", validate_default=True)
+    # A scenario uses few of the 220 models: one that is never validated is never built.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", ser_json_inf_nan="constants", validate_default=True, defer_build=True
+    )
 
     in_examples: ClassVar[tuple[str, ...]] = ()
     """Optional fields that a generated example sets, because one of several alternatives is required."""
@@ -212,10 +226,24 @@ class Choice:
             raise _fault(f"{kind} cannot be made: {describe_exception(error)}") from None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        members: list[Any] = [handler.generate_schema(one) for one in (*self.kinds.values(), _OWN)]
+        # Members are no part of the schema: each validates itself, so that only those that a scenario names are built.
         return core_schema.no_info_plain_validator_function(
-            self._validate, json_schema_input_schema=core_schema.union_schema(members)
+            self._validate, json_schema_input_schema=handler.generate_schema(_Members(self.kinds.values()))
         )
+
+
+class _Members:
+    """Members of a choice as a type, which is resolved where a JSON schema is made."""
+
+    def __init__(self, members: Iterable[type[Component]]) -> None:
+        self._members = members
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.any_schema()
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        members: list[Any] = [TypeAdapter(one).core_schema for one in (*self._members, _OWN)]
+        return handler(core_schema.union_schema(members))
 
 
 _OWN_SCHEMA: Any = {"type": "object", "properties": {"kind": {"type": "string", "pattern": IMPORT_PATH}}}

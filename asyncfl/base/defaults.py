@@ -15,7 +15,7 @@ in a field that follows from others (null: as the protocol says) for one rule: a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, get_args
@@ -81,7 +81,7 @@ def _apart(value: Any, plain: Any) -> Any:
         return {
             former.get(name, name): _apart(getattr(value, name), inner)
             for name, inner in plain.items()
-            if name == "kind" or not is_built_in or not _at_default(type(value), name, inner)
+            if name == "kind" or not is_built_in or not _at_default(value, name, inner)
         }
     if isinstance(value, list | tuple) and isinstance(plain, list):
         return [_apart(*pair) for pair in zip(value, plain, strict=True)]
@@ -98,7 +98,7 @@ def changed_defaults(model: BaseModel) -> dict[str, int]:
 def _changed(value: Any, plain: Any, at: str) -> Iterator[tuple[str, int]]:
     if isinstance(value, BaseModel) and isinstance(plain, dict):
         for name, number in _later_defaults(type(value)).items():
-            if name in plain and _at_default(type(value), name, plain[name]):
+            if name in plain and _at_default(value, name, plain[name]):
                 yield f"{at}{name}", number
         for name, inner in plain.items():
             if isinstance(inner, dict | list):
@@ -111,9 +111,12 @@ def _changed(value: Any, plain: Any, at: str) -> Iterator[tuple[str, int]]:
             yield from _changed(one, inner, f"{at}{name}.")
 
 
-def _at_default(model: type[BaseModel], name: str, plain: Any) -> bool:
+def _at_default(model: BaseModel, name: str, plain: Any) -> bool:
     """Whether the JSON form of a field's value is that of its default. 1, 1.0 and true differ."""
-    return _default_texts(model).get(name) == _text(plain)
+    # Nearly every field is null by default and null. A default's text costs a model that is built for it.
+    if plain is None and getattr(model, name) is None and type(model).model_fields[name].default is None:
+        return True
+    return _default_texts(type(model)).get(name) == _text(plain)
 
 
 def _with_first_as_default(value: Any, plain: Any) -> Any:
@@ -147,17 +150,25 @@ def _firsts(model: type[BaseModel]) -> dict[str, tuple[str, Any]]:
 @cache
 def _default_texts(model: type[BaseModel]) -> dict[str, str]:
     """Return field -> text of its default. Without a text: a further argument, which a user's function takes."""
-    optional = (name for name, field in model.model_fields.items() if not field.is_required())
-    return {name: _text(_default(model, name)[1]) for name in optional}
+    optional = [name for name, field in model.model_fields.items() if not field.is_required()]
+    return {name: _text(plain) for name, (_, plain) in zip(optional, _defaults(model, optional), strict=True)}
 
 
 def _default(model: type[BaseModel], name: str) -> tuple[Any, Any]:
     """Return the default of a field, validated, and its JSON form."""
-    field = model.model_fields[name]
-    default = field.get_default(call_default_factory=True)
-    annotation: Any = Annotated[(field.annotation, *field.metadata, None)]
-    holder: Any = create_model("Holder", __base__=Described, value=(annotation, default))()
-    return holder.value, holder.model_dump(mode="json")["value"]
+    return _defaults(model, [name])[0]
+
+
+def _defaults(model: type[BaseModel], names: Sequence[str]) -> list[tuple[Any, Any]]:
+    """Return the default of each field, validated, and its JSON form."""
+    fields: dict[str, Any] = {}
+    for number, name in enumerate(names):
+        field = model.model_fields[name]
+        annotation: Any = Annotated[(field.annotation, *field.metadata, None)]
+        fields[f"value_{number}"] = annotation, field.get_default(call_default_factory=True)
+    # One model for all of them: each model that pydantic builds costs about a millisecond.
+    holder: Any = create_model("Holder", __base__=Described, **fields)()
+    return [(getattr(holder, name), plain) for name, plain in holder.model_dump(mode="json").items()]
 
 
 def described_default(model: type[BaseModel], name: str) -> Any:

@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from asyncfl.base.collector import collect_seldom
 from asyncfl.base.errors import AsyncflError, system_says
 from asyncfl.base.interrupt_signals import status_of
 from asyncfl.base.own_classes import describe_user_exception, look_for_modules_in
@@ -78,6 +79,9 @@ def main() -> None:
     printed as one message that names the line, with exit status 1.
     """
     _open_standard_streams()
+    collect_seldom()
+    # Looking for plugins reads the metadata of all installed packages, and ours needs none.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # Unlike `python -m`, an installed program does not look for modules in the working directory by itself.
     look_for_modules_in(".")
     try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -92,14 +92,12 @@ def _command(name: str) -> click.Command:
 def _summary(name: str) -> click.Command:
     """Return a command that has the first paragraph of a command's help, read from its source, and nothing else."""
     module, _, attribute = _PLACES[name].partition(":")
-    tree = ast.parse((Path(__file__).parent / f"{module}.py").read_text(encoding="utf-8"))
-    texts: dict[str, str] = {}
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef):
-            texts[node.name] = ast.get_docstring(node) or ""
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
-            texts |= {target.id: str(node.value.value) for target in node.targets if isinstance(target, ast.Name)}
-    text = (texts.get(attribute) or texts["HELP" if attribute == "app" else attribute.upper()]).partition("\n\n")[0]
+    text = (Path(__file__).parent / f"{module}.py").read_text(encoding="utf-8")
+    constant = "HELP" if attribute == "app" else attribute.upper()
+    # Parsing all files would take longer than everything else that the help needs.
+    found = re.search(rf'^def {attribute}\(.*?"""(.+?)"""|^{constant} = "+(.+?)"', text, re.DOTALL | re.MULTILINE)
+    assert found is not None
+    text = (found[1] or found[2]).partition("\n\n")[0]
     command: Any = click.Command(name, help=with_whole_paragraphs(text))
     command.rich_help_panel = _HEADINGS[name]
     return command  # type: ignore[no-any-return]

@@ -10,7 +10,6 @@ import typer
 from typer.core import TyperGroup
 
 from asyncfl.base.errors import Fault, RunError, ScenarioError, shortened
-from asyncfl.base.files.yaml_text import read_text
 from asyncfl.base.own_classes import look_for_modules_in
 
 if TYPE_CHECKING:
@@ -89,6 +88,9 @@ def limit_threads(threads: int = 1) -> None:
 
 def read_assignments(assignments: list[str]) -> dict[str, Any]:
     """Return field -> value of `field=value` assignments. Raises ScenarioError."""
+    # YAML is a tenth of what `asyncfl --help` would import.
+    from asyncfl.base.files.yaml_text import read_text
+
     changes: dict[str, Any] = {}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")

@@ -30,6 +30,7 @@ STEPS = {
     "analysis": ("analysis", "verdicts"),
     "looks": ("next_looks",),
     "report": ("report",),
+    "index": ("plan",),
 }
 """Step of the workflow -> modules of this package that it begins with."""
 TEXTS = {"report": (("asyncfl.experiments.site", "templates"), ("asyncfl.extras.view", "program"))}

@@ -23,10 +23,11 @@ from asyncfl.base.errors import Fault, InputError, MissingDataError, OutputError
 from asyncfl.data.catalog import DATA_DIR
 from asyncfl.data.download import downloads_refused
 from asyncfl.experiments.cells import Cell, cells
-from asyncfl.experiments.code import code_digest, combined
+from asyncfl.experiments.code import STEPS, code_digest, combined, step_digest
 from asyncfl.experiments.files import find, rule_name
 from asyncfl.experiments.job import read_codes
 from asyncfl.experiments.loading import check_cells, load
+from asyncfl.experiments.plan_cache import kept
 from asyncfl.experiments.report import PAPERS
 from asyncfl.experiments.spec import SCALES, Experiment, Scale
 from asyncfl.results.storage import COMPLETE, TABLES
@@ -106,6 +107,8 @@ class Plan:
     """Digests of runs to which seeds may be added: an experiment of the folder, selected or not, looks at them."""
     without_data: dict[str, str]
     """Experiment that is asked for and cannot be run, as its data are not on disk -> the reason in words."""
+    steps: dict[str, str]
+    """Step of the workflow after the runs -> digest of its code."""
 
     @property
     def origins(self) -> dict[str, str]:
@@ -137,11 +140,12 @@ def make_plan(
     results: str | Path = "results",
     job_s: float = 240.0,
     write: bool = True,
+    cached: bool = False,
 ) -> Plan:
     """Plan the experiments below `folder` at a scale.
 
     job_s: estimated seconds up to which runs share a job. write: whether results are to be written, and not only
-    planned.
+    planned. cached: whether what an earlier process has planned is used if nothing has changed since, see `plan_cache`.
     only: names of experiments (`nbafl/fig2`) or of folders (`nbafl`); none: all, at quick scale without those that run
     `on_request`. Nothing is downloaded: an experiment whose data are missing is not run. Raises ScenarioError with the
     faults of every selected file, or where `only` names nothing that exists; OutputError where results cannot be
@@ -152,31 +156,79 @@ def make_plan(
         raise ScenarioError([Fault("scale", f"must be one of {', '.join(SCALES)}, got {scale!r}")])
     if write:
         check_writable(results)
+    only = [item.strip().strip("/") for item in only if item.strip()]
+
+    def make() -> tuple[Selection, bool]:
+        return _select_runs(folder, chosen, only)
+
+    question = f"plan of {chosen} {sorted(only)} in {folder}"
+    places = [Path(folder).absolute(), Path(folder).absolute().parent / "papers"]
+    found = kept(question, places, make) if cached else make()[0]
+    jobs = _jobs(found.selected, found.runs, Path(results) / "runs", job_s)
+    return Plan(
+        *(chosen, found.experiments, found.paths, found.selected, jobs),
+        *(found.growing, found.without_data, found.steps),
+    )
+
+
+@dataclass(frozen=True)
+class RunEstimate:
+    """Properties of a run that follow from its scenario and the code."""
+
+    code: str
+    """Digest of its code."""
+    cost_s: float
+    memory_bytes: float
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The selected experiments and their runs, without regard to what is on disk; fields as in `Plan`."""
+
+    experiments: dict[str, Experiment]
+    paths: dict[str, Path]
+    selected: dict[str, PlannedExperiment]
+    growing: frozenset[str]
+    without_data: dict[str, str]
+    runs: dict[str, RunEstimate]
+    """Digest of each run of the selected experiments that is computed -> its estimate."""
+    steps: dict[str, str]
+
+
+def _select_runs(folder: str | Path, scale: Scale, only: Sequence[str]) -> tuple[Selection, bool]:
+    """Return the selected experiments, and whether all experiments that could add to them were sound."""
     paths = find(folder)
     experiments = load_all(paths, check=False)
-    only = [item.strip().strip("/") for item in only if item.strip()]
     names = select(list(paths), only)
-    if chosen == "quick" and not only:
+    if scale == "quick" and not only:
         names = [name for name in names if not experiments[name].on_request]
-    selected, growing = {}, set()
+    selected, growing, sound = {}, set(), True
     with downloads_refused():
-        without_data = _check({name: experiments[name] for name in names}, paths, chosen)
+        without_data = _check({name: experiments[name] for name in names}, paths, scale)
         for name, experiment in experiments.items():
-            looks_at_cells = len(experiment.seeds.looks(chosen).at) > 1
+            looks_at_cells = len(experiment.seeds.looks(scale).at) > 1
             if name in without_data or (name not in names and not looks_at_cells):
                 continue
             try:
-                looks = tuple(all_cells(experiment, chosen))
+                looks = tuple(all_cells(experiment, scale))
             except InputError:
                 if name in names:
                     raise
+                sound = False
                 continue  # nobody asks for an experiment that is faulty, or whose data are missing
             if name in names:
                 selected[name] = PlannedExperiment(experiment, paths[name], looks)
             if looks_at_cells:
                 growing |= {cell.digest for cell in chain(*looks) if cell.recording is None}
-        jobs = _jobs(selected, Path(results) / "runs", job_s)
-    return Plan(chosen, experiments, paths, selected, jobs, frozenset(growing), without_data)
+        computed = [cell for planned in selected.values() for cell in chain(*planned.looks) if cell.recording is None]
+        runs = {digest: _estimate(cell.scenario) for digest, cell in {cell.digest: cell for cell in computed}.items()}
+    steps = {step: step_digest(step) for step in STEPS}
+    return Selection(experiments, paths, selected, frozenset(growing), without_data, runs, steps), sound
+
+
+def _estimate(scenario: Scenario) -> RunEstimate:
+    # As it is settled: an attack that no client carries out is not among the code of the run.
+    return RunEstimate(code_digest(scenario.settled()), scenario.estimated_cost(), memory_bytes(scenario))
 
 
 def _check(experiments: Mapping[str, Experiment], paths: Mapping[str, Path], scale: Scale) -> dict[str, str]:
@@ -275,7 +327,9 @@ def check_writable(folder: str | Path) -> None:
         )
 
 
-def _jobs(selected: Mapping[str, PlannedExperiment], runs: Path, job_s: float) -> list[WorkflowJob]:
+def _jobs(
+    selected: Mapping[str, PlannedExperiment], estimates: Mapping[str, RunEstimate], runs: Path, job_s: float
+) -> list[WorkflowJob]:
     """Return jobs in the order of the experiments; those of later looks, of which only some are wanted, at the end.
 
     A run that is on disk is a job of its own, so that it is not computed again for the sake of another one; it keeps
@@ -294,17 +348,15 @@ def _jobs(selected: Mapping[str, PlannedExperiment], runs: Path, job_s: float) -
             if digest in seen or cell.recording is not None:
                 continue
             seen.add(digest)
-            # As it is settled: an attack that no client carries out is not among the code of the run.
-            code = code_digest(cell.scenario.settled())
+            of = estimates[digest]
+            code = of.code
             is_whole = (runs / digest / COMPLETE).is_file()
             made = read_codes(runs / digest) if is_whole else None
-            kept = is_whole and (made is None or made.own == code)
+            is_kept = is_whole and (made is None or made.own == code)
             # Where the code differs from what Snakemake remembers of these files, it computes them again.
-            known = made.job if kept and made else code
-            scenario = cell.scenario
-            cost_s, needed = scenario.estimated_cost(), memory_bytes(scenario)
-            job = WorkflowJob(name, (digest,), known, cost_s, (code,), needed, kept)
-            if kept or alone:
+            known = made.job if is_kept and made else code
+            job = WorkflowJob(name, (digest,), known, of.cost_s, (code,), of.memory_bytes, is_kept)
+            if is_kept or alone:
                 jobs.append(job)
                 on_disk.add(digest)
             if not alone:

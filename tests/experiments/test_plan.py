@@ -175,7 +175,7 @@ def test_runs_of_different_code_share_a_job_and_keep_its_code(folder, tmp_path, 
 def test_a_job_gets_the_cores_that_others_leave(costs_s, there, threads):
     first, *rest = (WorkflowJob("a", (str(n),), "code", cost_s) for n, cost_s in enumerate(costs_s))
     jobs = [first, *(replace(job, on_disk=there) for job in rest)]
-    plan = Plan("full", {}, {}, {}, jobs, frozenset(), {})
+    plan = Plan("full", {}, {}, {}, jobs, frozenset(), {}, {})
     assert [plan.threads(job, cores=8) for job in jobs] == threads
 
 

@@ -8,10 +8,13 @@ from pathlib import Path
 
 from snakemake.utils import min_version, validate
 
+from asyncfl.base.collector import collect_seldom
+
+collect_seldom()  # before most imports
+
 from asyncfl.base.errors import AsyncflError
 from asyncfl.results.figure_style import METADATA
 from asyncfl.experiments.analysis import CAPTIONS, style_of, table_files
-from asyncfl.experiments.code import modules_digest, step_digest
 from asyncfl.experiments.files import rule_name
 from asyncfl.experiments.next_looks import hours
 from asyncfl.experiments.plan import RUN_FILES, make_plan, read_looks
@@ -67,6 +70,7 @@ try:
         RESULTS,
         60 * config["job_minutes"],
         write=not workflow.dryrun,
+        cached=True,
     )
 except AsyncflError as error:
     stop(error)

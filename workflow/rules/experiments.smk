@@ -1,8 +1,6 @@
 # Per experiment: tables from its runs, figures and verdicts from its tables, all in one job, as a process takes longer
 # to start than any of them; and a target that asks for it.
 
-CODE = {step: step_digest(step) for step in ("attacks", "analysis")}
-
 for name, planned in PLAN.selected.items():
     folder = folder_of(name)
     attacks = [
@@ -28,7 +26,7 @@ for name, planned in PLAN.selected.items():
                 "../envs/asyncfl.yaml"
             threads: 1
             params:
-                code=CODE["attacks"],
+                code=PLAN.steps["attacks"],
                 name=name,
             script:
                 "../scripts/attacks.py"
@@ -56,7 +54,7 @@ for name, planned in PLAN.selected.items():
             "../envs/asyncfl.yaml"
         threads: 1
         params:
-            code=CODE["analysis"],
+            code=PLAN.steps["analysis"],
             name=name,
             style=config["style"],
         script:

@@ -63,7 +63,7 @@ for number in range(1, LOOKS):
             "../envs/asyncfl.yaml"
         threads: 1
         params:
-            code=step_digest("looks"),
+            code=PLAN.steps["looks"],
             names=list(PLAN.with_looks),
             core_hours=config["core_hours"],
         script:

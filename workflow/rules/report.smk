@@ -17,6 +17,6 @@ rule report_on_claims:
         "../envs/asyncfl.yaml"
     threads: 1
     params:
-        code=step_digest("report"),
+        code=PLAN.steps["report"],
     script:
         "../scripts/report.py"

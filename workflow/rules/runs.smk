@@ -38,6 +38,6 @@ rule index_of_runs:
         "../envs/asyncfl.yaml"
     threads: 1
     params:
-        code=modules_digest("asyncfl.experiments.plan"),
+        code=PLAN.steps["index"],
     script:
         "../scripts/index_of_runs.py"

@@ -34,38 +34,48 @@ def cached_bytes(name: str, make: Callable[[], bytes]) -> bytes:
 
     `name`: must change with everything on which the bytes depend.
     """
-    folder = cache_folder()
-    if folder is None:
-        return make()
-    if (found := _read(folder / name)) is not None:
+    if (found := read_cached(name)) is not None:
         return found
     made = make()
-    with suppress(OSError):
-        _write(folder / name, made)
+    write_cached(name, made)
     return made
 
 
-def _read(path: Path) -> bytes | None:
-    """Return the bytes of an undamaged file of this user; None if there is none."""
+def read_cached(name: str, key: bytes = b"") -> bytes | None:
+    """Return the bytes that an undamaged file `name` of this user holds for `key`; None if there are none."""
+    folder = cache_folder()
+    if folder is None:
+        return None
     try:
         # Without waiting for the writer of a named pipe.
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with open(os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid():
                 return None
             digest, found = file.read(DIGEST), file.read()
     except OSError:
         return None
-    return found if hashlib.sha256(found).digest() == digest else None
+    return found if hashlib.sha256(key + found).digest() == digest else None
 
 
-def _write(path: Path, made: bytes) -> None:
+def write_cached(name: str, made: bytes, key: bytes = b"") -> None:
+    """Keep bytes in the file `name`, where that is possible, in place of those that it holds.
+
+    `key`: must change with everything on which the bytes depend, and be of one length.
+    """
+    folder = cache_folder()
+    if folder is not None:
+        with suppress(OSError):
+            _write(folder / name, hashlib.sha256(key + made).digest() + made)
+
+
+def _write(path: Path, content: bytes) -> None:
     """Write a file completely or not at all, whoever else writes it. A link of its name is replaced."""
     path.parent.mkdir(parents=True, exist_ok=True)
     number, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with open(number, "wb") as file:
-            file.write(hashlib.sha256(made).digest() + made)
+            file.write(content)
         os.replace(part, path)
     except OSError:
         with suppress(OSError):
