@@ -21,7 +21,7 @@ class PayloadsOfUpdates(Stage):
         facts, algorithm = self.facts, self.facts.algorithm
         made = []
         for row, one in zip(batch.rows, batch.assignments, strict=True):
-            steps = facts.training.steps(facts.data.samples(one.client), one.epochs)
+            steps = facts.training.steps_of(facts.data.samples(one.client), one.epochs)
             # An attacker may upload any numbers.
             with np.errstate(all="ignore"):
                 vectors = algorithm.from_update(one.download, one.base, row.copy(), steps, facts.training.lr)

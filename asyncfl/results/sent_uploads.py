@@ -179,10 +179,10 @@ class SentUploads:
     def _traces(self, computed_from: Mapping[int, Ints], copy_of: Ints) -> tuple[Ints, tuple[tuple[int, int], ...]]:
         """Return `previous` and `carried` of the table of uploads; empty if no update carries traces of others.
 
-        The compression error of a client's earlier updates is added to its next ones. Personal layers, what an algorithm
-        has a client carry, and a kept state of its optimiser depend on its earlier tasks. A bound on an update holds
-        whatever the client began with. But noise drawn during training hides its own task alone, and an attacker that
-        copies such an update or computes from it passes the dependency on.
+        The compression error of a client's earlier updates is added to its next ones. Personal layers, what an
+        algorithm has a client carry, and a kept state of its optimiser depend on its earlier tasks. A bound on an
+        update holds whatever the client began with. But noise drawn during training hides its own task alone, and an
+        attacker that copies such an update or computes from it passes the dependency on.
         """
         uploads, scenario = self.uploads, self.resolved.scenario
         in_state = False
