@@ -449,6 +449,10 @@ def _privacy_faults(parts: Mapping[str, Any], sound_protocol: bool) -> Iterator[
     training = parts.get("training")
     yield from _under("privacy", coalition_faults(privacy.curious, data.clients))
     yield from _under("privacy", privacy.faults(data.clients, protocol.rounds, training))
+    if privacy.noise_each_epoch and training is not None and (training.steps is not None or not training.is_basic):
+        got = "steps" if training.steps is not None else "another optimizer, a schedule, weight_decay or a kept state"
+        message = "must be whole epochs of plain SGD where privacy adds noise after each (noise: epoch)"
+        yield Fault("training", f"{message}, got {got}; noise each upload instead")
     if data is not None and data.canaries is not None and data.canaries.unit == "client":
         # A zeroed update must still be noised like any other.
         noised = privacy.noise_each_epoch or (training is not None and training.example_noise > 0)

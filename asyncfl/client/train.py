@@ -239,13 +239,13 @@ def local_task(
     import torch
 
     module = learner.module_with(job.base).train()
-    arrays = (torch.tensor(np.asarray(one)).to(learner.device) for one in (job.images, job.labels))
+    inputs, labels = (torch.tensor(np.asarray(one)).to(learner.device) for one in (job.images, job.labels))
     batches = [
         [torch.from_numpy(np.asarray(one, np.int64)).to(learner.device) for one in epoch]
         for epoch in job.batches(training.batch_of(job.samples))
     ]
     rates = training.rates(sum(map(len, batches)), job.rate)
-    return LocalTask(module, *arrays, batches, rates, training, job.base, state, download)
+    return LocalTask(module, inputs, labels, batches, rates, training, job.base, state, download)
 
 
 def _stopped(job: Job, epochs: int) -> bool:

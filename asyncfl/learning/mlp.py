@@ -16,13 +16,12 @@ from asyncfl.learning.block_noise import Block, blocks_of
 from asyncfl.learning.dense import PLANS, BatchBuffers, Stack, mean_loss, padded
 from asyncfl.learning.gemm import products
 from asyncfl.learning.gram import GramTrainer, cost
-from asyncfl.learning.job import Deadline, Job
+from asyncfl.learning.job import Job
 from asyncfl.learning.layout import Vector
 from asyncfl.learning.learner import Learner
 from asyncfl.learning.loss import is_regression
 from asyncfl.learning.models.mlp import Layered
 from asyncfl.learning.normal_noise import StandardNormal
-from asyncfl.learning.optimizer import OptimizerState
 from asyncfl.learning.tensors import tensor_of, tensors_of
 from asyncfl.learning.training import Training
 
@@ -88,33 +87,29 @@ class DirectTrainer:
         images: torch.Tensor,
         wanted: torch.Tensor,
         order: torch.Tensor | Sequence[torch.Tensor] | Sequence[Sequence[NDArray[np.int64]]],
-        bits: np.random.BitGenerator | None = None,
-        squared: bool = False,
-        deadline: Deadline | None = None,
-        correction: torch.Tensor | None = None,
-        state: OptimizerState | None = None,
-        rate: float = 1.0,
-        seed: int = 0,
+        squared: bool,
+        job: Job,
     ) -> float:
         """Train one client, write the model into `row` and return the mean loss of the last epoch.
 
         row, base: (n_parameters,); images (m, inputs); wanted (m, outputs): one-hot labels, or numbers to predict if
         the loss is `squared`; order: (epochs, m) int64, of which the last epoch may be shorter, or the Poisson batches
-        of each epoch; bits: generator of the noise of DP-SGD; the others: see `Job`.
+        of each epoch; job: what else training depends on.
         """
         import torch
 
         stack, poisson = self._stack, self._training.batches == "poisson"
+        bits, deadline, state = job.noise if self._training.example_noise else None, job.deadline, job.optimizer
+        correction = None if job.correction is None else tensor_of(job.correction)
         stack.expected = self._training.batch_of(len(images)) if poisson else None
         plan = _Plan(stack, (0,)) if poisson else self._plan(len(images))
         each = None if bits is None else StandardNormal(bits, len(base))
         together = None if bits is None or not plan.normals else StandardNormal(bits, plan.normals)
         stack.start(base, squared, state)
         if self._drops:
-            stack.random.manual_seed(seed)
-        rates = iter(
-            () if stack.optimizer is None else self._training.rates(self._training.steps_of(len(images)), rate)
-        )
+            stack.random.manual_seed(job.seed)
+        planned = self._training.steps_of(len(images))
+        rates = iter(() if stack.optimizer is None else self._training.rates(planned, job.rate))
         loss = math.nan
         for epoch, indices in enumerate(order, 1):
             if not isinstance(indices, torch.Tensor):
@@ -208,11 +203,8 @@ class MlpLearner(Learner):
                 direct = job.deadline is not None or job.correction is not None or isinstance(order, list)
                 alone = direct or (self._clips and not math.isfinite(np.vdot(job.images, job.images)))
                 trainer = self._direct if alone else self.trainer(samples)
-                bits = job.noise if self.training.example_noise else None
                 if isinstance(trainer, DirectTrainer):
-                    constant = None if job.correction is None else tensor_of(job.correction)
-                    more = bits, squared, job.deadline, constant, job.optimizer, job.rate, job.seed
-                    losses[number] = trainer.train(*arrays, *more)
+                    losses[number] = trainer.train(*arrays, squared, job)
                 else:
                     losses[number] = trainer.train(*arrays, squared)
 

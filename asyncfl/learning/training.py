@@ -41,7 +41,7 @@ _Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Training(Described):
-    """Local training: mini-batch SGD with optional momentum, proximal term, gradient clipping and DP-SGD."""
+    """Local training: length of a task, optimiser, learning rates, proximal term, clipping of gradients and DP-SGD."""
 
     lr: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("1")] = 0.01
     """Learning rate, above 0."""

@@ -129,7 +129,7 @@ def test_an_upload_with_a_kept_state_counts_for_the_earlier_tasks_of_its_client(
         ({"evaluation": {"audit": {}}}, r"training.state: must be fresh where twins are trained .* got kept"),
         (
             {"privacy": {"kind": "local_gaussian", "epsilon": 6.0, "noise": "epoch"}},
-            "privacy.noise: must be upload with another optimizer than sgd, a schedule, weight_decay or a kept state",
+            "training: must be whole epochs of plain SGD where privacy adds noise after each .* got another optimizer",
         ),
     ],
 )

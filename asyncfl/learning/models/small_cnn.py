@@ -48,5 +48,5 @@ class SmallCnn(Architecture):
         return self
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        settings = {"kernel": self.kernel, "groups": self.groups}
-        return convolutional(shape, outputs, self.channels, self.hidden, **settings, dropout=self.dropout)
+        widths, kernel, groups = (self.channels, self.hidden), self.kernel, self.groups
+        return convolutional(shape, outputs, *widths, kernel=kernel, groups=groups, dropout=self.dropout)

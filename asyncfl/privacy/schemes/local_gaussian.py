@@ -72,15 +72,6 @@ class GaussianUpload(Scheme):
                 f"epoch continues from a noised model without momentum or proximal term; both must be 0, got {got}",
             )
 
-        if self.noise_each_epoch and not training.is_basic:
-            message = (
-                "must be upload with another optimizer than sgd, a schedule, weight_decay or a kept state, got epoch"
-            )
-            yield Fault("noise", f"{message}: an epoch continues from a noised model by plain steps")
-        if self.noise_each_epoch and training.steps is not None:
-            message = f"must be upload with training.steps ({training.steps}), which counts no epochs, got epoch"
-            yield Fault("noise", message)
-
     def _releases(self, context: PrivacyContext) -> int:
         return 1 if self.budget == "upload" else context.rounds  # uploads that epsilon covers
 
