@@ -321,9 +321,9 @@ def check_attack(
     """Raise AssertionError with the first law that `attack` violates.
 
     The laws: the attack is frozen and can be written and read; uploads are (n_attackers, n_parameters) float32, also
-    without attackers; poisoned data have the shape, type and classes of the data; answers to score requests are
-    scores 0..1; inputs are not changed; equal calls give equal results; attackers are at least as fast as honest
-    clients.
+    without attackers; an algorithm's further vectors keep their shape; poisoned data have the shape, type and classes
+    of the data; answers to score requests are scores 0..1; inputs are not changed; equal calls give equal results;
+    attackers are at least as fast as honest clients.
 
     `finite`: whether uploads must be finite, also beside a diverged update in the buffer. `any_order`: whether the
     order of the attackers must not matter (not for attacks that draw). `shape`: (channels, height, width) of images.
@@ -361,6 +361,12 @@ def check_attack(
         one, other = crafted(seen(several, None))[order], crafted(seen(several[order], None))
         require(close(one, other), attack, "the order of the attackers must not matter", f"{one}, {other}")
     _check_poison(attack, shape)
+    payload = several.copy()
+    with unchanged(attack, "payloads must not be changed", payload):
+        vectors = np.asarray(attack.craft_payload("name", payload))
+    require(vectors.shape == payload.shape, attack, f"payloads must be {payload.shape}", f"got {vectors.shape}")
+    law = "equal payloads must give equal payloads"
+    require(same(vectors, np.asarray(attack.craft_payload("name", payload))), attack, law)
     truth = np.linspace(0.1, 0.9, 7)
     truth.flags.writeable = False
     answers = np.asarray(attack.lie(truth, random()))

@@ -52,6 +52,19 @@ def test_live_on_virtual_time_it_is_the_simulation(kind: str) -> None:
     same(live, description(kind))
 
 
+@pytest.mark.parametrize("kind", ["scaffold", "dp_scaffold"])
+def test_poisoned_controls_are_the_same_live(kind: str) -> None:
+    attack = {"kind": "sign_flip", "factor": 2.0, "payloads": True}
+    same(live, description(kind, threats={"attackers": 2, "attack": attack}))
+
+
+@pytest.mark.parametrize("kind", ["scaffold", "dp_scaffold", "ditto"])
+def test_live_with_noise_of_steps_it_is_the_simulation(kind: str) -> None:
+    noise = {"example_clip": 1.0, "example_noise": 0.5}
+    private = {"kind": "dp_sgd", "noise_multiplier": 0.5}
+    same(live, description(kind, training={**SMALL.get("training", {}), **noise}, privacy=private))
+
+
 @pytest.mark.parametrize(
     ("kind", "more", "setting"),
     [

@@ -11,6 +11,8 @@ from asyncfl.client import Assignment
 from asyncfl.learning.personal_layers import PERSONAL
 from asyncfl.scenario import Scenario
 from asyncfl.simulation.prepare import ResolvedSeed, prepare
+from tests.extras.live.flower.grid import stand_in
+from tests.extras.live.flower.test_run_on_grid import over_flower
 
 UNEQUAL: dict[str, Any] = {"partition": {"kind": "dirichlet", "alpha": 0.1}}
 
@@ -75,3 +77,17 @@ def test_settings_that_own_models_do_not_go_with_are_refused(
 ) -> None:
     with pytest.raises(ScenarioError, match=f"must be fedavg with {setting}, got ditto"):
         ditto(description, **more)
+
+
+def test_models_of_nodes_stay_with_them() -> None:
+    """Over Flower the server has the common model alone: no version is judged, and the common model is FedAvg's."""
+    protocol = {"kind": "sync", "rounds": 3, "participants": 3}
+    runs = {}
+    for algorithm in ({"kind": "ditto"}, {"kind": "fedavg"}):
+        with stand_in():
+            runs[algorithm["kind"]], _, _ = over_flower({"algorithm": algorithm, "protocol": protocol})
+    own, plain = runs["ditto"], runs["fedavg"]
+    assert own.stopped == plain.stopped == "all versions published"
+    assert np.isnan([row["test_accuracy"] for row in own.rounds]).all()
+    assert np.isfinite(plain.rounds[-1]["test_accuracy"])
+    assert any("models stay with the clients" in note for note in own.notes)

@@ -15,6 +15,7 @@ from asyncfl.results.seed_ledger import SeedLedger
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 from asyncfl.simulation.prepare import ResolvedSeed, prepare
+from asyncfl.threats.composite import Combined
 from tests.privacy.ledger.test_runs_truth import WORLD, Row, check, epsilon_of, squared_mu
 
 NOISY: dict[str, Any] = {"kind": "dp_fedavg", "noise_multiplier": 4.0, "clip_norm": 0.1}
@@ -157,6 +158,13 @@ def test_an_attacker_may_poison_the_change_of_its_control(
     changes = batch.payloads[CHANGE]
     np.testing.assert_allclose(changes[0], by_update[0], rtol=0, atol=1e-5)
     np.testing.assert_allclose(changes[1], -sign * by_update[1], rtol=0, atol=1e-5)
+
+
+def test_attacks_after_one_another_craft_payloads_after_one_another() -> None:
+    flips = [{"kind": "sign_flip", "factor": factor, "payloads": True} for factor in (2.0, 3.0)]
+    attack = Combined.model_validate({"attacks": flips})
+    ones = np.ones((2, 3), dtype=np.float32)
+    assert attack.craft_payload("any", ones).tolist() == (6 * ones).tolist()
 
 
 def test_a_change_that_is_computed_from_the_update_is_poisoned_with_it(description: dict[str, Any]) -> None:
