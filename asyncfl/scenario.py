@@ -419,6 +419,9 @@ def _algorithm_faults(algorithm: Algorithm, parts: Mapping[str, Any]) -> Iterato
         "a privacy scheme that adds noise after each epoch": trains
         and privacy is not None
         and privacy.noise_each_epoch,
+        "a privacy scheme that accounts for noise in training": algorithm.replaces_training
+        and privacy is not None
+        and privacy.accounts_for_training,
         # A budget counts tasks as they are uploaded: a client that trains and then drops out would carry on unseen.
         "privacy.stop_at and noise of steps": bool(algorithm.carries)
         and privacy is not None

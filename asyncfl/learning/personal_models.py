@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from asyncfl.learning.job import Job
 from asyncfl.learning.layout import ParameterSplit, Vector
-from asyncfl.learning.learner import Learner, tensor_of
+from asyncfl.learning.learner import Learner
 from asyncfl.learning.personal_layers import SharedPartLearner
+from asyncfl.learning.tensors import tensor_of
 
 if TYPE_CHECKING:
     import torch
