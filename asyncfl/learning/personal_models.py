@@ -53,7 +53,8 @@ class PersonalModelLearner(SharedPartLearner):
         # A proximal term pulls to the start of a training, v: the constant moves its centre to w.
         pull = np.float32(self._own.training.proximal_mu)
         own = [
-            replace(job, base=of, correction=pull * (of - job.base), noise=None, deadline=None)
+            # A fresh optimiser: the kept one is that of the common model.
+            replace(job, base=of, correction=pull * (of - job.base), noise=None, deadline=None, optimizer=None)
             for job, of in zip(jobs, personal, strict=True)
         ]
         self._own.train(after, own)

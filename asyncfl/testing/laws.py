@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ from asyncfl.extras.stress.stress_test import stress
 from asyncfl.extras.stress.trials import Trial
 from asyncfl.protocol.staleness import Staleness
 from asyncfl.testing.builders import buffer, context, random, updates, view, weights
+from asyncfl.testing.detector_behaviour import Dependence, faults
 from asyncfl.threats import Attack, AttackView
 
 Scores: TypeAlias = Callable[[int, Vector], ArrayLike | None]
@@ -86,26 +88,43 @@ def check_description(component: Component, base: type[Component]) -> None:
     require(same(again, component), component, law, f"{component} -> {again}")
 
 
-def check_staleness(staleness: Staleness, *, oldest: int = 1000, falling: bool = True) -> None:
+def check_staleness(
+    staleness: Staleness,
+    *,
+    like: Mapping[int, float] = MappingProxyType({}),
+    within: float = 0.01,
+    oldest: int = 1000,
+    falling: bool = True,
+) -> None:
     """Raise AssertionError with the first law that `staleness` violates.
 
     The laws: it is frozen and can be written and read; a fresh update has weight 1; weights are (n_updates,) float64 in
     0..1; each weight depends only on the staleness of its update; the argument is not changed. `falling`: whether a
-    staler update must not weigh more. `oldest`: largest staleness to check, versions.
+    staler update must not weigh more. `oldest`: largest staleness up to which each is checked, versions; beyond it some
+    are, up to a thousand million. `like`: staleness -> weight by the formula, at least at the boundaries of its pieces
+    and at one age of each piece, since no law knows the formula: `like={1: 0.71, 4: 0.45}` for (1 + s)^-1/2. `within`:
+    how far a weight may be from it.
     """
     check_description(staleness, Staleness)
-    ages = np.arange(oldest + 1)
+    much_older = np.geomspace(oldest + 1, max(1e9, oldest + 1), 200).astype(np.int64)
+    ages = np.unique(np.concatenate([np.arange(oldest + 1), much_older]))
     ages.flags.writeable = False
     weight = staleness.weight(ages)
     right = isinstance(weight, np.ndarray) and weight.shape == ages.shape and weight.dtype == np.float64
     seen = f"got {getattr(weight, 'shape', type(weight).__name__)} {getattr(weight, 'dtype', '')}"
     require(right, staleness, f"weights of {ages.shape} updates must be {ages.shape} float64", seen)
     require(weight[0] == 1, staleness, "a fresh update must weigh 1", f"it weighs {weight[0]}")
-    for age in np.flatnonzero(~((weight >= 0) & (weight <= 1))).tolist():
-        require(False, staleness, "weights must be 0..1", f"an update {age} versions old weighs {weight[age]}")
-    for age in (np.flatnonzero(np.diff(weight) > 0) + 1).tolist() if falling else ():
-        seen = f"{weight[age - 1]} at {age - 1} versions, {weight[age]} at {age}"
+    for place in np.flatnonzero(~((weight >= 0) & (weight <= 1))).tolist():
+        require(
+            False, staleness, "weights must be 0..1", f"an update {ages[place]} versions old weighs {weight[place]}"
+        )
+    for place in (np.flatnonzero(np.diff(weight) > 0) + 1).tolist() if falling else ():
+        seen = f"{weight[place - 1]} at {ages[place - 1]} versions, {weight[place]} at {ages[place]}"
         require(False, staleness, "an older update must not weigh more", seen)
+    for age, wanted in like.items():
+        [got] = staleness.weight(np.array([age]))
+        seen = f"it weighs {got:.6g}"
+        require(abs(got - wanted) <= within, staleness, f"an update {age} versions old must weigh {wanted:g}", seen)
     mixed = np.array([3, 0, oldest, 3, 1])
     alone = np.concatenate([staleness.weight(mixed[place : place + 1]) for place in range(len(mixed))])
     together = staleness.weight(mixed)
@@ -216,6 +235,8 @@ def check_detector(
     scores: Scores | None = None,
     federation: DefenceContext | None = None,
     trials: Iterable[Trial] = (),
+    must_find: float | None = 0.5,
+    depends_on: Collection[Dependence] = (),
 ) -> None:
     """Raise AssertionError with the first law that `detector` violates.
 
@@ -223,12 +244,16 @@ def check_detector(
     poisoned, several from one client; one client is banned in between. The laws: the detector is frozen and can be
     written and read; verdicts have one entry per update; buffers and states are not changed; equal histories give equal
     verdicts; a score request goes to a client that was not asked before, and requests end; the detector copes with
-    clients that never answer.
+    clients that never answer. In eight buffers of all clients, whom it strikes depends neither on the order of updates,
+    nor on the clients' numbers, nor on the place of the models; honest updates are not left out for their age; and it
+    finds a gross attack.
 
     `scores`: answers of clients to score requests, by default an accuracy that falls with the distance from 1.
     `federation`: context that the detector is started with, for 12 clients and 4 parameters; None: one without a root
     set. `trials`: small federations in which the detector must do no harm (`asyncfl.extras.stress.stress_test`), e.g.
-    `stress_grid()`, which takes a minute.
+    `stress_grid()`, which takes a minute. `must_find`: share 0..1 of the updates of a gross attack (a third of the
+    clients send minus ten times what the others send) that must be flagged or struck; None: a detector that looks for
+    something else. `depends_on`: what verdicts depend on by design, of `order`, `numbering`, `model`, `age`.
     """
     check_description(detector, Detector)
     known = context(CLIENTS) if federation is None else federation
@@ -236,6 +261,13 @@ def check_detector(
     verdicts, again = (_judged(detector, known, answer) for _ in range(2))
     require(same(verdicts, again), detector, "equal buffers and equal streams must give equal verdicts")
     _judged(detector, known, lambda client, models: None)
+    behaviour = faults(
+        *(detector, known, lambda one, state, held: _asked(one, state, held, answer)),
+        must_find=must_find,
+        depends_on=depends_on,
+    )
+    for law, seen in behaviour:
+        require(False, detector, law, seen)
     if chosen := tuple(trials):
         report = stress(detector, trials=chosen)
         require(not report.violations, detector, "must do no harm", "; ".join(report.violations))

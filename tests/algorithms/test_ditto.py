@@ -79,6 +79,17 @@ def test_settings_that_own_models_do_not_go_with_are_refused(
         ditto(description, **more)
 
 
+def test_the_optimiser_that_a_client_keeps_is_that_of_the_common_model(description: dict[str, Any]) -> None:
+    description["training"] |= {"momentum": 0.9, "state": "kept"}
+    made = []
+    for algorithm in ({"kind": "ditto"}, {"kind": "fedavg"}):
+        federation = prepare(ResolvedSeed(Scenario.read(description | {"algorithm": algorithm}), 0, 0))
+        base = federation.plan.initial
+        tasks = [Assignment(turn, 1, turn, base, turn, download={}) for turn in range(3)]
+        made.append([federation.path.carry_out([one], one.turn, base).models[0].copy() for one in tasks])
+    np.testing.assert_array_equal(*made)
+
+
 def test_models_of_nodes_stay_with_them() -> None:
     """Over Flower the server has the common model alone: no version is judged, and the common model is FedAvg's."""
     protocol = {"kind": "sync", "rounds": 3, "participants": 3}

@@ -47,16 +47,19 @@ def test_built_in_rules_pass(kind: str, exempt: dict[str, bool]) -> None:
 
 
 @pytest.mark.parametrize(
-    "fields",
+    ("fields", "more"),
     [
-        *({"kind": kind} for kind in ("safl", "spectral", "kardam", "zeno++", "aflguard", "async_filter")),
-        {"kind": "safl", "flagged": "literal"},
-        {"kind": "fldetector", "warm_up": 1},
+        *(({"kind": kind}, {}) for kind in ("safl", "spectral", "evidence", "zeno++", "aflguard", "async_filter")),
+        ({"kind": "safl", "flagged": "literal"}, {}),
+        # It decides one update after another, by how fast the last ones that it accepted change.
+        ({"kind": "kardam"}, {"depends_on": ("order",), "must_find": None}),
+        # It looks for updates that their client's earlier ones do not predict; those of a steady attack are predicted.
+        ({"kind": "fldetector", "warm_up": 1}, {"must_find": None}),
     ],
-    ids=lambda fields: fields["kind"],
+    ids=lambda given: given.get("kind", ""),
 )
-def test_built_in_detectors_pass(fields: dict[str, Any]) -> None:
-    check_detector(TypeAdapter(AnyDetector).validate_python(fields), federation=trusting(12))
+def test_built_in_detectors_pass(fields: dict[str, Any], more: dict[str, Any]) -> None:
+    check_detector(TypeAdapter(AnyDetector).validate_python(fields), federation=trusting(12), **more)
 
 
 @pytest.mark.parametrize(
@@ -196,6 +199,35 @@ AGES: dict[str, Any] = {
 }
 
 
+class Wrong(Staleness):
+    """Weights that keep all laws, and are not those of the formula (1 + s)^-1/2."""
+
+    kind: str = "own:Wrong"
+    way: str
+
+    def weight(self, staleness: Any) -> Any:
+        match self.way:
+            case "ignores its exponent":
+                return 1 / (1.0 + staleness)
+            case "divides whole numbers":
+                return (1 // (1 + staleness)).astype(float)
+            case "late boundary":
+                return np.where(staleness <= 4, 1.0, np.maximum(staleness - 3.0, 1.0) ** -0.5)
+        return 1 - staleness / 1100
+
+
+@pytest.mark.parametrize("way", ["ignores its exponent", "divides whole numbers", "late boundary"])
+def test_weights_by_another_formula_are_told_apart_by_two_values(way: str) -> None:
+    check_staleness(Wrong(way=way))
+    with pytest.raises(AssertionError, match="Wrong: an update [14] versions old must weigh"):
+        check_staleness(Wrong(way=way), like={1: 0.71, 4: 0.45})
+
+
+def test_weights_that_turn_negative_after_a_thousand_versions_are_found() -> None:
+    with pytest.raises(AssertionError, match="weights must be 0..1; an update 11.. versions old weighs -"):
+        check_staleness(Wrong(way="linear"))
+
+
 class Moody(Staleness):
     kind: str = "own:Moody"
     way: str
@@ -292,7 +324,60 @@ def test_a_broken_detector_fails_with_the_name_of_the_law(way: str, law: str) ->
 
 @pytest.mark.parametrize("way", ["", "everybody", "free", "leaves out unjudged"])
 def test_a_detector_may_ask_every_client_once_and_give_weight_0(way: str) -> None:
-    check_detector(Judge(way=way), scores=lambda client, models: None)
+    check_detector(Judge(way=way), scores=lambda client, models: None, must_find=None)
+
+
+class Distant(Detector):
+    """Strikes updates that are far from the median of their buffer, or does one of the usual things wrong."""
+
+    kind: str = "own:Distant"
+    fault: str = ""
+
+    def start(self, context: Any, random: Any) -> Any:
+        return {}
+
+    def judge(self, state: Any, buffer: Any, scores: Any) -> Any:
+        moved = buffer.models - np.array([buffer.bases[base] for base in buffer.base_of])
+        distances = np.linalg.norm(moved - np.median(moved, axis=0), axis=1)
+        if self.fault == "forgets bases":
+            distances = np.linalg.norm(buffer.models, axis=1)
+        struck = distances > 4 * np.median(distances)
+        senders = range(len(buffer)) if self.fault == "remembers rows" else buffer.clients.tolist()
+        known = {sender: state.get(sender, 0) + int(one) for sender, one in zip(senders, struck, strict=True)}
+        struck = np.array([known[sender] >= 2 for sender in senders])
+        match self.fault:
+            case "reversed":
+                struck = ~struck
+            case "strikes the stale":
+                struck |= buffer.staleness > 0
+            case "strikes high numbers":
+                struck |= buffer.clients > 9
+            case "sleeps":
+                struck[:] = False
+        return replace(accept_all(buffer), flagged=struck, strikes=struck), {**state, **known}
+
+    def forget_client(self, state: Any, client: int) -> Any:
+        return {one: count for one, count in state.items() if one != client}
+
+
+@pytest.mark.parametrize(
+    ("fault", "law"),
+    [
+        ("sleeps", "must find 50% of a gross attack"),
+        ("reversed", "must find 50% of a gross attack"),
+        ("strikes the stale", "must not leave out honest updates because they are stale"),
+        ("remembers rows", "the order of updates in a buffer must not matter"),
+        ("strikes high numbers", "the numbers of equal clients must not matter"),
+        ("forgets bases", "a number added to all parameters of all models must not matter"),
+    ],
+)
+def test_a_detector_with_a_usual_bug_is_found_out(fault: str, law: str) -> None:
+    with pytest.raises(AssertionError, match=f"Distant: {law}"):
+        check_detector(Distant(fault=fault))
+
+
+def test_a_plain_detector_that_finds_a_gross_attack_passes() -> None:
+    check_detector(Distant())
 
 
 UPLOADS: dict[str, Any] = {

@@ -202,8 +202,8 @@ def test_a_cell_is_behind_where_its_t_interval_is():
 
 def test_check_detector_names_the_harm():
     trials = [replace(CAPTURED, attack=None, share=0.0, turns=3)]
-    check_detector(Innocent(), trials=trials)
+    check_detector(Innocent(), trials=trials, must_find=None)
     with pytest.raises(
         AssertionError, match=r"Harsh: must do no harm; at most 0.1% .* without attackers no client may"
     ):
-        check_detector(Harsh(), trials=trials)
+        check_detector(Harsh(), trials=trials, must_find=None, depends_on=("numbering",))
