@@ -1,7 +1,7 @@
 """Checks of a user's own `nn.Module`: whether it can be trained, averaged and evaluated.
 
-A model is its parameters: what `forward` keeps, or computes from other samples of a batch, would leak from one client to
-the next, and differ between one process, several, and a run that goes on. In training it may draw from torch's
+A model is its parameters: what `forward` keeps, or computes from other samples of a batch, would leak from one client
+to the next, and differ between one process, several, and a run that goes on. In training it may draw from torch's
 generator, which each task seeds; in evaluation it may not. So it is tried on a small batch.
 """
 
