@@ -42,7 +42,7 @@ class Poison(Stage):
                 order = [*order[:-1], order[-1, : last[0] * batch]]
         rate = training.version_factor(assignment.base_version, facts.context.rounds)
         # Another task draws other numbers, and this one the same ones wherever it is trained.
-        draws = facts.learner.model.draws or facts.algorithm.replaces_training
+        draws = facts.learner.draws or facts.algorithm.replaces_training
         seed = int(facts.streams.bits("dropout", client, turn).random_raw()) >> 1 if draws else 0
         arrays = assignment.base, images, labels, order[: assignment.epochs]
         return Job(*arrays, noise, assignment.deadline, seed, rate)

@@ -58,6 +58,11 @@ class Learner(ABC):
         return self.layout.n_parameters
 
     @property
+    def draws(self) -> bool:
+        """Whether training may draw random numbers in the network, as dropout does."""
+        return self.model.draws
+
+    @property
     def description(self) -> dict[str, Any]:
         """Device, threads and implementation of the training, for the summary of a run."""
         import torch

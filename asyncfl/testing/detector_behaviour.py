@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from asyncfl.base.arrays import Bools, Floats, Ints, Vector
 from asyncfl.defences import Buffer, DefenceContext, Detector
@@ -92,7 +93,8 @@ def _history(known: DefenceContext, poisoned: int, oldest: int = 1) -> Iterator[
     """Yield buffers with one update of each client; the last `poisoned` clients attack in each."""
     for number in range(ROUNDS):
         ages = [min((row + number) % (oldest + 1), number) for row in range(known.clients)]
-        current, centre = np.full(known.n_parameters, 0.1 * number, np.float32), np.ones(known.n_parameters)
+        current: Vector = np.full(known.n_parameters, 0.1 * number, np.float32)
+        centre: NDArray[np.floating] = np.ones(known.n_parameters)
         if known.root_gradient is not None:
             # Honest clients go where the server's own samples point to.
             centre = -known.lr * float(np.mean(known.steps)) * known.root_gradient(current)

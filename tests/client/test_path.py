@@ -37,6 +37,7 @@ class Learner:
     """Moves each model by what `move` says of the client, which it reads from the labels."""
 
     n_parameters = PARAMETERS
+    draws = False
     layout = Layout.of([("first", {"weight": (PARAMETERS - 1,)}), ("last", {"weight": (1,)})])
 
     def __init__(self, move: Callable[[int], ArrayLike] = lambda client: client + 1) -> None:
