@@ -158,7 +158,7 @@ def make_plan(
         check_writable(results)
     only = [item.strip().strip("/") for item in only if item.strip()]
 
-    def make() -> tuple[Selection, bool]:
+    def make() -> tuple[SelectedRuns, bool]:
         return _select_runs(folder, chosen, only)
 
     question = f"plan of {chosen} {sorted(only)} in {folder}"
@@ -182,7 +182,7 @@ class RunEstimate:
 
 
 @dataclass(frozen=True)
-class Selection:
+class SelectedRuns:
     """The selected experiments and their runs, without regard to what is on disk; fields as in `Plan`."""
 
     experiments: dict[str, Experiment]
@@ -195,7 +195,7 @@ class Selection:
     steps: dict[str, str]
 
 
-def _select_runs(folder: str | Path, scale: Scale, only: Sequence[str]) -> tuple[Selection, bool]:
+def _select_runs(folder: str | Path, scale: Scale, only: Sequence[str]) -> tuple[SelectedRuns, bool]:
     """Return the selected experiments, and whether all experiments that could add to them were sound."""
     paths = find(folder)
     experiments = load_all(paths, check=False)
@@ -223,7 +223,7 @@ def _select_runs(folder: str | Path, scale: Scale, only: Sequence[str]) -> tuple
         computed = [cell for planned in selected.values() for cell in chain(*planned.looks) if cell.recording is None]
         runs = {digest: _estimate(cell.scenario) for digest, cell in {cell.digest: cell for cell in computed}.items()}
     steps = {step: step_digest(step) for step in STEPS}
-    return Selection(experiments, paths, selected, frozenset(growing), without_data, runs, steps), sound
+    return SelectedRuns(experiments, paths, selected, frozenset(growing), without_data, runs, steps), sound
 
 
 def _estimate(scenario: Scenario) -> RunEstimate:

@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+from asyncfl.base.collector import collect_seldom
+
+collect_seldom()  # before most imports
+
 from asyncfl.experiments.analysis import make_figures, make_tables, style_of
 from asyncfl.experiments.job import logged
 from asyncfl.experiments.loading import load

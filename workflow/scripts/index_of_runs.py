@@ -1,5 +1,9 @@
 """Job: writes which experiment and axis values each run belongs to."""
 
+from asyncfl.base.collector import collect_seldom
+
+collect_seldom()  # before most imports
+
 import pandas as pd
 
 from asyncfl.experiments.csv_files import write_csv

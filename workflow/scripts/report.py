@@ -1,5 +1,9 @@
 """Job: writes the report over all experiments."""
 
+from asyncfl.base.collector import collect_seldom
+
+collect_seldom()  # before most imports
+
 from asyncfl.experiments.files import find
 from asyncfl.experiments.job import logged
 from asyncfl.experiments.plan import load_all

@@ -8,6 +8,10 @@ from pathlib import Path
 # how many there are.
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
+from asyncfl.base.collector import collect_seldom
+
+collect_seldom()  # before most imports
+
 from asyncfl.api import execute
 from asyncfl.experiments.job import logged, publish
 from asyncfl.experiments.plan import scenarios

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from asyncfl.privacy.accounting.root_finding import brent_root
+
 Floats = NDArray[np.float64]
 
 
@@ -30,8 +32,6 @@ def smallest_sufficient(
     `missing` is non-increasing with a root. The search begins at `start` > 0, by doubling and halving, and ends at an x
     below `least` if that is sufficient.
     """
-    from scipy.optimize import brentq
-
     low = high = start
     while missing(high) > 0:
         low, high = high, high * 2
@@ -39,7 +39,7 @@ def smallest_sufficient(
         if low < least:
             return low
         low, high = low / 2, low
-    found = float(brentq(missing, low, high, xtol=precision * low, rtol=precision, maxiter=500))
+    found = brent_root(missing, low, high, precision * low, precision)
     # The method ends on either side.
     step = precision
     while missing(found) > 0:

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.privacy.accounting.gaussian import Floats, exact_epsilon
+from asyncfl.privacy.accounting.root_finding import brent_root
 
 FINENESS = 8  # points of the trapezoidal rule per width of the saddle
 BLOCK, MOST_POINTS = 128, 2**18  # points summed first (then as many again), and the limit
@@ -134,10 +135,8 @@ class _Loss:
             low /= 2
         while falls(high) < 0:
             low, high = high, (2 * high if self.end == math.inf else (high + self.end) / 2)
-        from scipy.optimize import brentq
-
         # Any line gives the same integral: the saddle need not be met exactly.
-        z = low if low == high else float(brentq(falls, low, high, rtol=0.01, xtol=0.01 * low))
+        z = low if low == high else brent_root(falls, low, high, 0.01 * low, 0.01)
         step = 1e-4 * min(z, self.end - z)
         curvature = (falls(z + step) - falls(z - step)) / (2 * step)
         return z, 1 / math.sqrt(curvature)
