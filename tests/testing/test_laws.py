@@ -219,12 +219,12 @@ class Wrong(Staleness):
 @pytest.mark.parametrize("way", ["ignores its exponent", "divides whole numbers", "late boundary"])
 def test_weights_by_another_formula_are_told_apart_by_two_values(way: str) -> None:
     check_staleness(Wrong(way=way))
-    with pytest.raises(AssertionError, match="Wrong: an update [14] versions old must weigh"):
+    with pytest.raises(AssertionError, match=r"Wrong: an update [14] versions old must weigh"):
         check_staleness(Wrong(way=way), like={1: 0.71, 4: 0.45})
 
 
 def test_weights_that_turn_negative_after_a_thousand_versions_are_found() -> None:
-    with pytest.raises(AssertionError, match="weights must be 0..1; an update 11.. versions old weighs -"):
+    with pytest.raises(AssertionError, match=r"weights must be 0..1; an update 11.. versions old weighs -"):
         check_staleness(Wrong(way="linear"))
 
 
