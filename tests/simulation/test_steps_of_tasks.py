@@ -1,11 +1,14 @@
 """Runs whose tasks are numbers of steps: clock, deadline, and what is accounted for."""
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 
 from asyncfl.base.errors import ScenarioError
+from asyncfl.client import Assignment
+from asyncfl.learning.job import Deadline, NoEpochError
 from asyncfl.privacy.accounting.accountants import renyi_epsilon
 from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
 from asyncfl.privacy.accounting.mechanism_events import MechanismEvent
@@ -13,7 +16,7 @@ from asyncfl.protocol.messages import Fate
 from asyncfl.protocol.tasks import Tasks
 from asyncfl.results.seed_ledger import SeedLedger
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import simulate_clock, simulate_seed
+from asyncfl.simulation import prepared, simulate_clock, simulate_seed
 
 DESCRIPTION: dict[str, Any] = {
     "data": {"dataset": "mnist", "clients": 3, "samples_per_client": 20, "source": "embedded"},
@@ -63,3 +66,17 @@ def test_settings_that_count_epochs_are_refused_by_name() -> None:
 def test_a_task_of_steps_learns() -> None:
     run = simulate_seed(scenario(**{"protocol.rounds": 10, "evaluation": {"train_every": 1}}), 0)
     assert run.rounds[-1]["train_loss"] < run.rounds[0]["train_loss"]
+
+
+@pytest.mark.parametrize(("seconds", "in_time"), [(5.5, False), (100.0, True)])
+def test_a_client_that_trains_in_real_time_sends_all_steps_or_nothing(seconds: float, in_time: bool) -> None:
+    """Seven steps of one second each, by the clock of the test; the first epoch has five."""
+    federation = prepared(scenario(), 0)
+    path, clock = federation.path, itertools.count()
+    deadline = Deadline(seconds, lambda: float(next(clock)))
+    task = Assignment(0, 0, 0, federation.plan.initial, deadline=deadline)
+    if in_time:
+        assert path.carry_out([task], 0, task.base).assignments[0].epochs is None
+    else:
+        with pytest.raises(NoEpochError, match="not all steps were taken by the deadline"):
+            path.carry_out([task], 0, task.base)
