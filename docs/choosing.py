@@ -27,8 +27,8 @@ with the highest mean accuracy over the attacks, of those that cost at most a po
 client; only defences run against a third of the attacks or more. The last column is the best of all that pass
 the same two tests, on the few attacks that each was run against. `spectral` is measured, but not chosen: in other
 federations it [banned honest clients](detectors.md#does-a-detector-do-harm). An attack that is
-not in this table [beats `evidence`](detectors.md#what-beats-these-detectors), and accuracy hides that no defence removes a
-boosted backdoor.
+not in this table [beats `evidence`](detectors.md#what-beats-these-detectors), and accuracy hides that no defence
+removes a boosted backdoor.
 
 100 clients with 600 MNIST samples, 40 % of them attackers. Accuracies are percent. {measured}.
 `docs/choosing.py` makes this page from the results of `defence/matrix`, which the published results do not hold yet.
