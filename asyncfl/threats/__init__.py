@@ -19,6 +19,7 @@ from asyncfl.threats.lying_evaluator import LyingEvaluator
 from asyncfl.threats.malformed import NonFinite, WrongLength
 from asyncfl.threats.mimic import Mimic
 from asyncfl.threats.minority import Minority
+from asyncfl.threats.orthogonal import Orthogonal
 from asyncfl.threats.perturbation import MinMax, MinSum
 from asyncfl.threats.scaling import Scaling
 from asyncfl.threats.sign_flip import SignFlip
@@ -28,5 +29,5 @@ from asyncfl.threats.threat_spec import AnyAttack, Rhythm, Threats
 
 __all__ = ["Adaptive", "Alie", "AnyAttack", "Attack", "AttackView", "Backdoor", "Combined", "EvaluatorBait", "Flooding"]
 __all__ += ["FreeRider", "Gaussian", "Informed", "Ipm", "Knowledge", "LabelFlip", "LyingEvaluator", "Mimic", "MinMax"]
-__all__ += ["MinSum", "Minority", "NonFinite", "Rehearsal", "Rhythm", "Scaling", "SignFlip", "Spread", "Tailored"]
-__all__ += ["Threats", "Veto", "WrongLength", "alie_z", "backdoor_test_set"]
+__all__ += ["MinSum", "Minority", "NonFinite", "Orthogonal", "Rehearsal", "Rhythm", "Scaling", "SignFlip", "Spread"]
+__all__ += ["Tailored", "Threats", "Veto", "WrongLength", "alie_z", "backdoor_test_set"]

@@ -37,13 +37,17 @@ from asyncfl.threats.lying_evaluator import LyingEvaluator
 from asyncfl.threats.malformed import NonFinite, WrongLength
 from asyncfl.threats.mimic import Mimic
 from asyncfl.threats.minority import Minority
+from asyncfl.threats.orthogonal import Orthogonal
 from asyncfl.threats.perturbation import MinMax, MinSum
 from asyncfl.threats.scaling import Scaling
 from asyncfl.threats.sign_flip import SignFlip
 from asyncfl.threats.spread import Spread
 from asyncfl.threats.tailored import Tailored
 
-POISONING = (SignFlip, LabelFlip, Gaussian, Alie, Ipm, MinMax, MinSum, Tailored, Mimic, Minority, Scaling, Backdoor)
+POISONING = (
+    *(SignFlip, LabelFlip, Gaussian, Alie, Ipm, MinMax, MinSum, Tailored, Mimic, Minority, Orthogonal, Scaling),
+    Backdoor,
+)
 OTHER_ATTACKS = (NonFinite, WrongLength, FreeRider, LyingEvaluator, Flooding, EvaluatorBait, Spread)
 BASIC_ATTACKS: tuple[type[Attack], ...] = POISONING + OTHER_ATTACKS
 """All attacks that are not composed of other attacks. A new attack is a new file and a line here."""

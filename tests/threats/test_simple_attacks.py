@@ -17,6 +17,7 @@ from asyncfl.threats import (
     Mimic,
     Minority,
     NonFinite,
+    Orthogonal,
     Scaling,
     SignFlip,
     Spread,
@@ -163,6 +164,19 @@ def test_a_minority_gains_where_holders_of_one_class_do_and_as_much_as_they(make
     assert Minority().craft(untold) is None
     without = replace(view, class_gradients=lambda model: (model - classes) * (np.arange(10) != 2)[:, None])
     np.testing.assert_array_equal(Minority(target_class=2, knowledge=knowledge).craft(without), own)
+
+
+def test_an_orthogonal_update_keeps_the_common_descent_and_turns_the_rest_round(make_view):
+    gradients = np.array([[-2, 0, 0], [0, -6, 0], [0, 0, 0]], np.float32)  # nobody holds the third class
+    honest = [[4, 0, 4], [2, 2, 4]]
+    view = replace(make_view(honest=honest), class_gradients=lambda model: gradients)
+    # The mean (3, 1, 4) goes by (2, 2, 0) along the common descent (1, 1, 0) / sqrt(2).
+    np.testing.assert_allclose(Orthogonal().craft(view), [[1.5, 6.5, -10]] * 2, rtol=1e-6)
+    own = Orthogonal(along=1, across=1, knowledge="own").craft(view)
+    np.testing.assert_allclose(own, [[0, 4, -4], [2, 2, -4]], rtol=1e-6, atol=1e-6)
+    opposed = replace(view, class_gradients=lambda model: np.array([[-1, 0, 0], [1, 0, 0]], np.float32))
+    assert Orthogonal().craft(opposed) is None
+    assert Orthogonal().craft(replace(view, class_gradients=None)) is None
 
 
 @pytest.mark.parametrize(

@@ -35,10 +35,11 @@ from asyncfl.defences.certificates import UNCHECKED_REMARK, check_certificates
 from asyncfl.defences.client_means import ClientMeans, empty_means
 from asyncfl.defences.detector import Detector, Verdict
 from asyncfl.defences.distances import inner_products
-from asyncfl.defences.evidence.directions import GUESSES, add_buffer, common_descent, guess_directions, leave_one_out
+from asyncfl.defences.evidence.directions import GUESSES, add_buffer, guess_directions, leave_one_out
 from asyncfl.defences.evidence.gains import GainHistory, empty_history
 from asyncfl.defences.evidence.likeness import compare_clients
 from asyncfl.defences.evidence.side_test import SideResult, SideTest, combine_sides
+from asyncfl.learning.common_descent import common_descent
 
 NOTES = ("certified", "along", "needed", "missing_updates", "signal_to_noise", "power", "abstained")
 """Names of the numbers about each buffer, see `_notes`."""
