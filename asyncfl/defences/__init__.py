@@ -12,6 +12,7 @@ from asyncfl.defences.bulyan import Bulyan
 from asyncfl.defences.centred_clipping import CentredClipping
 from asyncfl.defences.defence_spec import AnyDetector, AnyRule, Defence
 from asyncfl.defences.detector import Detector, Verdict, accept_all
+from asyncfl.defences.dnc import Dnc
 from asyncfl.defences.evidence.evidence_detector import Evidence
 from asyncfl.defences.flame import Flame
 from asyncfl.defences.fldetector import FLDetector
@@ -33,7 +34,7 @@ from asyncfl.defences.trimmed_mean import TrimmedMean
 from asyncfl.defences.zeno import ZenoPlusPlus
 
 __all__ = ["AflGuard", "Aggregate", "AnyDetector", "AnyRule", "AsyncFilter", "Basgd", "Bucketing", "Buffer", "Bulyan"]
-__all__ += ["CentredClipping", "Defence", "DefenceContext", "Detector", "Evidence", "FLDetector", "FLTrust", "Flame"]
-__all__ += ["GeometricMedian", "Kardam", "Krum", "Mean", "Median", "MultiKrum", "NearestNeighbourMixing"]
+__all__ += ["CentredClipping", "Defence", "DefenceContext", "Detector", "Dnc", "Evidence", "FLDetector", "FLTrust"]
+__all__ += ["Flame", "GeometricMedian", "Kardam", "Krum", "Mean", "Median", "MultiKrum", "NearestNeighbourMixing"]
 __all__ += ["NormClipping", "PreAggregation", "Rule", "Safl", "ScoreRequest", "SecureAfl", "Spectral", "StrikeState"]
 __all__ += ["Strikes", "TrimmedMean", "Verdict", "ZenoPlusPlus", "accept_all"]

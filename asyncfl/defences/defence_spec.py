@@ -15,6 +15,7 @@ from asyncfl.defences.basgd import Basgd
 from asyncfl.defences.bulyan import Bulyan
 from asyncfl.defences.centred_clipping import CentredClipping
 from asyncfl.defences.detector import Detector
+from asyncfl.defences.dnc import Dnc
 from asyncfl.defences.evidence.evidence_detector import Evidence
 from asyncfl.defences.flame import Flame
 from asyncfl.defences.fldetector import FLDetector
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     AnyDetector = Detector
 else:
     ROBUST_RULES = (Krum, MultiKrum, TrimmedMean, Median, GeometricMedian, Bulyan, CentredClipping, NormClipping)
-    AnyRule: Any = choice(Rule, Mean, *ROBUST_RULES, FLTrust, Basgd, Flame, SecureAfl)
+    AnyRule: Any = choice(Rule, Mean, *ROBUST_RULES, FLTrust, Basgd, Flame, Dnc, SecureAfl)
     AnyDetector: Any = choice(
         Detector, Safl, Spectral, Evidence, Kardam, ZenoPlusPlus, AflGuard, AsyncFilter, FLDetector
     )

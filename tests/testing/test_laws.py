@@ -36,6 +36,7 @@ def trusting(clients: int) -> Any:
         *((kind, {}) for kind in ("centred_clipping", "norm_clipping", "basgd", "secure_afl")),
         # Noise is added to what equal updates say.
         ("flame", {"fixed_point": False}),
+        ("dnc", {}),
         # With few updates the last two that are left to choose from tie.
         ("bulyan", {"any_order": False}),
         # Its centre is where the server's own update points to.
