@@ -187,7 +187,9 @@ class Algorithm(Component):
     ) -> tuple[dict[str, Vector], ClientState]:
         """Return the declared uploads of a trained task, and the new entries `carries` of the client's state.
 
-        `base`, `trained`: (n_parameters,) the models before and after the task; `steps`: SGD steps between them.
+        `state`: the entries `carries`, where `train` is defined with those that it left in `task.carried`; `base`,
+        `trained`: (n_parameters,) the models before and after the task; `steps`: SGD steps between them; `lr`:
+        `training.lr`, without schedules.
         """
         return {}, state
 
