@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from asyncfl.algorithms.adaptive_server import Fadas, FedAdagrad, FedAdam, FedYogi
+from asyncfl.algorithms.adaptive_server import FedAdagrad, FedAdam, FedYogi
 from asyncfl.algorithms.algorithm import AcceptedUpdates, Algorithm, FedAvg, Payload, Payloads
 from asyncfl.algorithms.ca2fl import Ca2fl
 from asyncfl.algorithms.ditto import Ditto
 from asyncfl.algorithms.dp_scaffold import DpScaffold
+from asyncfl.algorithms.fadas import Fadas
 from asyncfl.algorithms.feddyn import FedDyn
 from asyncfl.algorithms.fednova import FedNova
 from asyncfl.algorithms.local_task import LocalTask

@@ -129,6 +129,12 @@ class Algorithm(Component):
         return type(self).train is not Algorithm.train
 
     @property
+    def changes_steps(self) -> bool:
+        """Whether a client's steps may be longer than `lr` times the clipped gradient: `correction` is added after
+        clipping, and `train` need not clip. A proximal term only shortens the way."""
+        return self.replaces_training or type(self).correction is not Algorithm.correction
+
+    @property
     def changes_tasks(self) -> bool:
         """Whether a task of a client is more than FedAvg's: with another training or upload, or a model of its own.
         Then neither audits that train tasks again nor certain settings can have the algorithm."""
@@ -187,7 +193,9 @@ class Algorithm(Component):
     ) -> tuple[dict[str, Vector], ClientState]:
         """Return the declared uploads of a trained task, and the new entries `carries` of the client's state.
 
-        `base`, `trained`: (n_parameters,) the models before and after the task; `steps`: SGD steps between them.
+        `state`: the entries `carries`, where `train` is defined with those that it left in `task.carried`; `base`,
+        `trained`: (n_parameters,) the models before and after the task; `steps`: SGD steps between them; `lr`:
+        `training.lr`, without schedules.
         """
         return {}, state
 

@@ -100,7 +100,8 @@ class DefenceContext:
     root_gradients: Callable[[Vector], Vector] | None = None
     """Model -> gradient of each class of the root set, (classes, n_parameters); None: no root set, or a regression."""
     bounded_steps: bool = True
-    """Whether no step is longer than `lr` times the largest gradient, as those of SGD from a fresh state are."""
+    """Whether no step is longer than `lr` times the largest gradient, as those of SGD from a fresh state are,
+    without an algorithm's correction."""
     compressed: bool = False
     """Whether updates are compressed. Their lengths and noise then differ from those of the clients' own updates."""
     noise_between_epochs: bool = False

@@ -268,7 +268,7 @@ def defence_plan(
         root_gradient=None if data.root is None else partial(_root_gradient, learner, *data.root),
         # The labels of a regression are not classes.
         root_gradients=None if data.root is None or not data.classes else partial(_root_gradients, learner, *data.root),
-        bounded_steps=training.bounds_steps and not scenario.algorithm.replaces_training,
+        bounded_steps=training.bounds_steps and not scenario.algorithm.changes_steps,
         compressed=not scenario.compression.off,
         noise_between_epochs=scenario.privacy.noise_each_epoch and training.epochs > 1,
         linear=scenario.defence.is_linear and protocol.aggregation == "delta",

@@ -19,7 +19,10 @@ from asyncfl.learning.seeded import seeded
 from asyncfl.testing.builders import random
 from asyncfl.testing.laws import check_description, close, require, same, unchanged
 
-N_PARAMETERS, CLIENTS, VERSIONS = 7, 5, 4
+CLIENTS, VERSIONS = 5, 4
+INPUTS, OUTPUTS = 3, 2
+N_PARAMETERS = (INPUTS + 1) * OUTPUTS
+"""Parameters of the linear network that `train` is given."""
 LR = 0.1
 
 
@@ -47,17 +50,18 @@ def _check(algorithm: Algorithm, permuted: bool) -> None:
     law = "start must be a function of its arguments"
     require(same(server, algorithm.start(N_PARAMETERS, CLIENTS)), algorithm, law)
     if algorithm.replaces_training:
-        _check_training(algorithm)
+        _check_training(algorithm, sent(algorithm, "download", algorithm.download(server), payloads.downloads))
     states = [ClientState()] * CLIENTS
     for _ in range(VERSIONS):
         download = sent(algorithm, "download", _asked(algorithm, "download", server), payloads.downloads)
         clients, models, uploads = rng.permutation(CLIENTS)[:3].tolist(), [], []
         for client in clients:
             base, moved = (rng.normal(0, scale, N_PARAMETERS).astype(np.float32) for scale in (1.0, 0.1))
-            states[client], vectors = _task(algorithm, states, client, download, base, base + moved)
-            models.append(moved)
+            begun, trained_model = _trained(algorithm, states[client], download, base, base + moved)
+            states[client], vectors = _task(algorithm, begun, states[client - 1], download, base, trained_model)
+            models.append(trained_model - base)
             trained = [one for one in payloads.uploads if not one.of_update]
-            released = _asked(algorithm, "from_update", download, base, base + moved, 3, LR)
+            released = _asked(algorithm, "from_update", download, base, trained_model, 3, LR)
             uploads.append(
                 sent(algorithm, "after_training", vectors, trained)
                 | sent(algorithm, "from_update", released, [one for one in payloads.uploads if one.of_update])
@@ -65,18 +69,12 @@ def _check(algorithm: Algorithm, permuted: bool) -> None:
         server = _version(algorithm, server, clients, np.array(models), _rows(uploads, payloads.uploads), permuted)
 
 
-def _check_training(algorithm: Algorithm) -> None:
-    """Check `train` on a linear network of 8 parameters, with 6 samples in batches of 3."""
-    download = sent(
-        algorithm, "download", algorithm.download(algorithm.start(8, CLIENTS)), declared(algorithm, 8).downloads
-    )
-    first, second = (_local_task(download) for _ in range(2))
-    updates = []
-    for task in (first, second):
-        with seeded(1):
-            updates.append(numbers(algorithm, "train", algorithm.train(task), (8,), finite=True))
+def _check_training(algorithm: Algorithm, download: Mapping[str, Vector]) -> None:
+    """Check `train` on a linear network, with 6 samples in batches of 3."""
+    base = random(2).normal(0, 0.1, N_PARAMETERS).astype(np.float32)
+    first, second, untouched = (_local_task(ClientState(), download, base.copy()) for _ in range(3))
+    updates = [_update(algorithm, task) for task in (first, second)]
     require(same(updates[0], updates[1]), algorithm, "train must be a function of its task and torch's generator")
-    untouched = _local_task(download)
     for name in ("inputs", "labels", "base"):
         kept = np.array_equal(np.asarray(getattr(first, name)), np.asarray(getattr(untouched, name)))
         require(kept, algorithm, f"train must not change task.{name}")
@@ -85,17 +83,34 @@ def _check_training(algorithm: Algorithm) -> None:
     require(not unknown, algorithm, f"task.carried must have {algorithm.carries} only", f"it has {unknown}")
 
 
-def _local_task(download: Mapping[str, Vector]) -> LocalTask:
+def _update(algorithm: Algorithm, task: LocalTask) -> Vector:
+    """Return the update (N_PARAMETERS,) that `train` makes of a task."""
+    with seeded(1):
+        return numbers(algorithm, "train", algorithm.train(task), (N_PARAMETERS,), finite=True).astype(np.float32)
+
+
+def _local_task(state: ClientState, download: Mapping[str, Vector], base: Vector) -> LocalTask:
     import torch
 
-    with seeded(0):
-        module = torch.nn.Linear(3, 2)
-    rng = random(1)
-    inputs = torch.from_numpy(rng.normal(size=(6, 3)).astype(np.float32))
+    module, rng = torch.nn.Linear(INPUTS, OUTPUTS), random(1)
+    with torch.no_grad():
+        torch.nn.utils.vector_to_parameters(torch.from_numpy(base.copy()), module.parameters())
+    inputs = torch.from_numpy(rng.normal(size=(6, INPUTS)).astype(np.float32))
     labels, batches = torch.tensor([0, 1, 0, 1, 1, 0]), [[torch.arange(3), torch.arange(3, 6)]]
-    base = torch.nn.utils.parameters_to_vector(module.parameters()).detach().numpy().copy()
     training = Training(lr=LR, batch_size=3)
-    return LocalTask(module, inputs, labels, batches, training.rates(2), training, base, download=download)
+    return LocalTask(module, inputs, labels, batches, training.rates(2), training, base, state, download)
+
+
+def _trained(
+    algorithm: Algorithm, state: ClientState, download: Mapping[str, Vector], base: Vector, model: Vector
+) -> tuple[ClientState, Vector]:
+    """Return a client's state and model after its training: as `train` leaves them, where it is defined, otherwise
+    `state` and `model`."""
+    if not algorithm.replaces_training:
+        return state, model
+    task = _local_task(state, download, base)
+    update = _update(algorithm, task)
+    return state.updated(task.carried), base + update
 
 
 def _asked(algorithm: Algorithm, method: str, *arguments: Any) -> Any:
@@ -110,14 +125,13 @@ def _asked(algorithm: Algorithm, method: str, *arguments: Any) -> Any:
 
 def _task(
     algorithm: Algorithm,
-    states: list[ClientState],
-    client: int,
+    state: ClientState,
+    another: ClientState,
     download: Mapping[str, Vector],
     base: Vector,
     trained: Vector,
 ) -> tuple[ClientState, Mapping[str, Vector]]:
-    """Return a client's next state and its uploads. The next client's task in between must change neither."""
-    state = states[client]
+    """Return a client's next state and its uploads. The task of `another` in between must change neither."""
     constant = _asked(algorithm, "correction", state, download)
     if constant is not None:
         numbers(algorithm, "correction", constant, base.shape, finite=True)
@@ -128,7 +142,8 @@ def _task(
     unknown = {*after.arrays, *after.scalars} - {*algorithm.carries}
     require(not unknown, algorithm, f"a client's state must have {algorithm.carries} only", f"it has {unknown}")
     kept = pickle.loads(pickle.dumps((vectors, after)))
-    algorithm.after_training(states[client - 1], download, trained, base, 3, LR)
+    if another or not algorithm.replaces_training:
+        algorithm.after_training(another, download, trained, base, 3, LR)
     require(same((vectors, after), kept), algorithm, "clients must not share what they keep or send")
     return state.updated(after), vectors
 

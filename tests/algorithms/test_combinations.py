@@ -95,6 +95,24 @@ def test_a_server_that_uses_steps_alone_takes_any_rule_and_detector() -> None:
     assert run.summary["seeds"]["0"]["fates"]["aggregated"] > 0
 
 
+@pytest.mark.parametrize("detector", ["evidence", "spectral"])
+def test_steps_along_a_noisy_control_are_not_taken_for_forgeries(detector: str) -> None:
+    """A control is added to gradients after clipping, so that honest updates are longer than clipped steps allow."""
+    skewed = {"kind": "dirichlet", "alpha": 0.1}
+    more = {
+        "data": {"dataset": "digits", "clients": 8, "samples_per_client": 40, "partition": skewed},
+        "training": {"lr": 0.1, "batch_size": 10, "epochs": 3, "gradient_clip": 0.5},
+        "privacy": {"kind": "local_gaussian", "epsilon": 3.0, "clip_norm": 0.5},
+        "protocol": {"kind": "sync", "rounds": 8},
+        "defence": {"detector": {"kind": detector}, "strikes": {"threshold": 3}},
+        "model": {"kind": "mlp"},
+        "world": {},
+    }
+    run = one_seed(Scenario.read(description("dp_scaffold", **more)), 0)
+    details = run.tables["events"].to_pandas().query("kind == 'flagged'").detail
+    assert not details.str.contains("norm|pair").any(), details.tolist()
+
+
 def test_clients_of_a_server_that_uses_steps_alone_may_have_personal_layers() -> None:
     model = {**SMALL["model"], "personal": ["3.*"]}
     run = one_seed(Scenario.read(description("fedyogi", model=model)), 0)

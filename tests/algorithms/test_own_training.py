@@ -1,15 +1,17 @@
 """An algorithm of one's own may replace local training whole."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from asyncfl.algorithms import LocalTask
+from asyncfl.algorithms import LocalTask, Payload, Payloads
 from asyncfl.api import one_seed
 from asyncfl.base.arrays import Vector
 from asyncfl.base.client_state import ClientState
+from asyncfl.base.disclosure import PAYLOADS, Leak, Released
 from asyncfl.base.errors import ScenarioError
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
@@ -64,6 +66,32 @@ def test_what_own_code_does_not_hold_is_refused(more: dict[str, Any], setting: s
 def test_sound_training_code_keeps_the_laws() -> None:
     check_algorithm(PlainSteps())
     check_algorithm(Noisy())
+
+
+class LossSender(PlainSteps):
+    """Upload the loss of the training beside the update, as q-FedAvg does."""
+
+    kind: str = "tests.algorithms.test_own_training:LossSender"
+    carries = ("loss",)
+
+    def payloads(self, n_parameters: int) -> Payloads:
+        return Payloads((Payload("loss", 1, Leak(PAYLOADS, Released("noise drawn in training"))),))
+
+    def train(self, task: LocalTask) -> Vector:
+        update = super().train(task)
+        task.carried = ClientState({}, {"loss": task.loss})
+        return update
+
+    def after_training(
+        self, state: ClientState, download: Mapping[str, Vector], base: Vector, trained: Vector, steps: int, lr: float
+    ) -> tuple[dict[str, Vector], ClientState]:
+        return {"loss": np.array([state.scalars["loss"]], np.float32)}, state
+
+
+def test_after_training_is_given_what_train_has_carried() -> None:
+    check_algorithm(LossSender())
+    run = one_seed(Scenario.read({**SMALL, "algorithm": {"kind": LossSender().kind}}), 0)
+    assert run.summary["seeds"]["0"]["fates"]["aggregated"] == 18
 
 
 class Faulty(PlainSteps):
