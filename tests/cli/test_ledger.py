@@ -65,7 +65,7 @@ def found(program: Any) -> Any:
 
 
 def delta_of(epsilon: float, mu: float) -> float:
-    """delta of `epsilon` for one Gaussian release (Balle, Wang 2018, theorem 5)."""
+    """delta of `epsilon` for one Gaussian release (Balle, Wang 2018, equation 6)."""
 
     def phi(x: float) -> float:
         return math.erfc(-x / math.sqrt(2)) / 2
