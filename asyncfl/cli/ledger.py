@@ -39,6 +39,14 @@ def ledger(
         ),
     ] = None,
     seed: Seed = None,
+    what_if: Annotated[
+        str | None,
+        option(
+            "Compute the rows of one adversary under this change, as far as the run decides them: "
+            "secure-aggregation, tap.at=sender or tap.at=receiver.",
+            metavar="CHANGE",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Print what each adversary knows of the clients of a run: releases, epsilons and claims.
@@ -60,8 +68,13 @@ def ledger(
     if adversary is not None and adversary not in (known := adversaries_of(rows)):
         reason = "; no clients are curious in this run (privacy.curious)" if adversary == "curious" else ""
         faults.append(Fault("--adversary", f"must be one of {', '.join(known)}, got {adversary!r}{reason}"))
+    if what_if is not None and adversary is not None:
+        faults.append(Fault("--adversary", "must be left out with --what-if, which concerns one adversary itself"))
     if faults:
         raise ScenarioError(faults)
+    if what_if is not None:
+        _hypothetical(loaded, rows, client, what_if, json)
+        return
     if client is not None:
         _client(loaded, rows, client, adversary, json)
     elif adversary is not None:
@@ -161,8 +174,8 @@ def _client(run: Run, every: Sequence[Row], client: int, adversary: str | None, 
     print_text("")
     for row in rows:
         who = row["adversary"] + (f", seed {row['seed']}" if len(held) > 1 else "")
-        messages = held[row["seed"]].get(row["adversary"])
-        holds = _HOLDS.get(row["adversary"], "what it was given") if messages is None else messages.in_words()
+        own_messages = held[row["seed"]].get(row["adversary"])
+        holds = _HOLDS.get(row["adversary"], "its releases") if own_messages is None else own_messages.in_words()
         print_text(f"{who}: holds {holds}; {_claim(row)}; trusted: {row['trusts'] or 'none'}")
     if member and adversary is None:
         seeds = f" in seed {', '.join(map(str, member))}" if len(held) > 1 else ""
@@ -171,6 +184,36 @@ def _client(run: Run, every: Sequence[Row], client: int, adversary: str | None, 
     for flag, flagged in spoiled.items():
         where = "" if len(flagged) == len(rows) else f" ({', '.join(adversaries_of(flagged))})"
         print_text(f"flag {flag}{where}: {FLAGS.get(flag, 'set by the scheme')}")
+
+
+def _hypothetical(run: Run, every: Sequence[Row], client: int | None, change: str, json: bool) -> None:
+    """Print the rows of one adversary as they are and as they would be, of all clients or of one."""
+    from asyncfl.privacy.ledger.adversary_summaries import conventions, summaries
+    from asyncfl.results.what_if import hypothesis
+
+    answer = hypothesis(run, every, change)
+    now = [row for row in every if row["adversary"] == answer.adversary and client in (None, row["client"])]
+    then = [row for row in answer.rows if client in (None, row["client"])]
+    if json:
+        of = {"what_if": change, "adversary": answer.adversary, "hypothetical": True, "assumption": answer.assumption}
+        print_json(of | {"run": now, "what_if_rows": then})
+        return
+    whom = "the clients" if client is None else f"client {client}"
+    print_text(f"Hypothetical: {answer.adversary} and {whom}, {change}, {_of_seeds(now)}")
+    columns = ["", "clients", "releases", "proven", "least exact", "median", "largest"]
+    lines = [
+        [
+            *(label, one.clients, one.median_releases),
+            *map(_rounded, (one.proven, one.least_exact, one.median_exact, one.exact)),
+        ]
+        for label, rows in (("in the run", now), ("hypothetical", then))
+        for one in summaries(rows)
+    ]
+    _print(columns, lines)
+    print_text("", f"Hypothetical, not what happened: {answer.assumption}.")
+    print_text(
+        "releases: median over clients; proven: the largest, — where the rows do not tell it.", *conventions(now)
+    )
 
 
 _EPSILONS = ("proven", "exact", "measured", "claimed")

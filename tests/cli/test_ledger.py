@@ -143,6 +143,21 @@ def test_without_noise_epsilon_is_infinite_and_nothing_is_claimed(lines: Any, fo
     assert (of["server"]["exact"], of["server"]["infinite"], of["server"]["claimed"]) == (None, 1.0, None)
 
 
+def test_secure_aggregation_is_labelled_as_hypothetical(lines: Any, found: Any, folder: Path) -> None:
+    out = lines(folder / "one", "--what-if", "secure-aggregation")
+    assert out[:4] == [
+        "Hypothetical: server and the clients, secure-aggregation, seed 4",
+        "              clients  releases  proven  least exact  median  largest",
+        "in the run          2         1   24.38        24.38   24.38    24.38",
+        "hypothetical        2         1   15.46        15.46   15.46    15.46",
+    ]
+    assert "Hypothetical, not what happened: the server receives the weighted sum of" in " ".join(out)
+    assert [line for line in out if len(line) > 80] == []
+    answer = found(folder / "one", "--what-if", "secure-aggregation", "--client", 1)
+    assert answer["hypothetical"] is True
+    assert [row["client"] for row in answer["what_if_rows"]] == [1]
+
+
 @pytest.mark.parametrize("name", ["one", "asynchronous", "none"])
 @pytest.mark.parametrize(
     "options", [(), ("--client", 0), ("--adversary", "server"), ("--client", 0, "--adversary", "both")]
@@ -163,6 +178,9 @@ def test_output_keeps_to_80_columns(lines: Any, folder: Path, name: str, options
         ),
         (("one", "--adversary", "curious"), "no clients are curious in this run (privacy.curious)"),
         (("asynchronous", "--client", 1, "--adversary", "curious"), "client 1 is a member of the coalition"),
+        (("one", "--what-if", "tap.at=receiver"), "world.tap.packet_loss must be 0"),
+        (("one", "--what-if", "tap.at=link"), "must be one of secure-aggregation, tap.at=sender, tap.at=receiver, got"),
+        (("one", "--what-if", "tap.at=sender", "--adversary", "both"), "--adversary: must be left out with --what-if"),
         (("nowhere",), "nowhere holds no run: summary.json is missing"),
     ],
 )

@@ -51,7 +51,7 @@ def row(client: int, exact: float, adversary: str = "server", **more: Any) -> di
 
 
 def test_a_summary_has_the_most_exposed_client_and_the_spread_over_clients() -> None:
-    claim = {"claimed_epsilon": 3.0, "assumed_releases": 2}
+    claim: dict[str, Any] = {"claimed_epsilon": 3.0, "assumed_releases": 2}
     rows = client_rows(
         table(
             row(0, 1.0, **claim, claim_holds=True),
