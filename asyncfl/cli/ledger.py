@@ -232,7 +232,8 @@ def _claim(row: Row) -> str:
     claimed, covers = claim_of(row), row["assumed_releases"]
     if claimed is None:
         return "nothing is claimed"
-    text = f"the {claimed:.4g} claimed for {covers} release{'' if covers == 1 else 's'}"
+    releases = "" if covers is None else f" for {covers} release{'' if covers == 1 else 's'}"
+    text = f"the {claimed:.4g} claimed{releases}"
     return (
         f"{text} " + {True: "holds", False: "does not hold", None: "is neither proven nor broken"}[row["claim_holds"]]
     )

@@ -2,9 +2,11 @@
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from asyncfl.api import execute
@@ -64,6 +66,11 @@ def found(program: Any) -> Any:
     return call
 
 
+def words(lines: list[str]) -> str:
+    """The lines as one, without the breaks and indentation of wrapped sentences."""
+    return " ".join(" ".join(lines).split())
+
+
 def delta_of(epsilon: float, mu: float) -> float:
     """delta of `epsilon` for one Gaussian release (Balle, Wang 2018, equation 6)."""
 
@@ -91,11 +98,11 @@ def test_one_overheard_upload_of_two_clients(lines: Any, folder: Path) -> None:
 
 
 def test_what_adversaries_know_of_a_client_in_words(lines: Any, folder: Path) -> None:
-    heard, not_heard = (" ".join(lines(folder / "one", "--client", client)) for client in (0, 1))
+    heard, not_heard = (words(lines(folder / "one", "--client", client)) for client in (0, 1))
     claim = "the 24.38 claimed for 1 release holds"
-    assert "eavesdropper: holds 1 of its 1 uploads and 0 of 2 versions" in " ".join(heard.split())
-    assert "eavesdropper: holds 0 of its 1 uploads and 0 of 2 versions" in " ".join(not_heard.split())
-    assert f"server: holds 1 of its 1 uploads and 2 of 2 versions; {claim}" in " ".join(heard.split())
+    assert "eavesdropper: holds 1 of its 1 uploads and 0 of 2 versions" in heard
+    assert "eavesdropper: holds 0 of its 1 uploads and 0 of 2 versions" in not_heard
+    assert f"server: holds 1 of its 1 uploads and 2 of 2 versions; {claim}" in heard
     assert "public: holds all models" in not_heard
 
 
@@ -130,9 +137,9 @@ def test_the_most_exposed_clients_and_deciles_of_one_adversary(found: Any, folde
 
 
 def test_a_coalition_that_knows_less_than_the_public_is_explained(lines: Any, folder: Path) -> None:
-    out = " ".join(" ".join(lines(folder / "asynchronous", "--seed", 0)).split())
+    out = words(lines(folder / "asynchronous", "--seed", 0))
     assert "curious is below public for 2 of 4 clients: a coalition holds the models that its members were sent" in out
-    member = " ".join(lines(folder / "asynchronous", "--client", 1, "--seed", 0))
+    member = words(lines(folder / "asynchronous", "--client", 1, "--seed", 0))
     assert "curious: client 1 is a member of the coalition" in member
 
 
@@ -151,11 +158,36 @@ def test_secure_aggregation_is_labelled_as_hypothetical(lines: Any, found: Any, 
         "in the run          2         1   24.38        24.38   24.38    24.38",
         "hypothetical        2         1   15.46        15.46   15.46    15.46",
     ]
-    assert "Hypothetical, not what happened: the server receives the weighted sum of" in " ".join(out)
+    assert "Hypothetical, not what happened: the server receives the weighted sum of" in words(out)
     assert [line for line in out if len(line) > 80] == []
     answer = found(folder / "one", "--what-if", "secure-aggregation", "--client", 1)
     assert answer["hypothetical"] is True
     assert [row["client"] for row in answer["what_if_rows"]] == [1]
+
+
+def test_a_run_of_an_earlier_version_is_read_as_far_as_it_goes(
+    lines: Any, refused: Any, folder: Path, tmp_path: Path
+) -> None:
+    old = tmp_path / "old"
+    shutil.copytree(folder / "one", old)
+    (old / ".asyncfl.json").unlink()
+    (old / "tasks.parquet").unlink()
+    ledger = pq.read_table(old / "ledger.parquet")
+    few = ["seed", "client", "adversary", "claimed_epsilon", "exact_epsilon"]
+    pq.write_table(ledger.select(few), old / "ledger.parquet")
+    assert "eavesdropper       0         —       —  24.38         —    24.38       —" in lines(old)
+    assert "the 24.38 claimed is neither proven nor broken" in words(lines(old, "--client", 0))
+    assert lines(old, "--adversary", "server")
+    assert "the noise of uploads" in refused("ledger", moved_tap(old), "--what-if", "tap.at=receiver")
+
+
+def moved_tap(folder: Path) -> Path:
+    """Let the scenario of a run say that the tap misses no packet."""
+    text = (folder / "scenario.yaml").read_text()
+    heard = text.replace("packet_loss: 0.5", "packet_loss: 0.0")
+    assert heard != text
+    (folder / "scenario.yaml").write_text(heard)
+    return folder
 
 
 @pytest.mark.parametrize("name", ["one", "asynchronous", "none"])

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from asyncfl.privacy.ledger.statements import NEIGHBOURS
@@ -25,7 +24,8 @@ DECILES = tuple(range(0, 101, 10))
 class AdversarySummary:
     """The rows of one adversary about clients, or about models, of one or more seeds.
 
-    Each epsilon is the largest of the rows; None: no row has one. An infinite claim claims nothing and is None.
+    Each epsilon is the largest of the rows; None: no row has one. An infinite claim claims nothing and is None. Numbers
+    that an earlier version of the program did not write are None.
     """
 
     adversary: str
@@ -33,13 +33,13 @@ class AdversarySummary:
     clients: int  # rows: a client counts once in each seed
     seed: int  # seed and number of the most exposed client, see `most_exposed`
     client: int
-    releases: int  # of the most exposed client
-    median_releases: float
+    releases: int | None  # of the most exposed client
+    median_releases: float | None
     proven: float | None
     exact: float | None
     measured: float | None
     claimed: float | None
-    covers: int | None  # releases that the largest claim is made for; None: nothing is claimed
+    covers: int | None  # releases that the largest claim is made for; None: nothing is claimed, or not known
     least_exact: float | None
     median_exact: float | None
     infinite: float  # share of the clients with an infinite exact epsilon, 0..1
@@ -159,11 +159,11 @@ def _summary(name: str, rows: Sequence[Row]) -> AdversarySummary:
         seed=worst["seed"],
         client=worst["client"],
         releases=worst["releases"],
-        median_releases=float(np.median([row["releases"] for row in rows])),
+        median_releases=_median([row["releases"] for row in rows]),
         **epsilons | {"claimed": None if largest is None else largest["claimed_epsilon"]},
         covers=None if largest is None else largest["assumed_releases"],
         least_exact=min(exact, default=None),
-        median_exact=_quantile(sorted(exact), 0.5) if exact else None,
+        median_exact=_median(exact),
         infinite=sum(map(math.isinf, exact)) / len(rows),
         broken=sum(row["claim_holds"] is False for row in rows),
         flags=dict(Counter(flag for row in rows for flag in flags_of_row(row))),
@@ -177,6 +177,11 @@ def flags_of_row(row: Row) -> list[str]:
 
 def _exact(row: Row) -> float:
     return 0.0 if row["exact_epsilon"] is None else float(row["exact_epsilon"])
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = sorted(value for value in values if value is not None)
+    return float(_quantile(known, 0.5)) if known else None
 
 
 def _quantile(values: Sequence[float], share: float) -> float:
