@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 WORST = 5
 """Clients that are listed of one adversary."""
 LEGEND = (
+    "releases: uploads held, and models that tell more of a client, such as those that uploads were trained from; "
     "proven: smallest epsilon that follows from the noise alone; exact: if the sensitivity holds that the noise is "
     "calibrated to; measured: lower bound by audits; covers: releases that the claim is made for."
 )
@@ -95,13 +96,12 @@ def _all(run: Run, rows: Sequence[Row], seed: int | None, json: bool) -> None:
         return
     several = len(_seeds(rows)) > 1
     print_text(f"Largest epsilons of a client, {_of_seeds(rows)}; client: the most exposed one")
-    _print(
-        ["adversary", *(["seed"] if several else []), "client", "releases", *_EPSILONS, "covers"],
-        [
-            [one.adversary, *([one.seed] if several else []), one.client, one.releases, *_epsilons(one), one.covers]
-            for one in found
-        ],
-    )
+    lines = []
+    for one in found:
+        # Where nothing is known of any client, none is the most exposed one.
+        exposed = (one.seed, one.client) if one.exact != 0 else (None, None)
+        lines.append([one.adversary, *exposed[not several :], one.releases, *_epsilons(one), one.covers])
+    _print(["adversary", *["seed", "client"][not several :], "releases", *_EPSILONS, "covers"], lines)
     print_text("", f"Over the clients{' of all seeds' if several else ''}: median releases, and exact epsilons")
     _print(
         ["adversary", "clients", "releases", "least", "median", "largest", "infinite", "claim broken"],

@@ -108,7 +108,10 @@ def _tap_at(run: Run, rows: Sequence[Row], place: str) -> Hypothesis:
 
 
 def _moved(run: Run, heard: Sequence[Row], seed: int, place: str, change: str) -> list[Row]:
-    """Return the rows of one seed with the uploads that passed the tap's new place."""
+    """Return the rows of one seed with the uploads that passed the tap's new place.
+
+    At either place the tap has every upload that arrived, and so all that is in any version: models tell nothing more.
+    """
     table = run.tables["tasks"].filter(pc.equal(run.tables["tasks"]["seed"], seed)).sort_by("task")
     tasks = Tasks.of(table)
     held = holdings(tasks, {}, packet_bytes=run.scenario.world.uplink.mtu_bytes)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from asyncfl.privacy.ledger.statements import NEIGHBOURS
 
@@ -49,12 +50,12 @@ class AdversarySummary:
 
 def client_rows(ledger: pa.Table, seed: int | None = None) -> list[Row]:
     """Return the rows about clients as mappings, of all seeds or one; values that are not known are None."""
-    return [row for row in _rows(ledger, seed) if row["client"] >= 0]
+    return _rows(ledger.filter(pc.greater_equal(ledger["client"], 0)), seed)
 
 
 def model_rows(ledger: pa.Table, seed: int | None = None) -> list[Row]:
     """Return the rows about published models for which an epsilon is claimed, of all seeds or one."""
-    return [row for row in _rows(ledger, seed) if row["client"] < 0 and claim_of(row) is not None]
+    return [row for row in _rows(ledger.filter(pc.less(ledger["client"], 0)), seed) if claim_of(row) is not None]
 
 
 def adversaries_of(rows: Sequence[Row]) -> list[str]:
@@ -134,13 +135,15 @@ def coalition_notes(rows: Sequence[Row]) -> list[str]:
 
 
 def _rows(ledger: pa.Table, seed: int | None) -> list[Row]:
+    if seed is not None:
+        ledger = ledger.filter(pc.equal(ledger["seed"], seed))
     rows: list[Row] = ledger.to_pylist()
     for row in rows:
         for name, value in row.items():
             # A column that an earlier version did not write is NaN.
             if isinstance(value, float) and math.isnan(value):
                 row[name] = None
-    return [row for row in rows if seed in (None, row["seed"])]
+    return rows
 
 
 def _summary(name: str, rows: Sequence[Row]) -> AdversarySummary:
