@@ -23,7 +23,7 @@ def lossy(tiny: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_uploads_are_held_whole_or_in_part_as_the_tasks_say(lossy: dict[str, Any]) -> None:
-    run = simulate(lossy)
+    run: Any = simulate(lossy)
     tasks, ledger = Tasks.of(run.tables["tasks"]), run.ledger
     published = dict(zip(run.rounds["version"].tolist(), run.rounds["time_s"].tolist(), strict=True))
     rows = ledger[(ledger["adversary"] == "eavesdropper") & (ledger["holder"] == "client")].set_index("client")
