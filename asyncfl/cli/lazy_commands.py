@@ -17,7 +17,7 @@ from asyncfl.cli.options import with_whole_paragraphs
 
 COMMANDS: dict[str, dict[str, str]] = {
     "Run": {"init": "explain:init", "run": "run:run", "sweep": "sweep:sweep", "timeline": "timeline:timeline"},
-    "Look": {"view": "view:view", "trace": "trace:app", "compare": "compare:compare"},
+    "Look": {"view": "view:view", "trace": "trace:app", "ledger": "ledger:ledger", "compare": "compare:compare"},
     "Measure": {
         "audit": "audit:app",
         "privacy": "privacy:app",

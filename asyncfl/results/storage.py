@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from asyncfl.base.component import kind_of
 from asyncfl.base.description import fields_of
 from asyncfl.base.errors import OutputError, RunError, ScenarioError, shortened
-from asyncfl.base.files.own_folder import FORMAT, OwnFolder, write_json
+from asyncfl.base.files.own_folder import FORMAT, PARTIAL, FolderMark, OwnFolder, write_json
 from asyncfl.base.files.reading import read_bytes
 from asyncfl.base.files.yaml_text import read_yaml
 from asyncfl.base.former_names import with_current_names
@@ -215,7 +215,8 @@ class Run:
             names += ["tasks"] if (folder / "tasks.parquet").exists() else []
             timing = read_mapping(folder / "timing.json")
         except FileNotFoundError as error:
-            raise RunError(f"{folder} holds no run: {Path(error.filename).name} is missing") from None
+            missing = Path(error.filename).name
+            raise RunError(f"{folder} holds no run: {missing} is missing{_instead(folder)}") from None
         without = set(map(int, summary["seeds"])) - set(tables["rounds"]["seed"].unique().to_pylist())
         if without:
             raise RunError(f"{folder} holds no complete run: rounds.parquet has no row of seed {min(without)}")
@@ -227,6 +228,17 @@ class Run:
         scenario, recorded = read_scenario(folder / "scenario.yaml", own_code)
         check_unchanged(folder, ("scenario.yaml", COMPLETE, *(f"{name}.parquet" for name in names), *files))
         return cls(scenario, tables, summary, timing, messages, files, models, recorded)
+
+
+def _instead(folder: Path) -> str:
+    """Return the end of a message about a folder without a run: its contents, if they are of this program."""
+    mark = FolderMark.read(folder)
+    if mark is not None and mark.whole and mark.holds not in (SIMULATED, LIVE):
+        return f"; it holds a {mark.holds}"
+    if any((folder / PARTIAL).glob("*")):
+        goes_on = mark is None or mark.holds == SIMULATED
+        return "; its run is not finished" + (", and `asyncfl run` to the same folder continues it" if goes_on else "")
+    return ""
 
 
 class RunFolder(OwnFolder):

@@ -70,6 +70,8 @@ READS = [
     (["compare", "run", "run"], 0),
     (["view", "run", "--out", "page.html"], 0),
     (["trace", "diff", "run", "run"], 0),
+    (["ledger", "run"], 0),
+    (["ledger", "run", "--client", "0"], 0),
     (["calibrate", "run", "--force"], 0),
     (["export", "run", "net.pt"], 2),
 ]
