@@ -99,10 +99,11 @@ def _tap_at(run: Run, rows: Sequence[Row], place: str) -> Hypothesis:
     for seed in dict.fromkeys(row["seed"] for row in heard):
         of_seed = [row for row in heard if row["seed"] == seed]
         found += _moved(run, of_seed, seed, place, change)
-    bound = " (an upload of several packets that was lost counts, a bound from above)" if place == "receiver" else ""
+    partial = "one of several packets that was lost or" if place == "receiver" else "one that was"
     assumption = (
         f"the tap sits at the {place} of each uplink and misses no packet; uploads of which any packet reached that "
-        f"place count{bound}. Noise, times and losses are those of the run"
+        f"place count, and so does {partial} under way at the end, which bounds epsilon from above. Noise, times "
+        "and losses are those of the run"
     )
     return Hypothesis("eavesdropper", found, assumption)
 
@@ -119,7 +120,9 @@ def _moved(run: Run, heard: Sequence[Row], seed: int, place: str, change: str) -
     if place == "receiver":
         after = np.isin(tasks.task, list(held["server"].uploads))
     else:
-        after = before | ((tasks.bytes_up > 0) & ~np.isnan(tasks.upload_started_s))
+        # The bytes of an upload that was under way at the end of the run are not in its row.
+        sent = (tasks.bytes_up > 0) | np.isnan(tasks.left_s)
+        after = before | (sent & (tasks.upload_started_s <= tasks.end_s))
     squares = _squared_mus(table, tasks)
     found = []
     for row in heard:
@@ -129,7 +132,7 @@ def _moved(run: Run, heard: Sequence[Row], seed: int, place: str, change: str) -
         if not np.isclose(told, row["exact_epsilon"], rtol=1e-6, atol=1e-9, equal_nan=False):
             raise RunError(
                 f"{change}the noise of uploads in tasks.parquet does not give the ledger's epsilon of client "
-                f"{row['client']} in seed {seed} (it is known for Gaussian noise of trained updates alone)"
+                f"{row['client']} in seed {seed} (it is known for Gaussian noise of honest, trained updates alone)"
             )
         if np.isnan(moved):
             raise RunError(f"{change}tasks.parquet lacks the noise of an update of client {row['client']}")

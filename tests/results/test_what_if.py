@@ -15,13 +15,18 @@ from asyncfl.results.what_if import Hypothesis, hypothesis
 ONE_PACKET = 10**6
 
 
+ROUNDS = {"kind": "sync", "rounds": 8}
+BUFFERED = {"kind": "buffered", "rounds": 6, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}}
+
+
 @cache
-def run(at: str, mtu_bytes: int = ONE_PACKET, retransmissions: int = 0) -> Run:
-    """Four clients that upload in each of eight rounds over links that lose 3 packets of 10, heard `at` a place."""
+def run(at: str, mtu_bytes: int = ONE_PACKET, retransmissions: int = 0, buffered: bool = False) -> Run:
+    """Four clients that upload in eight rounds or to a buffer, over links that lose 3 packets of 10, heard `at` a
+    place."""
     uplink = {"mtu_bytes": mtu_bytes, "loss": {"kind": "independent", "probability": 0.3}}
     return simulate(
         {
-            **scenario(),
+            **scenario(protocol=BUFFERED if buffered else ROUNDS),
             "world": {
                 "uplink": uplink | {"retransmissions": retransmissions},
                 "tap": {"uplink": True, "at": at},
@@ -34,7 +39,7 @@ def scenario(**changes: Any) -> dict[str, Any]:
     common: dict[str, Any] = {
         "data": {"dataset": "mnist", "source": "embedded", "clients": 4, "samples_per_client": 20, "test_samples": 20},
         "model": {"kind": "mlp", "hidden": [2]},
-        "protocol": {"kind": "sync", "rounds": 8},
+        "protocol": ROUNDS,
         "privacy": {"kind": "dp_fedavg", "clip_norm": 1.0, "noise_multiplier": 3.0},
         "seeds": [0, 1],
     }
@@ -49,11 +54,13 @@ def eavesdroppers(of: Run) -> list[Row]:
     return [row for row in client_rows(of.tables["ledger"]) if row["adversary"] == "eavesdropper"]
 
 
+@pytest.mark.parametrize("buffered", [False, True])
 @pytest.mark.parametrize(("there", "here"), [("sender", "receiver"), ("receiver", "sender"), ("link", "receiver")])
-def test_a_moved_tap_holds_what_one_holds_that_was_there(there: str, here: str) -> None:
-    answer = answered(run(there), f"tap.at={here}")
-    truth = eavesdroppers(run(here))
-    assert [row["releases"] for row in truth] != [row["releases"] for row in eavesdroppers(run(there))]
+def test_a_moved_tap_holds_what_one_holds_that_was_there(there: str, here: str, buffered: bool) -> None:
+    answer = answered(run(there, buffered=buffered), f"tap.at={here}")
+    truth = eavesdroppers(run(here, buffered=buffered))
+    before = eavesdroppers(run(there, buffered=buffered))
+    assert [row["releases"] for row in truth] != [row["releases"] for row in before]
     for column in ("seed", "client", "releases"):
         assert [row[column] for row in answer.rows] == [row[column] for row in truth]
     for column in ("exact_epsilon", "provable"):
