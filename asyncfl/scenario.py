@@ -422,6 +422,9 @@ def _algorithm_faults(algorithm: Algorithm, parts: Mapping[str, Any]) -> Iterato
         "a privacy scheme that accounts for noise in training": algorithm.replaces_training
         and privacy is not None
         and privacy.accounts_for_training,
+        "a privacy scheme whose noise is for gradients clipped in training": algorithm.replaces_training
+        and privacy is not None
+        and privacy.clips_gradients,
         # A budget counts tasks as they are uploaded: a client that trains and then drops out would carry on unseen.
         "privacy.stop_at and noise of steps": bool(algorithm.carries)
         and privacy is not None
@@ -435,7 +438,8 @@ def _algorithm_faults(algorithm: Algorithm, parts: Mapping[str, Any]) -> Iterato
         by_mean = defence is None or (defence.rule.is_linear and defence.detector is None)
         cannot |= {
             "another aggregation rule than the mean, or a detector": not by_mean,
-            "an aggregation other than delta": protocol is not None and protocol.aggregation != "delta",
+            "protocol.aggregation other than delta (fedasync mixes models)": protocol is not None
+            and protocol.aggregation != "delta",
         }
     for setting, is_set in cannot.items():
         if is_set:

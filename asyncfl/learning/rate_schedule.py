@@ -37,10 +37,16 @@ class RateSchedule(Described):
     """Times after which the end is reached, warm-up included; null: all steps of the task, or `protocol.rounds`."""
 
     @model_validator(mode="after")
-    def _check_every(self) -> RateSchedule:
+    def _check_shape(self) -> RateSchedule:
         if (self.every is None) == (self.shape == "step"):
             wanted = "needs every" if self.shape == "step" else "does not use every, which must be null"
             raise ValueError(f"shape: {self.shape} {wanted}, got {self.every}")
+        declines = self.shape in ("cosine", "linear")
+        unused = {"drop": self.shape != "step", "end": not declines, "length": not declines}
+        for name, useless in unused.items():
+            got, default = getattr(self, name), type(self).model_fields[name].default
+            if useless and got != default:
+                raise ValueError(f"shape: {self.shape} does not use {name}; leave it out, got {got:g}")
         if self.length is not None and self.length <= self.warm_up:
             raise ValueError(f"length must be above warm_up ({self.warm_up}), got {self.length}")
         return self

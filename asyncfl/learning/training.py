@@ -124,6 +124,10 @@ class Training(Described):
         if self.optimizer != "sgd" and self.momentum:
             got = f"momentum {self.momentum:g}; set betas instead"
             raise ValueError(f"momentum must be 0 with optimizer: {self.optimizer}, whose momentum is betas, got {got}")
+        fields = type(self).model_fields
+        if self.optimizer == "sgd" and any(getattr(self, one) != fields[one].default for one in ("betas", "eps")):
+            got = f"betas {list(self.betas)} and eps {self.eps:g}"
+            raise ValueError(f"betas and eps are for adam and adamw: optimizer: sgd does not use them, got {got}")
         if self.state == "kept" and self.optimizer == "sgd" and not self.momentum:
             raise ValueError("state: kept needs momentum, adam or adamw: sgd without momentum has no state to keep")
         if self.batches == "poisson" and (self.example_clip is None or self.batch_size == "full"):

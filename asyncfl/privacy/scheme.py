@@ -205,6 +205,11 @@ class Scheme(Component):
     numbers. The ledger has rows for what the coalition knows of the other clients. Its members follow the protocol."""
 
     @property
+    def clips_gradients(self) -> bool:
+        """Whether the noise is calibrated to gradients that training clips to `training.gradient_clip`."""
+        return False
+
+    @property
     def off(self) -> bool:
         """Whether nothing is clipped and no noise is added, so that the run is identical to one without privacy."""
         return False

@@ -69,7 +69,11 @@ def test_live_with_noise_of_steps_it_is_the_simulation(kind: str) -> None:
     ("kind", "more", "setting"),
     [
         ("mifa", {"defence": {"rule": {"kind": "median"}}}, "another aggregation rule than the mean, or a detector"),
-        ("ca2fl", {"protocol": {**BUFFERED, "aggregation": "mix"}}, "an aggregation other than delta"),
+        (
+            "ca2fl",
+            {"protocol": {**BUFFERED, "aggregation": "mix"}},
+            r"protocol.aggregation other than delta \(fedasync mixes models\)",
+        ),
         ("scaffold", {"model": {**SMALL["model"], "personal": ["3.*"]}}, "model.personal"),
         ("feddyn", {"evaluation": {"audit": {}}}, "evaluation.audit"),
         ("scaffold", {"training": {"momentum": 0.9}}, "training.momentum"),

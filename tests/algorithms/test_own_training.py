@@ -56,6 +56,13 @@ def test_training_noise_and_states_of_own_code_are_the_same_in_each_run() -> Non
             },
             "a privacy scheme that accounts for noise in training",
         ),
+        (
+            {
+                "training": {"gradient_clip": 1.0},
+                "privacy": {"kind": "local_gaussian", "epsilon": 6.0, "clip_norm": 1.0},
+            },
+            "a privacy scheme whose noise is for gradients clipped in training",
+        ),
     ],
 )
 def test_what_own_code_does_not_hold_is_refused(more: dict[str, Any], setting: str) -> None:

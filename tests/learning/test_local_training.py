@@ -177,6 +177,7 @@ def test_a_state_that_is_not_finite_is_renewed() -> None:
     [
         ({"optimizer": "adam", "momentum": 0.9}, "momentum must be 0 with optimizer: adam, .* set betas instead"),
         ({"state": "kept"}, "state: kept needs momentum, adam or adamw"),
+        ({"betas": (0.5, 0.9)}, r"betas and eps are for adam and adamw: .* got betas \[0.5, 0.9\] and eps 1e-08"),
     ],
 )
 def test_settings_without_a_meaning_are_refused(settings: dict[str, Any], fault: str) -> None:
@@ -246,6 +247,9 @@ def test_the_version_that_a_client_was_sent_sets_the_rate_of_its_task() -> None:
     [
         ({"shape": "step"}, "shape: step needs every, got None"),
         ({"every": 3}, "shape: constant does not use every, which must be null, got 3"),
+        ({"shape": "cosine", "drop": 0.5}, "shape: cosine does not use drop; leave it out, got 0.5"),
+        ({"shape": "step", "every": 2, "end": 0.5}, "shape: step does not use end; leave it out, got 0.5"),
+        ({"warm_up": 2, "length": 9}, "shape: constant does not use length; leave it out, got 9"),
         ({"shape": "cosine", "warm_up": 5, "length": 5}, r"length must be above warm_up \(5\), got 5"),
     ],
 )

@@ -56,6 +56,10 @@ class GaussianUpload(Scheme):
         return self.noise == "epoch" and not self.off
 
     @property
+    def clips_gradients(self) -> bool:
+        return not self.off
+
+    @property
     def off(self) -> bool:
         return math.isinf(self.epsilon)
 

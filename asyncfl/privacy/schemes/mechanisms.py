@@ -256,7 +256,7 @@ class Mechanisms(Scheme):
         return {name: one for name, one in both.items() if one is not None}
 
     @property
-    def _clips_gradients(self) -> bool:
+    def clips_gradients(self) -> bool:
         return self.clip.target == "gradient"
 
     @property
@@ -266,31 +266,31 @@ class Mechanisms(Scheme):
 
     @property
     def bounds_uploads(self) -> bool:
-        return not self._clips_gradients and not all(math.isinf(one.epsilon) for one in self._mechanisms.values())
+        return not self.clips_gradients and not all(math.isinf(one.epsilon) for one in self._mechanisms.values())
 
     @property
     def _order(self) -> Literal[1, 2]:
         if self.clip.order is not None:
             return self.clip.order
         needs_l1 = any(one.clip_orders() == (1,) for one in self._mechanisms.values())
-        return 1 if needs_l1 and not self._clips_gradients else 2
+        return 1 if needs_l1 and not self.clips_gradients else 2
 
     def start(self, context: PrivacyContext) -> State:
-        return FixedNorm(None if self._clips_gradients else self.clip.norm)
+        return FixedNorm(None if self.clips_gradients else self.clip.norm)
 
     def faults(self, clients: int, rounds: int, training: Training | None) -> Iterator[Fault]:
-        if training is not None and self._clips_gradients and training.gradient_clip != self.clip.norm:
+        if training is not None and self.clips_gradients and training.gradient_clip != self.clip.norm:
             message = f"must equal training.gradient_clip ({training.gradient_clip}), got {self.clip.norm:g}"
             yield Fault("clip.norm", f"{message}; with clip.target: gradient the training does the clipping")
 
     def _distance(self, one: Contribution) -> float:
         """Return the largest distance between payloads of neighbouring data sets, in the norm of the clipping."""
-        return 2 * self.clip.norm / (one.samples if self._clips_gradients else 1)
+        return 2 * self.clip.norm / (one.samples if self.clips_gradients else 1)
 
     def _accounted(self, mechanism: Mechanism, distance: float, context: PrivacyContext, proven: bool = True) -> float:
         """Return the sensitivity that accountants use. `proven`: whether `distance` is a proven bound given the
         clipping. A heuristic distance cannot repair an invalid calibration, so the result is then infinite."""
-        if mechanism.miscalibrated and (self._clips_gradients or not proven):
+        if mechanism.miscalibrated and (self.clips_gradients or not proven):
             return math.inf
         return mechanism.true_sensitivity(distance, context.n_parameters)
 
@@ -308,7 +308,7 @@ class Mechanisms(Scheme):
         if self.client is None:
             return math.inf
         distance = 2 * self.clip.norm
-        if self._clips_gradients:
+        if self.clips_gradients:
             distance = clipped_sgd_sensitivity(context, self.clip.norm, contribution.samples)
         return float(self._accounted(self.client, distance, context))
 
@@ -343,9 +343,9 @@ class Mechanisms(Scheme):
         if mechanism is None or math.isinf(mechanism.epsilon):
             return None
         return Guarantee(
-            "sample" if self._clips_gradients else "client",
+            "sample" if self.clips_gradients else "client",
             "replace",
-            "invalid" if mechanism.miscalibrated else "heuristic" if self._clips_gradients or not proven else "proven",
+            "invalid" if mechanism.miscalibrated else "heuristic" if self.clips_gradients or not proven else "proven",
             mechanism.epsilon,
             mechanism.stated_delta,
             mechanism.count(context.rounds),
