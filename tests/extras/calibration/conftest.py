@@ -11,6 +11,7 @@ from asyncfl.base.tables import columns_of
 from asyncfl.extras.calibration import calibrate
 from asyncfl.extras.calibration.fit import Calibration
 from asyncfl.extras.calibration.observations import ObservedRun
+from asyncfl.learning import Training
 from asyncfl.protocol.events import SCHEMA, EventsTable, Kind
 from asyncfl.protocol.tasks import KINDS, Tasks, codes
 from asyncfl.results.earlier_tasks import tasks_of_events
@@ -86,7 +87,7 @@ def observe_run(
         for seq, (time_s, kind, more) in enumerate(events)
     ]
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
-    scenario: Any = SimpleNamespace(training=SimpleNamespace(epochs=epochs))
+    scenario: Any = SimpleNamespace(training=Training(epochs=epochs))
     return ObservedRun(
         "run", scenario, np.array(samples), table, Tasks.of(tasks_of_events(table)), codes(table["kind"], KINDS)
     )
