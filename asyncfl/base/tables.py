@@ -15,6 +15,7 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
@@ -443,6 +444,25 @@ def array_of(column: pa.Field, values: Any) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         return pa.array(values, column.type.value_type).dictionary_encode().cast(column.type)
     return pa.array(values, column.type)
+
+
+def renumbered(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of texts, whose chunks share one dictionary, with these numbered in the order in which they come;
+    any other column as it is."""
+    if not pa.types.is_dictionary(column.type) or not len(column):
+        return column
+    codes = [chunk.indices.to_numpy() for chunk in column.chunks]
+    texts = column.chunk(0).dictionary
+    first, end = np.full(len(texts), len(column)), len(column)
+    for chunk in reversed(codes):
+        # Of several assignments to one place the last holds: that of the first row.
+        first[chunk[::-1]] = np.arange(end - 1, end - len(chunk) - 1, -1)
+        end -= len(chunk)
+    order = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(column))]
+    number = np.zeros(len(texts), dtype=codes[0].dtype)
+    number[order] = np.arange(len(order))
+    kept = texts.take(order)
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(pa.array(number[one]), kept) for one in codes], column.type)
 
 
 def table_of(values: Mapping[str, Any], *tables: type[Described]) -> pa.Table:

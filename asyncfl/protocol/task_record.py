@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from asyncfl.base.files.batch_spool import BatchSpool
-from asyncfl.base.tables import TasksTable, UploadColumns, array_of, schema_of
+from asyncfl.base.tables import TasksTable, UploadColumns, array_of, renumbered, schema_of
 from asyncfl.protocol.events import NO_EPOCH, SCORING_DOWN, Kind, epochs_done
 from asyncfl.protocol.messages import Download, Fate
 
@@ -236,7 +236,7 @@ class TaskRows:
         rows = pa.concat_tables([away, pa.Table.from_batches([here])]).unify_dictionaries().sort_by("task")
         rows = rows.combine_chunks()
         # Texts are numbered in the order of the rows, as in a table that was read from disk.
-        columns: dict[str, Any] = {name: _renumbered(rows[name]) for name in _OWN}
+        columns: dict[str, Any] = {name: renumbered(rows[name]) for name in _OWN}
         columns |= {"seed": np.full(len(rows), self.seed), "end_s": np.full(len(rows), end_s)}
         # What is known of trained updates is added to it later.
         return pa.table([columns.get(one.name, pa.nulls(len(rows), one.type)) for one in SCHEMA], schema=SCHEMA)
@@ -246,10 +246,3 @@ def _packed(tasks: Sequence[TaskRecord]) -> pa.RecordBatch:
     columns = zip(*map(_ROW, tasks), strict=True) if tasks else [()] * len(_OWN)
     arrays = [array_of(one, list(values)) for one, values in zip(_SPOOLED, columns, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=_SPOOLED)
-
-
-def _renumbered(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column of texts with these numbered in the order in which they come; any other column as it is."""
-    if not pa.types.is_dictionary(column.type):
-        return column
-    return column.cast(pa.string()).combine_chunks().dictionary_encode().cast(column.type)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from asyncfl.base.arrays import Ints
+from asyncfl.base.tables import renumbered
 from asyncfl.protocol.events import SCHEMA, Kind
 from asyncfl.protocol.recorder import EVENT_COLUMNS, Recorder
 from asyncfl.simulation.event_order import EventOrder, Priority
@@ -111,7 +112,7 @@ class TimelineRecorder(Recorder):
         table = pa.Table.from_batches(batches, schema=SCHEMA).unify_dictionaries()
         for name in ("kind", "detail"):
             place = SCHEMA.get_field_index(name)
-            table = table.set_column(place, SCHEMA.field(name), _renumbered(table.column(place)))
+            table = table.set_column(place, SCHEMA.field(name), renumbered(table.column(place)))
         return table
 
     def _in_order(self) -> tuple[pa.RecordBatch, np.ndarray[Any, Any]]:
@@ -198,24 +199,6 @@ class TimelineRecorder(Recorder):
         both = both.set_column(SCHEMA.get_field_index("seq"), SCHEMA.field("seq"), seq)
         [batch] = both.combine_chunks().to_batches()
         return batch
-
-
-def _renumbered(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column of texts, which share one dictionary, with these numbered in the order in which they come."""
-    if not len(column):
-        return column
-    codes = [chunk.indices.to_numpy() for chunk in column.chunks]
-    texts = column.chunk(0).dictionary
-    first, end = np.full(len(texts), len(column)), len(column)
-    for chunk in reversed(codes):
-        # Of several assignments to one place the last holds: that of the first row.
-        first[chunk[::-1]] = np.arange(end - 1, end - len(chunk) - 1, -1)
-        end -= len(chunk)
-    order = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(column))]
-    number = np.zeros(len(texts), dtype=codes[0].dtype)
-    number[order] = np.arange(len(order))
-    kept = texts.take(order)
-    return pa.chunked_array([pa.DictionaryArray.from_arrays(pa.array(number[one]), kept) for one in codes], column.type)
 
 
 def _last(batch: pa.RecordBatch, column: str, without: int) -> int:
