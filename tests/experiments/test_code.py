@@ -159,7 +159,7 @@ def test_a_new_staleness_and_its_entry_in_the_choice_make_no_run_due(edit):
 
 
 def test_a_new_attack_makes_no_run_due(changed_by):
-    entry = "POISONING = (SignFlip,", "from asyncfl.threats.shout import Shout\n\nPOISONING = (Shout, SignFlip,"
+    entry = "POISONING = (", "from asyncfl.threats.shout import Shout\n\nPOISONING = (Shout,"
     export = "from asyncfl.threats.spread", "from asyncfl.threats.shout import Shout\nfrom asyncfl.threats.spread"
     assert changed_by({"asyncfl.threats.composite": entry, "asyncfl.threats": export}) == set()
 
