@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from asyncfl.algorithms import Algorithm, AnyAlgorithm, FedAvg
+from asyncfl.algorithms import ALGORITHMS, Algorithm, AnyAlgorithm, FedAvg
 from asyncfl.algorithms.algorithm import Payloads, declared
 from asyncfl.base.client_state import ClientStates
 from asyncfl.base.component import Described, kind_of, own_sources
 from asyncfl.base.defaults import changed_defaults, fields_apart
 from asyncfl.base.description import explicit_fields, faults_of, override, sound_parts
 from asyncfl.base.disclosure import LOSSES, PAYLOADS, SCORES
-from asyncfl.base.errors import DataError, Fault, InputError, MissingDataError, ScenarioError
+from asyncfl.base.errors import DataError, Fault, InputError, MissingDataError, ScenarioError, any_of
 from asyncfl.base.files.own_folder import FORMAT
 from asyncfl.base.files.yaml_text import read_yaml, write_text
 from asyncfl.base.former_names import with_current_names
@@ -402,11 +402,21 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
 
 def _algorithm_faults(algorithm: Algorithm, parts: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield a fault for each setting that cannot carry an algorithm's payloads and states, or its use of updates."""
+    for setting, is_set in _algorithm_conflicts(algorithm, parts).items():
+        if is_set:
+            others = [
+                kind_of(one) for one in (of() for of in ALGORITHMS) if not _algorithm_conflicts(one, parts)[setting]
+            ]
+            yield Fault("algorithm.kind", f"must be {any_of(others)} with {setting}, got {kind_of(algorithm)}")
+
+
+def _algorithm_conflicts(algorithm: Algorithm, parts: Mapping[str, Any]) -> dict[str, bool]:
+    """Return for each setting that some algorithm cannot have whether it is made and this one cannot have it."""
     data, model, privacy, evaluation = map(parts.get, ("data", "model", "privacy", "evaluation"))
     protocol, defence = parts.get("protocol"), parts.get("defence")
     trains = algorithm.changes_tasks
     canaries, training = None if data is None else data.canaries, parts.get("training")
-    cannot = {
+    found = {
         "training.momentum": algorithm.plain_steps and training is not None and training.momentum > 0,
         "another optimizer, a schedule, weight_decay or a kept state": algorithm.plain_steps
         and training is not None
@@ -425,25 +435,20 @@ def _algorithm_faults(algorithm: Algorithm, parts: Mapping[str, Any]) -> Iterato
         "a privacy scheme whose noise is for gradients clipped in training": algorithm.replaces_training
         and privacy is not None
         and privacy.clips_gradients,
-        # A budget counts tasks as they are uploaded: a client that trains and then drops out would carry on unseen.
-        "privacy.stop_at and noise of steps": bool(algorithm.carries)
+        "privacy.upload: gradient (the mean of plain steps)": (algorithm.changes_steps or algorithm.proximal > 0)
         and privacy is not None
-        and privacy.accounts_for_training
-        and privacy.stop_at is not None,
+        and privacy.takes_mean_gradient,
         "privacy.shuffler": (trains or algorithm.reads_updates)
         and privacy is not None
         and privacy.mixing_node is not None,
     }
-    if algorithm.reads_updates:
-        by_mean = defence is None or (defence.rule.is_linear and defence.detector is None)
-        cannot |= {
-            "another aggregation rule than the mean, or a detector": not by_mean,
-            "protocol.aggregation other than delta (fedasync mixes models)": protocol is not None
-            and protocol.aggregation != "delta",
-        }
-    for setting, is_set in cannot.items():
-        if is_set:
-            yield Fault("algorithm.kind", f"must be fedavg with {setting}, got {kind_of(algorithm)}")
+    by_mean = defence is None or (defence.rule.is_linear and defence.detector is None)
+    return found | {
+        "another aggregation rule than the mean, or a detector": algorithm.reads_updates and not by_mean,
+        "protocol.aggregation other than delta (fedasync mixes models)": algorithm.reads_updates
+        and protocol is not None
+        and protocol.aggregation != "delta",
+    }
 
 
 def _no_classes(data: DataSpec, why: str) -> str:
@@ -467,6 +472,10 @@ def _privacy_faults(parts: Mapping[str, Any], sound_protocol: bool) -> Iterator[
         if noised or privacy.needs_every_task:
             message = f"must be sample with these privacy settings, got client: {reason}"
             yield Fault("data.canaries.unit", message)
+    if privacy.accounts_for_training and privacy.stop_at is not None and (carried := _carried(parts)):
+        # A budget counts tasks as they are uploaded: a client that trains and then drops out would carry on unseen.
+        message = f"must be null where noise of steps protects what clients carry from task to task ({carried})"
+        yield Fault("privacy.stop_at", f"{message}, got {privacy.stop_at}; leave it out, or have nothing carried")
     if protocol.check_norms and privacy.off:
         yield Fault("protocol.check_norms", "must be null or false without privacy, which bounds no norm, got true")
     if not sound_protocol:
@@ -489,6 +498,15 @@ def _privacy_faults(parts: Mapping[str, Any], sound_protocol: bool) -> Iterator[
     sound = not impossible and not list(privacy.faults(data.clients, protocol.rounds, None))
     if sound and training is not None and privacy.stop_at is not None:
         yield from _stop_faults(parts, exposures)
+
+
+def _carried(parts: Mapping[str, Any]) -> str:
+    """Return the settings by which what a client uploads depends on its earlier tasks; empty without any."""
+    training, model, algorithm = map(parts.get, ("training", "model", "algorithm"))
+    found = ["training.state: kept"] if training is not None and training.state == "kept" else []
+    found += ["model.personal"] if model is not None and model.personal else []
+    found += [f"algorithm {kind_of(algorithm)}"] if algorithm is not None and algorithm.carries else []
+    return ", ".join(found)
 
 
 def _stop_faults(parts: Mapping[str, Any], exposures: int | MeasuredExposures) -> Iterator[Fault]:

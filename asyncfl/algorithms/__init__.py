@@ -18,13 +18,15 @@ from asyncfl.algorithms.scaffold import Scaffold
 from asyncfl.algorithms.server_momentum import FedAvgM
 from asyncfl.base.component import choice
 
+ALGORITHMS: tuple[type[Algorithm], ...] = (
+    *(FedAvg, FedAvgM, FedAdagrad, FedAdam, FedYogi, Fadas),
+    *(Scaffold, DpScaffold, FedNova, FedDyn, Mifa, Ca2fl, Ditto),
+)
+"""All algorithms of ours; each can be made without settings."""
+
 if TYPE_CHECKING:
     AnyAlgorithm = Algorithm
 else:
-    AnyAlgorithm: Any = choice(
-        Algorithm,
-        *(FedAvg, FedAvgM, FedAdagrad, FedAdam, FedYogi, Fadas),
-        *(Scaffold, DpScaffold, FedNova, FedDyn, Mifa, Ca2fl, Ditto),
-    )
+    AnyAlgorithm: Any = choice(Algorithm, *ALGORITHMS)
 
-__all__ = ["AcceptedUpdates", "Algorithm", "AnyAlgorithm", "FedAvg", "LocalTask", "Payload", "Payloads"]
+__all__ = ["ALGORITHMS", "AcceptedUpdates", "Algorithm", "AnyAlgorithm", "FedAvg", "LocalTask", "Payload", "Payloads"]

@@ -66,6 +66,12 @@ def hint(name: object, known: Iterable[object], what: str) -> str:
     return f"did you mean {near}?" if near else f"{what}: {', '.join(listed) or 'none'}"
 
 
+def any_of(names: Iterable[object]) -> str:
+    """Return `A`, `A or B`, `A, B or C`."""
+    *first, last = map(str, names)
+    return f"{', '.join(first)} or {last}" if first else last
+
+
 @dataclass(frozen=True)
 class Fault:
     """One fault of an input: the dotted field, and a message with what was required, what came and the remedy."""

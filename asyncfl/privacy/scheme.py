@@ -230,6 +230,12 @@ class Scheme(Component):
         clipped. `epochs`: local epochs behind the update; None: all epochs of a task."""
         return 1.0
 
+    @property
+    def takes_mean_gradient(self) -> bool:
+        """Whether `update_factor` turns the sum of a task's steps into lr times the mean of its gradients, which is so
+        for plain steps along gradients alone."""
+        return False
+
     def start(self, context: PrivacyContext) -> State:
         """Create the state of the scheme at the start of a seed."""
         return State()

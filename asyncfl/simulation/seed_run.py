@@ -192,14 +192,24 @@ def _notes(events: pa.Table, federation: Federation) -> Iterator[str]:
     yield from scheme_notes(path.scheme, path.context)
     if scenario.algorithm.personal_pull:
         yield (
-            f"algorithm {kind_of(scenario.algorithm)}: losses and accuracies are means over the clients' own models, "
-            "which are never sent; kept models are the common ones"
+            f"algorithm {kind_of(scenario.algorithm)}: losses and accuracies are means over the own models of all "
+            "clients, attackers included, which are never sent; kept models are the common ones"
         )
     elif path.personal is not None:
         own, shared = len(path.personal.learner.initial), path.personal.learner.n_parameters
         yield (
             f"model.personal: {own} of {own + shared} parameters stay at each client; a published model is evaluated "
             "with each client's own layers, and the mean over all clients is reported"
+        )
+    if scenario.algorithm.replaces_training:
+        yield (
+            f"algorithm {kind_of(scenario.algorithm)} trains by code of its own: epochs, steps and batch_size of the "
+            "section training make its batches, and the other fields mean what this code makes of them"
+        )
+    elif (overshoot := scenario.training.lr * (scenario.training.proximal_mu + scenario.algorithm.proximal)) > 2:
+        yield (
+            f"training.lr times the strength of the proximal term is {overshoot:.3g}: above 2 each step of plain SGD "
+            "ends farther from the model that was sent, and training diverges"
         )
     if replaced := batch_norms(scenario.model, federation.data.shape, federation.data.outputs):
         yield (

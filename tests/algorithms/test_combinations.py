@@ -1,5 +1,6 @@
 """Every algorithm of ours runs everywhere to the same bytes; what it cannot be combined with is refused by name."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -78,19 +79,44 @@ def test_live_with_noise_of_steps_it_is_the_simulation(kind: str) -> None:
         ("feddyn", {"evaluation": {"audit": {}}}, "evaluation.audit"),
         ("scaffold", {"training": {"momentum": 0.9}}, "training.momentum"),
         ("fednova", {"training": {"momentum": 0.9}}, "training.momentum"),
-        (
-            "scaffold",
-            {
-                "privacy": {"kind": "dp_sgd", "noise_multiplier": 1.0, "stop_at": {"epsilon": 9.0}},
-                "training": {"example_clip": 1.0, "example_noise": 1.0},
-            },
-            "privacy.stop_at and noise of steps",
+        *(
+            (
+                kind,
+                {"privacy": {"kind": "adaptive", "budgets": [5.0] * SMALL["data"]["clients"], "upload": "gradient"}},
+                r"privacy.upload: gradient \(the mean of plain steps\)",
+            )
+            for kind in ("feddyn", "scaffold", "dp_scaffold")
         ),
     ],
 )
 def test_what_an_algorithm_cannot_be_combined_with_is_refused(kind: str, more: dict[str, Any], setting: str) -> None:
-    with pytest.raises(ScenarioError, match=f"algorithm.kind: must be fedavg with {setting}, got {kind}"):
+    with pytest.raises(ScenarioError, match=f"algorithm.kind: must be fedavg.* with {setting}, got {kind}") as found:
         Scenario.read(description(kind, **more))
+    # What the message offers is allowed.
+    offered = re.findall(r"\w+", str(found.value).split("must be ")[1].split(" with ")[0])
+    for other in offered:
+        if other != "or":
+            Scenario.read(description(other, **more))
+    assert kind not in offered
+
+
+@pytest.mark.parametrize(
+    ("more", "carried"),
+    [
+        ({"algorithm": {"kind": "scaffold"}}, "algorithm scaffold"),
+        ({"training": {"state": "kept", "momentum": 0.9}}, "training.state: kept"),
+        ({"model": {**SMALL["model"], "personal": ["3.*"]}}, "model.personal"),
+    ],
+)
+def test_no_budget_is_promised_for_what_clients_carry_under_noise_of_steps(more: dict[str, Any], carried: str) -> None:
+    """A client that drops out after its training sends no upload to count, and carries on what it has learned."""
+    steps = {"example_clip": 1.0, "example_noise": 1.0, **more.get("training", {})}
+    private = {"kind": "dp_sgd", "noise_multiplier": 1.0}
+    settings = {**more, "training": steps, "privacy": private}
+    Scenario.read(description("fedavg") | settings)
+    settings["privacy"] = private | {"stop_at": {"epsilon": 9.0}}
+    with pytest.raises(ScenarioError, match=rf"privacy.stop_at: must be null .*\({carried}\)"):
+        Scenario.read(description("fedavg") | settings)
 
 
 def test_a_server_that_uses_steps_alone_takes_any_rule_and_detector() -> None:

@@ -66,7 +66,7 @@ def test_training_noise_and_states_of_own_code_are_the_same_in_each_run() -> Non
     ],
 )
 def test_what_own_code_does_not_hold_is_refused(more: dict[str, Any], setting: str) -> None:
-    with pytest.raises(ScenarioError, match=f"algorithm.kind: must be fedavg with {setting}"):
+    with pytest.raises(ScenarioError, match=f"algorithm.kind: must be fedavg, .* with {setting}"):
         Scenario.read({**SMALL, "algorithm": PLAIN, **more})
 
 
@@ -134,3 +134,15 @@ class Faulty(PlainSteps):
 def test_faulty_training_code_is_told_the_law_that_it_violates(fault: str, law: str) -> None:
     with pytest.raises(AssertionError, match=law):
         check_algorithm(Faulty(fault=fault))
+
+
+def test_a_run_says_which_fields_its_own_training_leaves_to_itself() -> None:
+    run = simulate_seed(Scenario.read({**SMALL, "algorithm": PLAIN}), 0)
+    assert any("trains by code of its own" in note for note in run.notes)
+
+
+def test_a_proximal_term_that_overshoots_is_told() -> None:
+    for alpha, told in ((5.0, False), (30.0, True)):
+        algorithm = {"kind": "feddyn", "alpha": alpha}
+        run = simulate_seed(Scenario.read({**SMALL, "training": {"lr": 0.1}, "algorithm": algorithm}), 0)
+        assert any("proximal term is 3:" in note for note in run.notes) is told

@@ -227,6 +227,10 @@ class AdaptiveBudgets(Scheme):
             return 1.0
         return 1 / context.steps_of(samples, epochs)
 
+    @property
+    def takes_mean_gradient(self) -> bool:
+        return self.upload == "gradient"
+
     def _unit(self, context: PrivacyContext) -> float:
         # Length in the upload of one unit of the clipped quantity.
         return 1.0 if self.upload == "update" else context.lr
