@@ -22,6 +22,8 @@ CRAFTED = "counted as if it were honest"
 WEIGHTS = "weights depend on data"
 SCALES = "inputs scaled by training data"
 DELTA = "delta too large for its unit"
+NO_CREDIT = "no credit for being drawn"
+"""Followed by the reason."""
 
 FLAGS = {
     AMPLIFICATION: "less noise because clients are sampled at random, although the server and anyone on the links see "

@@ -30,6 +30,8 @@ class Selection(Component):
 
     logged: ClassVar[tuple[str, ...]] = ("clients.tasks", "events.dispatched")
     one_of: ClassVar[tuple[str, ...]] = ("choose", "draw")
+    independent: ClassVar[bool] = False
+    """Whether each client is drawn by itself, so that a cohort has a random size."""
 
     @property
     def tells_losses(self) -> bool:
@@ -71,6 +73,27 @@ class UniformSelection(Selection):
 
     def draw(self, population: Population, count: int, order: RandomOrder) -> list[int]:
         return population.draw(count, order)
+
+
+class PoissonSelection(Selection):
+    """Draw each client by itself with probability q = participants / clients, so that a cohort has a random size.
+
+    Whether a client is drawn depends on no other client. Where nobody but the server sees who was drawn, noise of the
+    server then hides a client better than where it always takes part: the ledger credits that to the public and to
+    curious clients, if nothing broke the independence in a run. A cohort of nobody is drawn again. Source: McMahan,
+    Ramage, Talwar, Zhang 2018, algorithm 1.
+    """
+
+    kind: Literal["poisson"] = "poisson"
+    independent: ClassVar[bool] = True
+
+    def draw(self, population: Population, count: int, order: RandomOrder) -> list[int]:
+        # A coin for each client, whoever is idle.
+        heads = order.generator().random(population.clients) < count / population.clients
+        drawn: list[int] = [client for client in np.flatnonzero(heads).tolist() if population.is_idle(client)]
+        for client in drawn:
+            population.remove(client)
+        return drawn
 
 
 class FairSelection(Selection):
@@ -239,4 +262,6 @@ def _weighted(weights: NDArray[np.float64], count: int, random: np.random.Genera
 if TYPE_CHECKING:
     AnySelection = Selection
 else:
-    AnySelection: Any = choice(Selection, UniformSelection, FairSelection, BySamples, PowerOfChoice, Oort)
+    AnySelection: Any = choice(
+        Selection, UniformSelection, PoissonSelection, FairSelection, BySamples, PowerOfChoice, Oort
+    )

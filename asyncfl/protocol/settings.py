@@ -121,7 +121,8 @@ class Protocol(Component):
 
     @default_property
     def divisor(self) -> Divisor:
-        """Divisor of the weights: the sum of all samples in the buffer, or the sum of the weights themselves."""
+        """Divisor of the weights: the sum of all samples in the buffer, the sum of the weights themselves, or a fixed
+        number."""
         return "buffer"
 
     @default_property
@@ -169,6 +170,12 @@ class Protocol(Component):
         for fault in self.dispatch.faults(clients):
             # Some protocols have the number of tasks as a field of their own.
             yield fault.under("dispatch") if "dispatch" in type(self).model_fields else fault
+        if self.selection.independent and not (self.dispatch.in_cohorts and self.opening.whole_cohort):
+            yield Fault(
+                "selection",
+                f"must draw a fixed number of clients where the server does not wait for whole cohorts, got "
+                f"{kind_of(self.selection)}, which draws each client by itself; set protocol.kind: sync and open: all",
+            )
         if self.partial_work != "whole" and self.opening.updates == 1:
             yield Fault(
                 "partial_work",
@@ -204,6 +211,10 @@ class Sync(Protocol):
     """Treatment of an update that arrives after its round: dropped, or carried into the next round."""
     server_rate: Annotated[Rate, MeasuredIn("factor")] = 1.0
     """Factor of the averaged update."""
+    divisor: Literal["buffer", "expected"] = "buffer"
+    """Divisor of the sum of the updates: what has arrived of samples, or of updates with `weighting: uniform` | the
+    `participants` that are expected, whoever was drawn and however many arrive, with `weighting: uniform`. Source:
+    McMahan, Ramage, Talwar, Zhang 2018, section 2, the fixed-denominator estimator."""
 
     @property
     def dispatch(self) -> DispatchPolicy:
@@ -217,9 +228,26 @@ class Sync(Protocol):
     def rate(self) -> float:
         return self.server_rate
 
+    def factors(
+        self, samples: NDArray[np.int64], staleness: NDArray[np.int64], work: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        if self.divisor == "expected" and isinstance(self.participants, int):
+            return np.full(len(samples), 1 / self.participants)
+        return super().factors(samples, staleness, work)
+
     def faults(self, clients: int) -> Iterator[Fault]:
         yield from super().faults(clients)
         yield from (fault.under("open") for fault in self.open.faults(self.dispatch.wanted(clients)))
+        if self.selection.independent and self.over_selection != 1:
+            message = f"must be 1 where each client is drawn by itself, got {self.over_selection:g}"
+            yield Fault("over_selection", f"{message}: such a cohort has no reserves")
+        if self.divisor == "expected":
+            if not isinstance(self.participants, int):
+                got = "null" if self.participants is None else f"{self.participants:g}"
+                yield Fault("participants", f"must be a number of clients with protocol.divisor expected, got {got}")
+            if self.weighting != "uniform" or self.partial_work != "whole":
+                got = self.weighting if self.weighting != "uniform" else f"partial_work {self.partial_work}"
+                yield Fault("weighting", f"must be uniform, of whole work, with protocol.divisor expected, got {got}")
 
 
 class BufferedProtocol(Protocol):
@@ -237,7 +265,7 @@ class BufferedProtocol(Protocol):
     (with cohorts only)."""
     staleness: AnyStaleness = PolynomialStaleness()
     """Weight of an update by its staleness in versions."""
-    divisor: Divisor = "buffer"
+    divisor: Literal["buffer", "weight_sum"] = "buffer"
     """Divisor of the weights: the sum of all samples in the buffer, or the sum of the weights themselves."""
     max_staleness: Annotated[int, Field(ge=0), MeasuredIn("versions")] | None = None
     """Greatest staleness; older updates are discarded. null keeps all."""

@@ -19,6 +19,9 @@ from asyncfl.protocol.population import Population
 from asyncfl.protocol.settings import Protocol
 from asyncfl.protocol.task_record import TaskRecord
 
+MOST_DRAWS = 10_000
+"""Draws of a cohort, where each client is drawn by itself, before none of the idle clients counts as drawn."""
+
 
 class TaskTable:
     """The tasks of one run, and the versions that open tasks are trained from.
@@ -144,7 +147,7 @@ class Cohorts:
         """Whether the deadline of the latest cohort has passed."""
         clients = population.clients
         self._level, self._at_publish = protocol.dispatch.level(clients), protocol.dispatch.at_publish(clients)
-        self._wanted = protocol.dispatch.wanted(clients)
+        self._asked_for = protocol.dispatch.wanted(clients)
         self._deadline_s = protocol.opening.seconds
         self._streams = streams
         self._begun_singly = 0
@@ -163,6 +166,11 @@ class Cohorts:
         """Number of tasks that can begin before the next version is published."""
         idle = len(self.population)
         return idle if self._level else min(self._unreached, idle)
+
+    @property
+    def _wanted(self) -> int:
+        """Number of updates that the latest cohort is asked for."""
+        return self._cohort if self.protocol.selection.independent else self._asked_for
 
     @property
     def has_reserves(self) -> bool:
@@ -199,7 +207,8 @@ class Cohorts:
             return
         if task.cohort == awaited:
             self._cohort -= 1
-            self._unreached += whole
+            # Where each client is drawn by itself, none takes the place of another.
+            self._unreached += whole and not self.protocol.selection.independent
         self.tasks.withdraw(number)
         self.population.served[task.client] -= 1
 
@@ -221,6 +230,11 @@ class Cohorts:
         self._cohorts += 1
         self._cohort = self._coming = self._unreached = 0
         self._enlarge(self._at_publish, version, time_s, actions)
+        for _ in range(MOST_DRAWS if self.protocol.selection.independent else 0):
+            if self._cohort or not len(self.population):
+                break
+            actions.append(CohortRepeated(0))
+            self._enlarge(self._at_publish, version, time_s, actions)
         self.deadline_passed = False
         if (seconds := self._deadline_s) is not None:
             # The deadline is the cohort's, not the version's: a repeated cohort has a deadline of its own.

@@ -17,11 +17,12 @@ from asyncfl.base.disclosure import leaks
 from asyncfl.base.instrument import NO_INSTRUMENT, Instrument, one_by_one
 from asyncfl.base.tables import LedgerTable, SpendingTable, schema_of
 from asyncfl.privacy import Guarantee
-from asyncfl.privacy.flags import BATCHES, COMPUTED, CRAFTED, REJECTION, SCALES, WEIGHTS
+from asyncfl.privacy.flags import BATCHES, COMPUTED, CRAFTED, NO_CREDIT, REJECTION, SCALES, WEIGHTS
 from asyncfl.privacy.ledger.accounts import Account, largest, spending
 from asyncfl.privacy.ledger.knowledge import known_releases
 from asyncfl.privacy.ledger.releases import Floats, MostExposed, answer_release, share_of
 from asyncfl.privacy.ledger.rows import ledger
+from asyncfl.privacy.ledger.secret_draws import SecretDraws
 from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable, VersionTable
 from asyncfl.privacy.release import Release
 from asyncfl.privacy.scheme import coalition
@@ -36,6 +37,7 @@ from asyncfl.results.adversaries import (
     adversary_views,
     overheard_answers,
 )
+from asyncfl.results.drawn_in_secret import secret_draws
 from asyncfl.results.sent_uploads import SentUploads
 from asyncfl.simulation.seed_run import SeedRun
 
@@ -123,6 +125,10 @@ class SeedLedger:
         of_clients, of_models = self._stated
         known = known_releases(sent, versions, view)
         proven = None if self._proven is None else known_releases(sent, versions, view, self._proven)
+        draws = self._draws
+        if draws is not None and not draws.lost and draws.hidden_from(view, sent):
+            known = draws.credited(known, sent, versions, view)
+            proven = None if proven is None else draws.credited(proven, sent, versions, view)
         # The data sets that a guarantee of models is about may differ at all clients at once, as if these were one.
         of_all = of_models is not None and of_models.at_every_client
         to_neighbours, proven_of_models = known, proven
@@ -170,6 +176,8 @@ class SeedLedger:
 
         for flag, clients in view.leaks.items():
             add(flag, clients)
+        if (draws := self._draws) is not None and draws.lost and draws.hidden_from(view, sent):
+            add(f"{NO_CREDIT}: {draws.lost}", everybody)
         if self._resolved.reveals_scales and view.holds_any:
             add(SCALES, everybody)
         if self.run.in_real_time and self._context.poisson_sizes and view.holds_any:
@@ -204,6 +212,10 @@ class SeedLedger:
         std[models.versions] = np.where(np.isfinite(models.server_std), models.server_std, noise.std)
         claim = share_of(self._scheme.model_guarantee(self._context))
         return VersionTable(std, noise.distribution == "laplace", self._context.fixed_weights, claim)
+
+    @cached_property
+    def _draws(self) -> SecretDraws | None:
+        return secret_draws(self.run, self._context, self._uploads_sent.tasks, self._stated[1])
 
     @cached_property
     def _sent(self) -> UploadTable:

@@ -42,15 +42,17 @@ class _Group:
         laplace: NDArray[np.bool_],
         multiplier: Floats,
         rate: Floats,
+        replaced: NDArray[np.bool_],
         count: Ints,
         delta: float,
     ) -> None:
         self.places = places
         self.others: list[Ints] = []
         """Places of the same releases of each other holder, for which nothing is computed."""
-        kinds, which = np.unique(np.column_stack([laplace, multiplier, rate]), axis=0, return_inverse=True)
+        kinds, which = np.unique(np.column_stack([laplace, multiplier, rate, replaced]), axis=0, return_inverse=True)
         # (kinds,) of each distinct noise
         self.laplace, self.multiplier, self.rate = kinds[:, 0].astype(bool), kinds[:, 1], kinds[:, 2]
+        self.replaced = kinds[:, 3].astype(bool)
         self.sampled = bool((self.rate < 1).any())
         each = np.zeros((len(places), len(kinds)), dtype=np.int64)
         each[np.arange(len(places)), which.ravel()] = count
@@ -79,6 +81,7 @@ def histories(
     delta: float,
     compose_mixed: bool = True,
     rate: ArrayLike = 1.0,
+    replaced: ArrayLike = False,
 ) -> Epsilons:
     """Compute the epsilon of each holder after each release at the same total `delta` (0..1; 0: pure epsilon).
 
@@ -86,7 +89,9 @@ def histories(
     (else Gaussian), `multiplier` >= 0 (infinite: reveals nothing), `count` >= 0 such releases made at once.
     `compose_mixed` false: for varying Laplace noise of a holder, use the Renyi epsilon instead of the exact one, which
     takes a tenth of a second per release. `rate` (n,) or a number: probability with which a record enters each release,
-    see `MechanismEvent.rate`; below 1 for Gaussian noise only. The result is read-only.
+    see `MechanismEvent.rate`; below 1 for Gaussian noise only. `replaced` (n,) or a flag: of these, whether neighbours
+    differ by a replaced record; its `multiplier` is relative to that difference, and no Renyi bound is known (infinite).
+    The result is read-only.
     """
     columns = (
         np.asarray(holder, dtype=np.int64),
@@ -94,18 +99,26 @@ def histories(
         _rounded(multiplier),
         np.asarray(count, dtype=np.int64),
         np.broadcast_to(np.asarray(rate, dtype=np.float64), np.shape(holder)),
+        np.broadcast_to(np.asarray(replaced, dtype=bool), np.shape(holder)),
     )
     return _histories(*(column.tobytes() for column in columns), delta, compose_mixed)
 
 
 @lru_cache(maxsize=8)  # some adversaries hold the same releases, and a ledger asks for them one after another
 def _histories(
-    holder: bytes, laplace: bytes, multiplier: bytes, count: bytes, rate: bytes, delta: float, compose_mixed: bool
+    holder: bytes,
+    laplace: bytes,
+    multiplier: bytes,
+    count: bytes,
+    rate: bytes,
+    replaced: bytes,
+    delta: float,
+    compose_mixed: bool,
 ) -> Epsilons:
     holders, numbers = np.frombuffer(holder, np.int64), np.frombuffer(count, np.int64)
     table = np.zeros((4, len(holders)))
     result = Epsilons(*table)
-    noise = np.frombuffer(laplace, bool), np.frombuffer(multiplier), np.frombuffer(rate)
+    noise = np.frombuffer(laplace, bool), np.frombuffer(multiplier), np.frombuffer(rate), np.frombuffer(replaced, bool)
     groups = list(_groups(holders, *noise, numbers, delta, table))
     if delta <= 0:
         # Only pure epsilons count, and they add up by every accountant.
@@ -139,6 +152,7 @@ def _groups(
     laplace: NDArray[np.bool_],
     multiplier: Floats,
     rate: Floats,
+    replaced: NDArray[np.bool_],
     count: Ints,
     delta: float,
     table: Floats,
@@ -156,11 +170,13 @@ def _groups(
         if len(informative):
             # A release that reveals nothing changes no epsilon, so any noise may represent it.
             like = np.where(numbers == 0, places[informative[0]], places)
-            history = np.column_stack([laplace[like], multiplier[like], rate[like], numbers]).tobytes()
+            history = np.column_stack([laplace[like], multiplier[like], rate[like], replaced[like], numbers]).tobytes()
             if history in made:
                 made[history].others.append(places)
             else:
-                made[history] = _Group(places, laplace[like], multiplier[like], rate[like], numbers, delta)
+                made[history] = _Group(
+                    places, laplace[like], multiplier[like], rate[like], replaced[like], numbers, delta
+                )
     yield from made.values()
 
 
@@ -195,11 +211,14 @@ def _of_samples(groups: list[_Group], delta: float, result: Epsilons) -> None:
     """Store the epsilons of holders with releases on Poisson samples in `result`."""
     for group in groups:
         names: list[MechanismName] = ["laplace" if laplace else "gaussian" for laplace in group.laplace.tolist()]
-        noise, rates = group.multiplier.tolist(), group.rate.tolist()
+        rates, by_replacement = group.rate.tolist(), (group.replaced & (group.rate < 1)).tolist()
+        # Their accountants count a record's own part, which is half of what its replacement moves.
+        noise = (group.multiplier * np.where(by_replacement, 2.0, 1.0)).tolist()
         for place, totals in zip(group.places, group.totals.tolist(), strict=True):
-            events = [*map(MechanismEvent, names, noise, totals, rates)]
+            events = [*map(MechanismEvent, names, noise, totals, rates, by_replacement)]
             result.basic[place], result.advanced[place] = basic_and_advanced(events, delta)
-            result.rdp[place] = renyi_epsilon(events, delta)
+            renyi = renyi_epsilon(events, delta)
+            result.rdp[place] = np.inf if renyi is None else renyi
         spent = np.minimum(result.rdp[group.places], result.basic[group.places])
         if len(groups) <= _MOST_SAMPLED:
             spent = np.minimum(spent, smallest_epsilon(events, delta))  # of all, which is never below that of some

@@ -47,7 +47,9 @@ def known_releases(
     facts = _Facts.of(sent, versions, view, s)
     at = np.flatnonzero(facts.direct & ~of_members)
     ones = np.ones_like(sent.count)
-    every = Releases(sent.client, facts.moment, sent.laplace, sent.std, s, sent.count, sent.epsilon, ones, sent.rate)
+    every = Releases(
+        sent.client, facts.moment, sent.laplace, sent.std, s, sent.count, sent.epsilon, ones, sent.rate, ones < 0
+    )
     parts = [every.select(at), _residuals(sent, versions, view, facts, s), _copies(sent, versions, view, facts, s)]
     if sent.bits is not None:
         parts = _with_bits(Releases.concatenate(parts), _known_bits(sent, versions, view, sent.bits))
@@ -210,7 +212,9 @@ def _residuals(sent: UploadTable, versions: VersionTable, view: AdversaryView, f
         sums = np.bincount(of, own[at], minlength=len(keys)).astype(np.float64)
     claims = np.minimum(np.bincount(of, sent.epsilon[at], minlength=len(keys)), versions.epsilon)
     ones = np.ones(len(keys), dtype=np.int64)
-    return Releases(client, facts.granted[version], laplace, std, sums, ones, claims, ones, np.ones(len(ones)))
+    return Releases(
+        client, facts.granted[version], laplace, std, sums, ones, claims, ones, np.ones(len(ones)), ones < 0
+    )
 
 
 def _influence(sent: UploadTable, s: Floats) -> Floats:

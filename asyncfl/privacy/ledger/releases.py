@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +47,10 @@ class Releases:
     counted: Ints
     """1 for an upload or a version that reveals more than the uploads; 0 for scores."""
     rate: Floats
-    """Probability with which a sample enters each mechanism, in secret; 1: always."""
+    """Probability with which a sample, or a client, enters each mechanism, in secret; 1: always."""
+    replaced: NDArray[np.bool_]
+    """Where the rate is below 1: whether neighbours differ by a record that is replaced, and not by one that counts as
+    zero. The sensitivity is then that of the replacement, twice what a record contributes."""
 
     @property
     def releases(self) -> Releases:
@@ -55,10 +59,12 @@ class Releases:
 
     @classmethod
     def of(cls, rows: Iterable[tuple[int, int, bool, float, float, int, float, int, float]]) -> Releases:
-        """Create from rows with these columns, in the order of their moments."""
+        """Create from rows with these columns but `replaced`, which is False, in the order of their moments."""
         columns = list(zip(*rows, strict=True)) or [()] * 9
         types = (np.int64, np.int64, bool, np.float64, np.float64, np.int64, np.float64, np.int64, np.float64)
-        return cls(*(np.array(column, dtype=kind) for column, kind in zip(columns, types, strict=True)))
+        made: list[Any] = [np.array(column, dtype=kind) for column, kind in zip(columns, types, strict=True)]
+        made.append(np.zeros(len(made[0]), dtype=bool))
+        return cls(*made)
 
     @classmethod
     def chain(cls, parts: Sequence[Releases]) -> Releases:
@@ -103,7 +109,9 @@ class Releases:
         None: if it takes only seconds."""
         if compose_mixed is None:
             compose_mixed = bool(np.count_nonzero(self.laplace) <= MOST_COMPOSED)
-        return histories(self.holder, self.laplace, self.multiplier, self.count, delta, compose_mixed, self.rate)
+        return histories(
+            self.holder, self.laplace, self.multiplier, self.count, delta, compose_mixed, self.rate, self.replaced
+        )
 
     @property
     def claimed(self) -> Floats:
