@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, field_validator
 
@@ -16,6 +16,9 @@ from asyncfl.base.quantities import MeasuredIn
 from asyncfl.learning import Training
 from asyncfl.learning.metrics import Metric
 from asyncfl.privacy import Scheme
+
+if TYPE_CHECKING:
+    from asyncfl.protocol.settings import Protocol
 
 Twin = Literal["ordinary", "mislabelled", "noise", "brightest", "ascent", "exchanged", "zeroed"]
 """Kinds of neighbouring data sets. `ordinary`, `mislabelled`, `noise`, `brightest` and `ascent` replace one sample: by
@@ -77,11 +80,19 @@ class TwinAudit(Described):
                 yield Fault(f"clients.{place}", f"must be 0..{clients - 1} (data.clients is {clients}), got {client}")
 
     def training_faults(
-        self, privacy: Scheme | None, training: Training | None, personal: Sequence[str] = ()
+        self,
+        privacy: Scheme | None,
+        training: Training | None,
+        personal: Sequence[str] = (),
+        protocol: Protocol | None = None,
     ) -> Iterator[Fault]:
         """Yield a fault if the privacy scheme does not account for noise in training, since distances would mix both
         noises, one for `personal` layers and kept states of the optimiser, which each twin would have to carry from
-        task to task, and one for Poisson batches, which twins repeat and so reveal."""
+        task to task, and one for Poisson batches and cohorts, which twins repeat and so reveal."""
+        if protocol is not None and protocol.selection.independent:
+            message = "must draw a fixed number where twins are trained (evaluation.audit, asyncfl audit neighbours)"
+            way_out = "twins repeat the draws, whose secrecy the credit needs; asyncfl audit canaries --unit client"
+            yield Fault("protocol.selection", f"{message}, got {kind_of(protocol.selection)}: {way_out}")
         twins = "where twins are trained (evaluation.audit, asyncfl audit neighbours)"
         if personal:
             message = f"must be empty {twins}, got {list(personal)}; asyncfl audit canaries works with personal layers"

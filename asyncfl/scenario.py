@@ -391,7 +391,12 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
             )
         if evaluation.audit is not None:
             yield from _under("evaluation.audit", evaluation.audit.faults(data.clients))
-            yield from evaluation.audit.training_faults(privacy, training, () if model is None else model.personal)
+            personal = () if model is None else model.personal
+            yield from evaluation.audit.training_faults(privacy, training, personal, protocol)
+    zeroed = data is not None and data.canaries is not None and data.canaries.excluded == "zeroed"
+    if zeroed and training is not None and training.batches != "poisson":
+        message = f"must be replaced where training.batches are not poisson, got zeroed with {training.batches}"
+        yield Fault("data.canaries.excluded", message)
     if (algorithm := parts.get("algorithm")) is not None and not algorithm.off:
         yield from _algorithm_faults(algorithm, parts)
     if (downloads := parts.get("download_compression")) is not None:

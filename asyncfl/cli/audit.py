@@ -161,12 +161,11 @@ def canaries(
 
     Example: asyncfl audit canaries results/runs/HASH --count 1000
     """
-    from asyncfl.data.canaries import Canaries
-    from asyncfl.extras.audit.canaries import audit_canaries, enter_bounds, save
+    from asyncfl.extras.audit.canaries import audit_canaries, canaries_for, enter_bounds, save
     from asyncfl.extras.audit.neighbours.audit_run import save_run
 
-    planted = Canaries(count=count, unit=unit, kind=kind)
     with _audited(run, seed, own_code, quiet or json) as (finished, seeds, bar):
+        planted = canaries_for(finished.run.scenario, count, unit, kind)
         audit = audit_canaries(finished, planted, seeds, delta, [bar])
         folder = save(finished, audit)
         bounded = enter_bounds(finished.run, audit)

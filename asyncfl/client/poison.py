@@ -35,6 +35,8 @@ class Poison(Stage):
             # The accountant's credit needs batches that are as secret as the noise.
             random = facts.streams.generator("poisson_batches", client, turn)
             order: Any = poisson_batches(len(labels), batch, epochs, random, *last)
+            if (away := facts.data.left_out(client)) is not None:
+                order = tuple(tuple(one[~np.isin(one, away)] for one in epoch) for epoch in order)
         else:
             random = facts.streams.generator("batches", client, turn)
             order = random.permuted(np.tile(np.arange(len(labels)), (epochs, 1)), axis=1)

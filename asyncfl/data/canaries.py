@@ -1,14 +1,15 @@
 """Canaries: planted records, of which an auditor counts how many it recognises.
 
 Each canary is included or excluded by a fair coin of its own. An included canary *sample* replaces a sample of a
-client; an excluded one leaves it in place. An included canary *client* takes part with its data; of an excluded
+client; an excluded one leaves it in place, or (`zeroed`) is held, but left out of each Poisson batch that draws it, so
+that its gradient counts as zero. An included canary *client* takes part with its data; of an excluded
 one each update counts as zero (`zero_out` of Kairouz et al. 2021), and it still adds its noise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import numpy as np
@@ -36,8 +37,16 @@ class Canaries(Described):
     clients hold, whichever is farther away). `noise`: random pixels with a random label. For a canary client this holds
     for all its samples."""
 
+    excluded: Literal["replaced", "zeroed"] = "replaced"
+    """What an excluded canary sample is: the client's own sample in its place (neighbours `replace`) | nothing, in each
+    batch that draws it (neighbours `zero_out`; with `training.batches: poisson`)."""
+
     def faults(self, clients: int, samples: int) -> Iterator[Fault]:
         """Report why the canaries cannot be planted among `clients` clients that hold `samples` samples in all."""
+        if self.unit == "client" and self.excluded == "zeroed":
+            yield Fault(
+                "excluded", "must be left out with unit: client, whose updates always count as zero, got zeroed"
+            )
         if self.unit == "client" and self.count > clients:
             yield Fault("count", f"must be at most the number of clients ({clients}), got {self.count}")
         if self.unit == "sample" and self.count > samples:
@@ -58,8 +67,12 @@ class PlantedCanaries:
     owners: Ints  # (m,) the client that holds each canary sample, or that is the canary
     images: Floats  # (m, channels, height, width) images of the canary samples
     labels: Array  # (m,) labels of the canary samples
-    replaced_images: Floats  # (m, channels, height, width) images of the samples that included canaries replace
-    replaced_labels: Array  # (m,) labels of the samples that included canaries replace
+    replaced_images: Floats
+    """(m, channels, height, width) images of the samples that included canaries replace; of length 0 if none is
+    replaced."""
+    replaced_labels: Array  # (m,) labels of these samples
+    left_out: Mapping[int, Ints] = field(default_factory=dict)
+    """Client -> numbers, among its own, of the samples that count as zero in each batch."""
 
     @property
     def zeroed(self) -> frozenset[int]:
@@ -87,6 +100,13 @@ def plant_canaries(
     places = offsets[owners] + np.concatenate(drawn)
     before_images, before_labels = images[places], labels[places]
     canary_images, canary_labels = _contents(canaries, images, labels, places, classes, content)
+    if canaries.excluded == "zeroed":
+        images[places], labels[places] = canary_images, canary_labels
+        own = places - offsets[owners]
+        away = {client: own[(owners == client) & ~included] for client in np.unique(owners[~included]).tolist()}
+        nothing = images[:0], labels[:0]
+        planted = PlantedCanaries("sample", included, owners, canary_images, canary_labels, *nothing, away)
+        return images, labels, planted
     images[places[included]], labels[places[included]] = canary_images[included], canary_labels[included]
     planted = PlantedCanaries("sample", included, owners, canary_images, canary_labels, before_images, before_labels)
     return images, labels, planted

@@ -56,6 +56,10 @@ class FederatedData:
         """Clients whose updates count as zero: canary clients that are left out."""
         return frozenset() if self.canaries is None else self.canaries.zeroed
 
+    def left_out(self, client: int) -> Ints | None:
+        """Return the numbers of the client's samples that count as zero in each Poisson batch; None for none."""
+        return None if self.canaries is None else self.canaries.left_out.get(client)
+
     @property
     def clients(self) -> int:
         return len(self.offsets) - 1

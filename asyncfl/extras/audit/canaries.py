@@ -15,16 +15,17 @@ published models, whose row belongs to the worst client.
 Either a canary sample or the sample that it replaces was trained on. A model speaks for the canary if its loss of the
 canary, relative to its loss of the replaced sample, is lower than the initial model's. The score of an update is its
 inner product with the difference of the two gradients at the model that the client was sent; for Gaussian noise of one
-size it orders canaries by likelihood ratio. A canary client replaces nothing, since its update counts as zero if it is
+size it orders canaries by likelihood ratio. A canary that counts as zero where it is left out replaces nothing: its own
+loss and gradient speak. A canary client replaces nothing, since its update counts as zero if it is
 left out. The scores need no knowledge of the noise, the clipping or the number of local steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -73,6 +74,13 @@ LEVEL = 0.05
 MOST_VERSIONS = 100
 """Largest number of published models to score, evenly spaced over the run, so that scoring costs less than training."""
 
+RELATIONS = {
+    ("sample", "replaced"): "one sample replaced",
+    ("sample", "zeroed"): "one sample counts as zero",
+    ("client", "replaced"): "one client's updates zeroed",
+}
+"""Unit of the canaries, what they are where they are excluded -> neighbours that the bound is about."""
+
 FOUND = schema(
     "seed:i method adversary unit neighbours delta:f claimed_epsilon:f exact_epsilon:f measured:f most:f "
     "measured_gaussian:f held:i score canaries:i guesses:i right:i run"
@@ -117,6 +125,10 @@ class CanaryRecords:
     def __init__(self, data: FederatedData, planted: PlantedCanaries, canaries: NDArray[np.int64]) -> None:
         """`canaries`: (k,) their numbers."""
         self.canaries = canaries
+        if planted.unit == "sample" and not len(planted.replaced_labels):
+            self.images, self.labels = planted.images[canaries], planted.labels[canaries]
+            self._of, self._weights = np.arange(len(canaries)), np.ones(len(canaries))
+            return
         if planted.unit == "sample":
             parts = [(planted.images, planted.labels), (planted.replaced_images, planted.replaced_labels)]
             held = [(images[canaries], labels[canaries]) for images, labels in parts]
@@ -215,6 +227,15 @@ class CanaryScorer(Instrument):
         return -records.summed(self._learner.losses(model, records.images, records.labels))
 
 
+def canaries_for(
+    scenario: Scenario, count: int, unit: Literal["sample", "client"], kind: Literal["mislabelled", "noise"]
+) -> Canaries:
+    """Return canaries whose neighbours are those of the scenario's guarantee: samples of Poisson batches count as zero
+    where they are excluded; all others are replaced."""
+    zeroed = unit == "sample" and scenario.training.batches == "poisson"
+    return Canaries(count=count, unit=unit, kind=kind, excluded="zeroed" if zeroed else "replaced")
+
+
 def with_canaries(finished: FinishedRun, canaries: Canaries) -> Scenario:
     """Return the audited scenario with canaries. Raises ScenarioError if they do not fit."""
     scenario = finished.run.scenario
@@ -264,7 +285,7 @@ def audit_canaries(
                 for who, held in held_releases(run).items()
             }
         included = scorer.planted.included[honest]
-        rows = _rows(run, scores, included, canaries.unit, delta, instrument)
+        rows = _rows(run, scores, included, canaries, delta, instrument)
         found += [row | {"method": "canaries", "run": scenario.digest()} for row in rows]
         owners = scorer.planted.owners[honest]
         columns = {"seed": np.full(len(honest), seed), "canary": honest, "client": owners, "included": included}
@@ -279,14 +300,14 @@ def _rows(
     run: SeedRun,
     scores: dict[str, dict[str, Floats]],
     included: NDArray[np.bool_],
-    unit: str,
+    canaries: Canaries,
     wanted: float | None,
     instrument: Instrument,
 ) -> Iterator[dict[str, Any]]:
     ledger = SeedLedger(run, instrument).ledger.to_pandas()
     gaussian = bool((ledger["distribution"] == "gaussian").all())
     for who, own in one_by_one(list(scores.items()), instrument, f"adversaries judged in seed {run.seed}"):
-        claimed, exact, delta = _claim_of(ledger, who, unit, wanted)
+        claimed, exact, delta = _claim_of(ledger, who, canaries, wanted)
         tried = own if len(included) else {}
         level = LEVEL / max(len(tried), 1)
         shown = {name: best_lower_bound(values, included, delta, level) for name, values in tried.items()}
@@ -296,8 +317,8 @@ def _rows(
         yield {
             "seed": run.seed,
             "adversary": who,
-            "unit": unit,
-            "neighbours": "one sample replaced" if unit == "sample" else "one client's updates zeroed",
+            "unit": canaries.unit,
+            "neighbours": RELATIONS[canaries.unit, canaries.excluded],
             "delta": delta,
             "claimed_epsilon": claimed,
             "exact_epsilon": exact,
@@ -312,17 +333,20 @@ def _rows(
 
 
 def _claim_of(
-    ledger: pd.DataFrame, who: str, unit: str, delta: float | None
+    ledger: pd.DataFrame, who: str, canaries: Canaries, delta: float | None
 ) -> tuple[float | None, float | None, float]:
     """Return the largest claimed and exact epsilon of the adversary `who` in the ledger, and their delta.
 
-    None: an epsilon holds for another delta, or for a smaller unit than the canaries.
+    None: an epsilon holds for another delta, for a smaller unit than the canaries, or for other neighbours.
     """
+    unit = canaries.unit
     rows = ledger[ledger["adversary"] == who]
     claims = rows[np.isfinite(rows["claimed_epsilon"])]
     own = float(claims["delta"].max()) if len(claims) else 0.0
     delta = own if delta is None else delta
     if unit == "client" and len(claims) and not (claims["unit"] == "client").any():
+        return None, None, delta
+    if unit == "sample" and len(claims) and not claims["neighbours"].map(_is_of(canaries.excluded)).any():
         return None, None, delta
     rows = rows[rows["releases"] > 0] if (rows["releases"] > 0).any() else rows
     exact: float | None = float(rows["exact_epsilon"].max())
@@ -332,6 +356,11 @@ def _claim_of(
     if not len(claims):
         return np.inf, exact, delta
     return float(claims["claimed_epsilon"].max()) if delta == own else None, exact, delta
+
+
+def _is_of(excluded: str) -> Callable[[str], bool]:
+    """Return whether neighbours are those of canary samples that are `replaced` or `zeroed` where they are excluded."""
+    return lambda neighbours: (neighbours == "zero_out") == (excluded == "zeroed")
 
 
 def save(finished: FinishedRun, audit: CanaryAudit) -> Path:
@@ -378,5 +407,10 @@ def _covers(row: dict[str, Any], bound: dict[str, Any]) -> bool:
     It must have been measured at the row's delta or a larger one, and the row's neighbouring relation must include that
     of the canaries.
     """
-    includes = row["unit"] != "sample" if bound["unit"] == "client" else row["neighbours"] != "zero_out"
+    if bound["unit"] == "client":
+        includes = row["unit"] != "sample"
+    else:
+        excluded = "zeroed" if bound["neighbours"] == RELATIONS["sample", "zeroed"] else "replaced"
+        # A client counts as zero with all of its samples.
+        includes = _is_of(excluded)(row["neighbours"]) and (excluded == "replaced" or row["unit"] == "sample")
     return bool(bound["delta"] >= row["delta"] and includes)

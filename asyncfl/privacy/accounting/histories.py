@@ -90,7 +90,7 @@ def histories(
     `compose_mixed` false: for varying Laplace noise of a holder, use the Renyi epsilon instead of the exact one, which
     takes a tenth of a second per release. `rate` (n,) or a number: probability with which a record enters each release,
     see `MechanismEvent.rate`; below 1 for Gaussian noise only. `replaced` (n,) or a flag: of these, whether neighbours
-    differ by a replaced record; its `multiplier` is relative to that difference, and no Renyi bound is known (infinite).
+    differ by a replaced record; its `multiplier` is relative to that difference, and no Renyi bound is known (inf).
     The result is read-only.
     """
     columns = (

@@ -128,6 +128,7 @@ def account(holder, moment, multiplier, **columns):
         "epsilon": np.full(n, 2.0),
         "counted": np.ones(n, dtype=np.int64),
         "rate": np.ones(n),
+        "replaced": np.zeros(n, dtype=bool),
     }
     releases = Releases(np.array(holder, dtype=int), np.array(moment, dtype=int), **(values | columns))
     return Account("server", STATED, releases, frozenset(), frozenset())

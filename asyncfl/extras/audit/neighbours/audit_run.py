@@ -35,7 +35,9 @@ def audit_neighbours(
     scenario = finished.run.scenario
     if faults := [Fault("--clients", fault.message) for fault in audit.faults(scenario.data.clients)]:
         raise ScenarioError(faults)
-    faults = list(audit.training_faults(scenario.privacy, scenario.training, scenario.model.personal))
+    faults = list(
+        audit.training_faults(scenario.privacy, scenario.training, scenario.model.personal, scenario.protocol)
+    )
     if faults := [*faults, *algorithm_faults(scenario)]:
         raise ScenarioError(faults, finished.folder / "scenario.yaml")
     _check_uploads(finished, audit, seeds)
