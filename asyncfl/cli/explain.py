@@ -68,7 +68,7 @@ def schema() -> None:
 def init(
     file: Annotated[Path, argument("FILE", "File to write.")] = Path("scenario.yaml"),
     kind: Annotated[
-        Literal["sync", "buffered", "dp", "attack", "own-data"], option("Subject of the scenario.")
+        Literal["sync", "buffered", "dp", "client-dp", "attack", "own-data"], option("Subject of the scenario.")
     ] = "buffered",
     force: Force = False,
 ) -> None:

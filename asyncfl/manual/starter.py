@@ -47,6 +47,30 @@ STARTERS: dict[str, tuple[str, dict[str, Any]]] = {
             "seeds": 1,
         },
     ),
+    "client-dp": (
+        "Privacy of whole clients, after Geyer et al. 2017: a trusted server draws them in secret and adds noise.",
+        {
+            **_SMALL,
+            "data": {"dataset": "mnist", "clients": 100, "samples_per_client": 60},
+            "protocol": {
+                "kind": "sync",
+                "rounds": 40,
+                "participants": 10,
+                "weighting": "uniform",
+                "selection": {"kind": "poisson"},
+                "divisor": "expected",
+            },
+            "privacy": {
+                "kind": "dp_fedavg",
+                "noise_multiplier": 0.6312,
+                "clip_norm": 0.5,
+                "noise_at": "server",
+                "neighbours": "zero_out",
+                "delta": 0.001,
+            },
+            "seeds": 1,
+        },
+    ),
     "attack": (
         "A fifth of the clients flips labels; a detector and strikes against them.",
         {
