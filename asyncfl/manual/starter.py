@@ -58,7 +58,7 @@ STARTERS: dict[str, tuple[str, dict[str, Any]]] = {
                 "participants": 10,
                 "weighting": "uniform",
                 "selection": {"kind": "poisson"},
-                "divisor": "expected",
+                "divide_by": "expected",
             },
             "privacy": {
                 "kind": "dp_fedavg",

@@ -22,7 +22,7 @@ from asyncfl.base.errors import Fault
 from asyncfl.defences import Aggregate, Buffer, Rule
 
 AggregationMode: TypeAlias = Literal["delta", "mix", "normalised", "alg4_literal", "eq6_literal"]
-Divisor: TypeAlias = Literal["buffer", "weight_sum", "expected"]
+Divisor: TypeAlias = Literal["buffer", "weight_sum"]
 Partial: TypeAlias = Literal["whole", "work", "normalised"]
 
 WITH_RATE: tuple[AggregationMode, ...] = ("delta", "mix")

@@ -121,9 +121,13 @@ class Protocol(Component):
 
     @default_property
     def divisor(self) -> Divisor:
-        """Divisor of the weights: the sum of all samples in the buffer, the sum of the weights themselves, or a fixed
-        number."""
+        """Divisor of the weights: the sum of all samples in the buffer, or the sum of the weights themselves."""
         return "buffer"
+
+    @property
+    def divides_by_expected(self) -> bool:
+        """Whether the divisor of the updates is fixed before the run, whoever takes part."""
+        return False
 
     @default_property
     def max_staleness(self) -> int | None:
@@ -211,10 +215,10 @@ class Sync(Protocol):
     """Treatment of an update that arrives after its round: dropped, or carried into the next round."""
     server_rate: Annotated[Rate, MeasuredIn("factor")] = 1.0
     """Factor of the averaged update."""
-    divisor: Literal["buffer", "expected"] = "buffer"
-    """Divisor of the sum of the updates: what has arrived of samples, or of updates with `weighting: uniform` | the
-    `participants` that are expected, whoever was drawn and however many arrive, with `weighting: uniform`. Source:
-    McMahan, Ramage, Talwar, Zhang 2018, section 2, the fixed-denominator estimator."""
+    divide_by: Literal["arrived", "expected"] = "arrived"
+    """Divisor of the sum of the updates: the samples, or number, of those that arrived | the `participants` that are
+    expected, however many were drawn and arrive, with `weighting: uniform`. Source: McMahan, Ramage, Talwar, Zhang
+    2018, section 2, the fixed-denominator estimator."""
 
     @property
     def dispatch(self) -> DispatchPolicy:
@@ -228,10 +232,14 @@ class Sync(Protocol):
     def rate(self) -> float:
         return self.server_rate
 
+    @property
+    def divides_by_expected(self) -> bool:
+        return self.divide_by == "expected"
+
     def factors(
         self, samples: NDArray[np.int64], staleness: NDArray[np.int64], work: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
-        if self.divisor == "expected" and isinstance(self.participants, int):
+        if self.divides_by_expected and isinstance(self.participants, int):
             return np.full(len(samples), 1 / self.participants)
         return super().factors(samples, staleness, work)
 
@@ -241,13 +249,13 @@ class Sync(Protocol):
         if self.selection.independent and self.over_selection != 1:
             message = f"must be 1 where each client is drawn by itself, got {self.over_selection:g}"
             yield Fault("over_selection", f"{message}: such a cohort has no reserves")
-        if self.divisor == "expected":
+        if self.divides_by_expected:
             if not isinstance(self.participants, int):
                 got = "null" if self.participants is None else f"{self.participants:g}"
-                yield Fault("participants", f"must be a number of clients with protocol.divisor expected, got {got}")
+                yield Fault("participants", f"must be a number of clients with protocol.divide_by expected, got {got}")
             if self.weighting != "uniform" or self.partial_work != "whole":
                 got = self.weighting if self.weighting != "uniform" else f"partial_work {self.partial_work}"
-                yield Fault("weighting", f"must be uniform, of whole work, with protocol.divisor expected, got {got}")
+                yield Fault("weighting", f"must be uniform, of whole work, with protocol.divide_by expected, got {got}")
 
 
 class BufferedProtocol(Protocol):
@@ -265,7 +273,7 @@ class BufferedProtocol(Protocol):
     (with cohorts only)."""
     staleness: AnyStaleness = PolynomialStaleness()
     """Weight of an update by its staleness in versions."""
-    divisor: Literal["buffer", "weight_sum"] = "buffer"
+    divisor: Divisor = "buffer"
     """Divisor of the weights: the sum of all samples in the buffer, or the sum of the weights themselves."""
     max_staleness: Annotated[int, Field(ge=0), MeasuredIn("versions")] | None = None
     """Greatest staleness; older updates are discarded. null keeps all."""

@@ -48,7 +48,7 @@ def _reasons(run: SeedRun, context: PrivacyContext, tasks: Tasks, stated: Guaran
         yield "not all noise is Gaussian noise of the server"
     if scheme.bit_noise(context) is not None:
         yield "the clip norm adapts to those who were drawn"
-    if scenario.protocol.divisor != "expected":
+    if not scenario.protocol.divides_by_expected:
         yield "updates are divided by their number, which depends on who was drawn"
     if not context.fixed_weights:
         yield "weights depend on data"

@@ -88,7 +88,7 @@ def test_canary_clients_audit_the_credit_for_being_drawn(tmp_path: Path) -> None
             "rounds": 12,
             "participants": 12,
             "weighting": "uniform",
-            "divisor": "expected",
+            "divide_by": "expected",
             "selection": {"kind": "poisson"},
         },
         privacy={

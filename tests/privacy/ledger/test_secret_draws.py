@@ -22,7 +22,7 @@ DELTA = 1e-5
 CLIENTS, EXPECTED, Z = 20, 4, 1.2
 Q = EXPECTED / CLIENTS
 PRIVATE = {"kind": "dp_fedavg", "noise_multiplier": Z, "clip_norm": 0.5, "noise_at": "server", "delta": DELTA}
-SYNC = {"kind": "sync", "rounds": 2, "participants": EXPECTED, "weighting": "uniform", "divisor": "expected"}
+SYNC = {"kind": "sync", "rounds": 2, "participants": EXPECTED, "weighting": "uniform", "divide_by": "expected"}
 DRAWN = {**SYNC, "selection": {"kind": "poisson"}}
 
 
@@ -102,7 +102,7 @@ def test_curious_clients_know_their_own_draws_alone() -> None:
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        ({"protocol": {**DRAWN, "divisor": "buffer"}}, "updates are divided by their number"),
+        ({"protocol": {**DRAWN, "divide_by": "arrived"}}, "updates are divided by their number"),
         ({"privacy": {**PRIVATE, "noise_at": "client"}}, "not all noise is Gaussian noise of the server"),
         ({"privacy": {**PRIVATE, "adaptive": {}}}, "the clip norm adapts"),
         ({"defence": {"rule": {"kind": "median"}}}, "weights depend on data"),
@@ -158,8 +158,8 @@ def test_updates_are_divided_by_the_expected_number() -> None:
     [
         ({**DRAWN, "over_selection": 1.5}, "over_selection: must be 1 where each client is drawn by itself"),
         ({**DRAWN, "open": {"kind": "quorum", "share": 0.5}}, "selection: must draw a fixed number of clients"),
-        ({**DRAWN, "kind": "fedbuff", "buffer": 2}, "divisor|selection"),
-        ({**DRAWN, "participants": 0.2}, "participants: must be a number of clients with protocol.divisor expected"),
+        ({**DRAWN, "kind": "fedbuff", "buffer": 2}, "divide_by|selection"),
+        ({**DRAWN, "participants": 0.2}, "participants: must be a number of clients with protocol.divide_by expected"),
         ({**DRAWN, "weighting": "samples"}, "weighting: must be uniform"),
     ],
 )
