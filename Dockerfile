@@ -6,7 +6,7 @@
 FROM python:3.11-slim
 ARG PIP_OPTIONS=""
 WORKDIR /src
-COPY constraints.txt pyproject.toml README.md LICENSE ./
+COPY constraints.txt pyproject.toml setup.py README.md LICENSE ./
 COPY asyncfl ./asyncfl
 COPY snakemake_logger_plugin_asyncfl ./snakemake_logger_plugin_asyncfl
 RUN pip install --no-cache-dir --no-compile --only-binary :all: --no-binary connection-pool \

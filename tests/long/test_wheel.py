@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("asyncfl", "snakemake_logger_plugin_asyncfl", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = ("asyncfl", "snakemake_logger_plugin_asyncfl", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 
 pytestmark = pytest.mark.long
 
