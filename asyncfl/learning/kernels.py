@@ -1,8 +1,8 @@
 """The compiled kernels for convolutions behind pooling: an optional part of the installation.
 
-`pooled_convolution.c` is compiled where asyncfl is installed with a C compiler, for x86-64. The program is whole without
-it: torch computes then. Both agree within the rounding of float32, but not to the last bit, and neither do the kernels
-for AVX2 and AVX-512. As with `gemm`, the choice is not part of a run's identity; `timing.json` reports it.
+`pooled_convolution.c` is compiled where asyncfl is installed with a C compiler, for x86-64. The program is whole
+without it: torch computes then. Both agree within the rounding of float32, but not to the last bit, and neither do the
+kernels for AVX2 and AVX-512. As with `gemm`, the choice is not part of a run's identity; `timing.json` reports it.
 """
 
 from __future__ import annotations
