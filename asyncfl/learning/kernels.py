@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 from functools import cache
-from importlib.util import find_spec
+from pathlib import Path
 
 from asyncfl.base.errors import Fault, ScenarioError
 
@@ -24,17 +24,15 @@ KERNELS = (TORCH, *WIDTHS)
 VERSION = 1
 """Version of the kernels' arithmetic and interface: equal to that in the C source, and raised with it, so that results
 of other arithmetic are computed again and a library that was compiled from another source is not used."""
-_LIBRARY = "asyncfl.learning._pooled_convolution"
+LIBRARY = Path(__file__).with_name("_pooled_convolution.so")
+"""The compiled library, see `setup.py`."""
 
 
 @cache
 def library() -> ctypes.CDLL | None:
     """Load the compiled library; None if the installation has none of this version, or if it cannot be loaded."""
-    found = find_spec(_LIBRARY)
-    if found is None or found.origin is None:
-        return None
     try:
-        loaded = ctypes.CDLL(found.origin)
+        loaded = ctypes.CDLL(str(LIBRARY))
         loaded.asyncfl_kernels_version.restype = loaded.asyncfl_widest.restype = ctypes.c_int64
         return loaded if loaded.asyncfl_kernels_version() == VERSION else None
     except (OSError, AttributeError):

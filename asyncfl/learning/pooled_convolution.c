@@ -44,7 +44,7 @@ int64_t asyncfl_workspace(const Layer *l) {
     int64_t pooled = pooled_rows(l) * pooled_columns(l), weights = l->kernel * weight_row(l) * rounded(l->filters);
     int64_t forward = padded_size(l) + l->kernel * l->kernel * l->channels * rounded(l->filters) + rounded(l->filters);
     int64_t lists = rounded(2 * pooled) + rounded(2 * pooled * (OFF + 1) * l->filters) + rounded(pooled * (OFF + 1));
-    int64_t backward = 2 * padded_size(l) + 2 * weights + lists;
+    int64_t backward = 2 * padded_size(l) + 2 * weights + lists + rounded(pooled * l->filters);
     return forward > backward ? forward : backward;
 }
 
@@ -117,6 +117,7 @@ int64_t asyncfl_widest(void) { return 0; }
 #define add_row NAME(add_row)
 #define some_row NAME(some_row)
 #define part NAME(part)
+#define gather_slopes NAME(gather_slopes)
 #define backward NAME(backward)
 
 #if WIDTH == 16
@@ -281,10 +282,17 @@ __attribute__((target(TARGET))) static void forward(
                                        turned + f, stride, shifts + f, values, found);
                     for (int64_t k = 0; k < n; k++) {
                         const float *value = values + k * vectors * WIDTH;
+                        const uint8_t *from = found + k * vectors * WIDTH;
                         float *target = out + b * to->image + f * to->filter + i * to->row + (j + k) * to->column;
-                        if (to->filter == 1) memcpy(target, value, sizeof(float) * filters);
-                        else for (int64_t v = 0; v < filters; v++) target[v * to->filter] = value[v];
-                        memcpy(places + ((b * rows + i) * columns + j + k) * F + f, found + k * vectors * WIDTH, filters);
+                        uint8_t *place = places + ((b * rows + i) * columns + j + k) * F + f;
+                        if (filters == 16) { /* a constant size needs no call */
+                            memcpy(place, from, 16);
+                            if (to->filter == 1) memcpy(target, value, 16 * sizeof(float));
+                            else for (int v = 0; v < 16; v++) target[v * to->filter] = value[v];
+                        } else {
+                            memcpy(place, from, filters);
+                            for (int64_t v = 0; v < filters; v++) target[v * to->filter] = value[v];
+                        }
                     }
                 }
             }
@@ -377,6 +385,24 @@ static int part(int64_t total, int64_t most) {
     return (int)((total + parts - 1) / parts);
 }
 
+/* Copy the slopes of an image's outputs (rows, columns, filters) to `to`, with 0 where ReLU stops them. */
+__attribute__((target(TARGET))) static void gather_slopes(
+    const Layer *l, const float *slope, const Strides *from, const uint8_t *places, float *to) {
+    const int64_t rows = pooled_rows(l), columns = pooled_columns(l), F = l->filters;
+    if (from->filter == 1) {
+        for (int64_t q = 0; q < rows * columns; q++) {
+            const float *slopes = slope + q / columns * from->row + q % columns * from->column;
+            for (int64_t f = 0; f < F; f++) to[q * F + f] = places[q * F + f] == OFF ? 0 : slopes[f];
+        }
+        return;
+    }
+    for (int64_t f = 0; f < F; f++)
+        for (int64_t i = 0, q = f; i < rows; i++) {
+            const float *slopes = slope + f * from->filter + i * from->row;
+            for (int64_t j = 0; j < columns; j++, q += F) to[q] = places[q] == OFF ? 0 : slopes[j * from->column];
+        }
+}
+
 __attribute__((target(TARGET))) static void backward(
     const Layer *l, const float *x, const float *weight, const uint8_t *places, const float *slope, const Strides *from,
     float *weight_slope, float *bias_slope, float *x_slope, float *workspace) {
@@ -390,6 +416,7 @@ __attribute__((target(TARGET))) static void backward(
     int64_t *windows = (int64_t *)(weight_sum + K * stride * F);
     Entry *lists = (Entry *)((float *)windows + rounded(2 * pooled));
     int32_t *counts = (int32_t *)((float *)lists + rounded(2 * pooled * (OFF + 1) * F));
+    float *slopes = (float *)counts + rounded(pooled * (OFF + 1));
     const int32_t shift[OFF + 1] = {0, (int32_t)C, (int32_t)row, (int32_t)(row + C), 0};
 
     for (int64_t q = 0; q < pooled; q++) windows[q] = 2 * (q / columns) * row + 2 * (q % columns) * C;
@@ -410,31 +437,26 @@ __attribute__((target(TARGET))) static void backward(
         const uint8_t *place = places + b * pooled * F;
         for (int64_t i = 0; i < l->height; i++)
             memcpy(padded + (i + P) * row + P * C, x + (b * l->height + i) * W * C, sizeof(float) * W * C);
+        gather_slopes(l, slope + b * from->image, from, place, slopes);
+        for (int64_t q = 0; q < pooled; q++)
+            for (int64_t f = 0; f < F; f++) bias_slope[f] += slopes[q * F + f];
         for (int64_t f = 0; f < F; f++) {
-            const float *slopes = slope + b * from->image + f * from->filter;
-            float total = 0;
-            int64_t n = 0, q = 0;
-            for (int64_t i = 0; i < rows; i++)
-                for (int64_t j = 0; j < columns; j++, q++) {
-                    const uint8_t at = place[q * F + f];
-                    const float value = slopes[i * from->row + j * from->column];
-                    lists[n] = (Entry){(int32_t)windows[q] + shift[at], value};
-                    total += at == OFF ? 0 : value;
-                    n += at != OFF;
-                }
-            bias_slope[f] += total;
+            int64_t n = 0;
+            for (int64_t q = 0; q < pooled; q++) {
+                const uint8_t at = place[q * F + f];
+                lists[n] = (Entry){(int32_t)windows[q] + shift[at], slopes[q * F + f]};
+                n += at != OFF;
+            }
             for (int64_t v = 0; v < vectors; v += of_weights)
                 some_windows((int)K, (int)(vectors - v < of_weights ? vectors - v : of_weights),
                                    padded + v * WIDTH, row, lists, n, weight_sum + f * K * stride + v * WIDTH, stride);
         }
         if (!x_slope) continue;
-        memset(counts, 0, sizeof(int32_t) * pooled * (OFF + 1));
         for (int64_t q = 0; q < pooled; q++) {
-            const float *slopes = slope + b * from->image + q / columns * from->row + q % columns * from->column;
-            for (int64_t f = 0; f < F; f++) {
-                const int64_t list = q * (OFF + 1) + place[q * F + f];
-                lists[list * F + counts[list]++] = (Entry){(int32_t)f, slopes[f * from->filter]};
-            }
+            Entry *list = lists + q * (OFF + 1) * F, *ends[OFF + 1];
+            for (int p = 0; p <= OFF; p++) ends[p] = list + p * F;
+            for (int64_t f = 0; f < F; f++) *ends[place[q * F + f]]++ = (Entry){(int32_t)f, slopes[q * F + f]};
+            for (int p = 0; p <= OFF; p++) counts[q * (OFF + 1) + p] = (int32_t)(ends[p] - (list + p * F));
         }
         memset(sum, 0, sizeof(float) * padded_size(l));
         for (int64_t v = 0; v < vectors; v += of_x) {
@@ -462,6 +484,7 @@ __attribute__((target(TARGET))) static void backward(
 #undef add_row
 #undef some_row
 #undef part
+#undef gather_slopes
 #undef backward
 #undef Vector
 #undef load

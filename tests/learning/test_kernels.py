@@ -1,7 +1,6 @@
 """The choice of kernels for convolutions behind pooling: the installation, the CPU, the scenario, the environment."""
 
 from collections.abc import Iterator
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -66,13 +65,9 @@ def test_the_environment_variable_decides_unless_the_scenario_says_torch(monkeyp
         resolve_kernels("auto")
 
 
-def without_library(monkeypatch: pytest.MonkeyPatch, found: ModuleSpec | None) -> None:
+def test_an_installation_without_a_compiler_trains_by_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forget()
-    monkeypatch.setattr(kernels, "find_spec", lambda name: found)
-
-
-def test_an_installation_without_a_compiler_trains_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_library(monkeypatch, None)
+    monkeypatch.setattr(kernels, "LIBRARY", tmp_path / "none.so")
     assert available() == (TORCH,)
     assert resolve_kernels("compiled") == TORCH
     assert make_learner(LeNet(), Training(kernels="compiled", device="cpu"), (1, 28, 28), 10).kernels == TORCH
@@ -83,7 +78,8 @@ def test_a_library_that_is_damaged_or_of_another_version_is_not_used(
 ) -> None:
     damaged = tmp_path / "kernels.so"
     damaged.write_bytes(b"no library")
-    without_library(monkeypatch, ModuleSpec("kernels", None, origin=str(damaged)))
+    forget()
+    monkeypatch.setattr(kernels, "LIBRARY", damaged)
     assert available() == (TORCH,)
     monkeypatch.undo()
     forget()
