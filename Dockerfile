@@ -1,8 +1,9 @@
 # docker build -t asyncfl .
 # docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/work" asyncfl run scenario.yaml
 #
-# No compiler is needed: every dependency is a wheel but connection-pool, which is pure Python. Where torch's default build carries GPU libraries
-# that are not wanted, pass a package index with CPU builds: --build-arg PIP_OPTIONS="--extra-index-url ..."
+# No compiler is needed: every dependency is a wheel but connection-pool, which is pure Python. Without one the compiled kernels for
+# convolutions are left out, and torch computes. Where torch's default build carries GPU libraries that are not wanted, pass a package
+# index with CPU builds: --build-arg PIP_OPTIONS="--extra-index-url ..."
 FROM python:3.11-slim
 ARG PIP_OPTIONS=""
 WORKDIR /src
