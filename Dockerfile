@@ -1,12 +1,13 @@
 # docker build -t asyncfl .
 # docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/work" asyncfl run scenario.yaml
 #
-# No compiler is needed: every dependency is a wheel but connection-pool, which is pure Python. Where torch's default build carries GPU libraries
-# that are not wanted, pass a package index with CPU builds: --build-arg PIP_OPTIONS="--extra-index-url ..."
+# No compiler is needed: every dependency is a wheel but connection-pool, which is pure Python. Without one the compiled kernels for
+# convolutions are left out, and torch computes. Where torch's default build carries GPU libraries that are not wanted, pass a package
+# index with CPU builds: --build-arg PIP_OPTIONS="--extra-index-url ..."
 FROM python:3.11-slim
 ARG PIP_OPTIONS=""
 WORKDIR /src
-COPY constraints.txt pyproject.toml README.md LICENSE ./
+COPY constraints.txt pyproject.toml setup.py README.md LICENSE ./
 COPY asyncfl ./asyncfl
 COPY snakemake_logger_plugin_asyncfl ./snakemake_logger_plugin_asyncfl
 RUN pip install --no-cache-dir --no-compile --only-binary :all: --no-binary connection-pool \

@@ -32,7 +32,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 
 # Half of an installation's time would be spent on compiling modules that are never imported (sympy, most of torch):
 # those that the program imports are compiled by importing them. An environment is called ready when that works.
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml setup.py asyncfl/learning/pooled_convolution.c constraints.txt
 	@rm -f $(READY) $(DEVELOP)
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) .
@@ -65,11 +65,11 @@ coverage: $(DEVELOP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 # Tests that compare floats made by torch, BLAS or NumPy, without vector instructions beyond SSE 4.1 where a library can
-# be told so.
+# be told so, and without compiled kernels.
 FLOATS := client data defences extras/audit learning privacy results simulation threats
 test-cpu: $(DEVELOP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Nehalem \
-	  NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR" \
+	  NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR" ASYNCFL_KERNELS=torch \
 	  $(BIN)/python -m pytest -n 2 --dist worksteal $$(cd tests && grep -rlE 'approx\(|allclose|isclose' $(FLOATS) --include='test_*.py' | sed 's,^,tests/,')
 
 test-long: $(DEVELOP)

@@ -21,6 +21,7 @@ from asyncfl.base.files.own_folder import CHECKPOINT, FORMAT, FolderMark, Write,
 from asyncfl.base.instrument import NO_INSTRUMENT, Instrument, Instruments
 from asyncfl.base.interrupt_signals import InterruptSignals
 from asyncfl.learning.gemm import choice, numpy_as_torch, sizes_of
+from asyncfl.learning.kernels import TORCH
 from asyncfl.learning.weights import as_safetensors
 from asyncfl.privacy.ledger.statements import statements
 from asyncfl.results.run_files import read_summary, read_table
@@ -276,14 +277,16 @@ def _cache_seed(part: Run, place: Path, scenario: Scenario, seed: int) -> None:
 
 
 def _conditions(scenario: Scenario) -> str:
-    """Return the digest of everything that the bytes of a seed depend on: scenario, versions, threads, matrix library.
+    """Return the digest of everything that the bytes of a seed depend on: scenario, versions, threads, matrix library
+    and kernels.
 
     The number of seeds is not part of it. Only seeds with equal digests are joined into one run.
     """
     one = scenario.model_copy(update={"seeds": (0,)})
     training, data = scenario.training, scenario.data
-    sizes = sizes_of(scenario.model.layout(data.shape, data.outputs), training.batch_size)
-    computed_by = [one.digest(), _versions(), *choice(training.gemm, sizes)]
+    layout = scenario.model.layout(data.shape, data.outputs)
+    kernels = training.kernels if layout.convolves else TORCH
+    computed_by = [one.digest(), _versions(), *choice(training.gemm, sizes_of(layout, training.batch_size), kernels)]
     return hashlib.sha256(json.dumps(computed_by, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -322,7 +325,7 @@ def run_of(scenario: Scenario, result: SeedRun, instrument: Instrument = NO_INST
         scenario=scenario,
         tables=tables,
         summary={"seeds": {str(seed): seed_summary(result)}},
-        timing={str(seed): {"gemm": result.gemm, **result.seconds, **_by_workers(result)}},
+        timing={str(seed): {"gemm": result.gemm, "kernels": result.kernels, **result.seconds, **_by_workers(result)}},
         messages=[] if result.recording is None else [result.recording.text()],
         models={(seed, at): model for at, model in _kept_models(scenario, result).items()},
     )

@@ -31,6 +31,8 @@ from typing import Any
 
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
+# With or without a compiler at the installation; digests of the compiled kernels: ASYNCFL_KERNELS=avx2.
+os.environ.setdefault("ASYNCFL_KERNELS", "torch")
 
 WORDS = ("notes", "noted", "privacy")
 """Entries of a summary that hold sentences for readers; their digest is `summary.words`."""

@@ -29,6 +29,7 @@ from asyncfl.cli.options import (
 from asyncfl.cli.output import console, print_table, print_text
 from asyncfl.cli.progress import ProgressBar, stderr
 from asyncfl.data import DataSpec
+from asyncfl.learning.kernels import TORCH
 from asyncfl.scenario import Scenario
 
 
@@ -105,6 +106,9 @@ def run(
         raise typer.Exit(status_of(error)) from None
     if not json:
         print_summary(result)
+        compiled = {str(one.get("kernels", TORCH)) for one in result.timing.values()} - {TORCH}
+        if compiled:
+            print_text(f"convolutions behind pooling: compiled kernels ({', '.join(sorted(compiled))})")
         note = "exists already" if existed else f"written in {time.monotonic() - began:.1f} s"
         console.print(f"{folder} {note}")
 

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from threadpoolctl import threadpool_limits
 
 from asyncfl.base.errors import Fault, RunError, ScenarioError
+from asyncfl.learning.kernels import TORCH, available, resolve_kernels
+from asyncfl.learning.kernels import VARIABLE as KERNELS_VARIABLE
 
 if TYPE_CHECKING:
     import torch
@@ -106,14 +108,16 @@ class Arithmetic(NamedTuple):
     """Threads of torch and NumPy."""
     gemm: str
     """Member of `LIBRARIES` that multiplies matrices."""
+    kernels: str = TORCH
+    """Member of `kernels.KERNELS` that computes convolutions behind pooling."""
 
 
-def choice(gemm: str = "auto", sizes: tuple[Size, ...] = ()) -> Arithmetic:
-    """Return the settings of this process for a scenario's `gemm`. `sizes`: see `sizes_of`. Raises ScenarioError as
-    `resolve`."""
+def choice(gemm: str = "auto", sizes: tuple[Size, ...] = (), kernels: str = TORCH) -> Arithmetic:
+    """Return the settings of this process for a scenario's `gemm` and `kernels`. `sizes`: see `sizes_of`. Raises
+    ScenarioError as `resolve` and `resolve_kernels`."""
     import torch
 
-    return Arithmetic(torch.get_num_threads(), resolve(gemm, sizes))
+    return Arithmetic(torch.get_num_threads(), resolve(gemm, sizes), resolve_kernels(kernels))
 
 
 def sizes_of(layout: Layout, batch_size: int | Literal["full"]) -> tuple[Size, ...]:
@@ -125,25 +129,31 @@ def sizes_of(layout: Layout, batch_size: int | Literal["full"]) -> tuple[Size, .
 
 @contextmanager
 def use(choice: Arithmetic) -> Iterator[None]:
-    """Compute inside the context with the settings of another process; `gemm: auto` resolves to its library.
+    """Compute inside the context with the settings of another process; `auto` resolves to its library and kernels.
 
-    Raises RunError if this machine does not have that library, or not exact to float32.
+    Raises RunError if this machine does not have that library, or not exact to float32, or lacks the kernels.
     """
     import torch
 
+    lacks = ""
     if choice.gemm not in LIBRARIES or resolve(choice.gemm) != choice.gemm:
-        lacks = f"must be computed with gemm: {choice.gemm[:80]}, which this machine lacks or has not exact to float32"
-        raise RunError(f"the run {lacks}; use the machine that began it")
-    threads_before, gemm_before = torch.get_num_threads(), os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = choice.gemm
+        lacks = f"gemm: {choice.gemm[:80]}, which this machine lacks or has not exact to float32"
+    elif choice.kernels not in available():
+        lacks = f"kernels for {choice.kernels[:80]}, which this machine or its installation lacks"
+    if lacks:
+        raise RunError(f"the run must be computed with {lacks}; use the machine that began it")
+    settings = {VARIABLE: choice.gemm, KERNELS_VARIABLE: choice.kernels}
+    threads_before, before = torch.get_num_threads(), {name: os.environ.get(name) for name in settings}
+    os.environ |= settings
     with threadpool_limits(choice.threads):
         torch.set_num_threads(choice.threads)
         try:
             yield
         finally:
             torch.set_num_threads(threads_before)
-            os.environ.pop(VARIABLE)
-            os.environ |= {} if gemm_before is None else {VARIABLE: gemm_before}
+            for name, value in before.items():
+                os.environ.pop(name)
+                os.environ |= {} if value is None else {name: value}
 
 
 def keep_threads(threads: int) -> None:

@@ -93,6 +93,11 @@ class Layout:
                 yield layer.full(own), slice(start, stop), shape
                 start = stop
 
+    @property
+    def convolves(self) -> bool:
+        """Whether there are convolutions of images."""
+        return any(len(shape) == 4 for _, _, shape in self.parameters())
+
     def __getitem__(self, name: str) -> Layer:
         return {layer.name: layer for layer in self.layers}[name]
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from asyncfl.learning.architecture import Architecture, Shape, untrained_module
 from asyncfl.learning.gemm import products, resolve, sizes_of
 from asyncfl.learning.job import Job
+from asyncfl.learning.kernels import TORCH
 from asyncfl.learning.layout import Vector
 from asyncfl.learning.loss import is_regression, loss_of, loss_slope
 from asyncfl.learning.normal_noise import StandardNormal
@@ -40,6 +41,8 @@ class Learner(ABC):
 
     chunk = 500
     """Images per forward pass of an evaluation: few enough for the activations to stay in the cache."""
+    kernels: str = TORCH
+    """Kernels of convolutions behind pooling, a member of `kernels.KERNELS`."""
 
     def __init__(self, model: Architecture, training: Training, shape: Shape, outputs: int, device: str) -> None:
         import torch
@@ -80,7 +83,8 @@ class Learner(ABC):
         """Device, implementation and size of the model in one sentence."""
         about = self.description
         trains = f"{about['path']} on {about['device']} trains {about['n_parameters']} parameters"
-        return f"{trains}, products by {self.gemm}"
+        compiled = "" if self.kernels == TORCH else f", convolutions behind pooling by kernels for {self.kernels}"
+        return f"{trains}, products by {self.gemm}{compiled}"
 
     def train(self, rows: Vector, jobs: Sequence[Job]) -> NDArray[np.float64]:
         """Train one model per job, write the models into `rows` and return the mean training loss (n,) of each last

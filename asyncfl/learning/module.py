@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from asyncfl.learning.architecture import Architecture, Shape, untrained_module
 from asyncfl.learning.example_gradients import ExampleGradients, clip_gradient
 from asyncfl.learning.job import Job
+from asyncfl.learning.kernels import TORCH, resolve_kernels
 from asyncfl.learning.layout import Vector
 from asyncfl.learning.learner import Learner
 from asyncfl.learning.loss import loss_of
@@ -40,10 +41,18 @@ class ModuleLearner(Learner):
         super().__init__(model, training, shape, outputs, device)
         # Only batches of images (4-dimensional) have channels that can be stored last.
         self._format = torch.channels_last if len(shape) == 3 else torch.contiguous_format
+        clips = self.training.example_clip is not None
+        if device == "cpu" and not clips and ":" not in model.kind:
+            self.kernels = resolve_kernels(training.kernels)
         module = untrained_module(model, shape, outputs).to(self.device)
+        if self.kernels != TORCH:
+            from asyncfl.learning.pooled_convolution import with_compiled_blocks
+
+            plain, module = module, with_compiled_blocks(module, self.kernels)
+            if module is plain:
+                self.kernels = TORCH
         self._module = module.to(memory_format=self._format)  # type: ignore[call-overload]
         self._weights: list[torch.Tensor] = list(self._module.parameters())
-        clips = self.training.example_clip is not None
         self._module.train(not model.draws)  # dropout would hide whether gradients agree
         self._examples = ExampleGradients(self._module, shape, outputs) if clips else None
         self._velocity = [torch.zeros_like(w) for w in self._weights]

@@ -35,7 +35,8 @@ class SharedPartLearner(Learner):
         self.parameter_split = parameter_split
         self.initial = initial
         self.model, self.training, self.shape = whole.model, whole.training, whole.shape
-        self.n_outputs, self.device, self.gemm, self.chunk = whole.n_outputs, whole.device, whole.gemm, whole.chunk
+        self.n_outputs, self.device, self.chunk = whole.n_outputs, whole.device, whole.chunk
+        self.gemm, self.kernels = whole.gemm, whole.kernels
         self.layout = parameter_split.shared
 
     def with_learner(self, whole: Learner) -> SharedPartLearner:

@@ -108,6 +108,11 @@ class Training(Described):
     are exact to float32 on this CPU. `mixed`: oneDNN for large products, the default for small ones. `auto`: the one
     that is fastest at the sizes of the run's layers and batches, measured once on a machine, or `default` unless the
     other saves a tenth at least; `timing.json` reports the choice."""
+    kernels: Literal["auto", "torch", "compiled"] = "auto"
+    """Kernels on a CPU for 3x3 and 5x5 convolutions with 2x2 max-pooling, of the built-in networks that have these.
+    `torch`: those of torch. `compiled`: those that an installation with a C compiler has, for AVX2 or AVX-512, or torch
+    where there are none. `auto`: `compiled` if training has one thread. Losses differ by about 1e-6; `timing.json`
+    reports the choice. Clipping of examples always takes torch."""
 
     @model_validator(mode="after")
     def _check_clips(self) -> Training:

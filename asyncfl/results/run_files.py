@@ -34,6 +34,7 @@ from asyncfl.base.tables import (
     columns_of,
 )
 from asyncfl.learning.gemm import Arithmetic
+from asyncfl.learning.kernels import TORCH
 from asyncfl.protocol.events import EventsTable
 from asyncfl.scenario import Scenario
 
@@ -235,7 +236,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def conditions_of(folder: Path, seed: int) -> Arithmetic:
-    """Return the number of threads of the run in `folder`, and the matrix library (`gemm`) of `seed`.
+    """Return the number of threads of the run in `folder`, the matrix library (`gemm`) and the kernels of `seed`.
 
     Raises RunError where the files of the run do not give them.
     """
@@ -247,6 +248,8 @@ def conditions_of(folder: Path, seed: int) -> Arithmetic:
     if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
         raise RunError(f"{summary} must say with how many threads the run was computed, 1..{MOST_THREADS}")
     try:
-        return Arithmetic(threads, str(read_mapping(timing)[str(seed)]["gemm"]))
-    except (FileNotFoundError, KeyError, TypeError):
+        about = read_mapping(timing)[str(seed)]
+        # Runs of versions without compiled kernels do not name any.
+        return Arithmetic(threads, str(about["gemm"]), str(about.get("kernels", TORCH)))
+    except (FileNotFoundError, KeyError, TypeError, AttributeError):
         raise RunError(f"{timing} does not say how seed {seed} multiplied matrices") from None

@@ -3,8 +3,8 @@
 A run's folder holds `scenario.yaml`, six tables (`rounds`, `events`, `tasks`, `clients`, `ledger`, `spending`, as
 Parquet), `summary.json` and `timing.json`; where the scenario asks for it, a recording (`messages.jsonl`), measurements
 by client (`per_client.parquet`) and kept models (`models/`); after an audit `audit.parquet`, `disproved-<seed>.npz` and
-`.txt`. On one machine, with the same threads and matrix library (see `timing.json`), equal scenarios give equal bytes
-in all files but `timing.json`. `summary.json` is written last: a folder without it holds no complete run.
+`.txt`. On one machine, with the same threads, matrix library and kernels (see `timing.json`), equal scenarios give
+equal bytes in all files but `timing.json`. `summary.json` is written last: a folder without it holds no complete run.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Run:
     summary: dict[str, Any]
     """Content of `summary.json`: hash, versions of libraries, notes, privacy statements, results by seed."""
     timing: dict[str, Any] = field(default_factory=dict)
-    """Content of `timing.json`: seed -> seconds of the stages, and the matrix library."""
+    """Content of `timing.json`: seed -> seconds of the stages, the matrix library and the kernels."""
     messages: list[str | Path] = field(default_factory=list)
     """Recorded messages of the seeds' servers, as texts or as files; see `asyncfl.protocol.recording`."""
     files: dict[str, bytes] = field(default_factory=dict)

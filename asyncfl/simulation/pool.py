@@ -243,7 +243,7 @@ class TrainingPool:
         import torch
 
         resolved = federation.resolved
-        choice = Arithmetic(torch.get_num_threads(), federation.learner.gemm)
+        choice = Arithmetic(torch.get_num_threads(), federation.learner.gemm, federation.learner.kernels)
         return cls(workers, SeedDescription(resolved, resolved.scenario.digest(), choice))
 
     @property

@@ -14,6 +14,7 @@ from asyncfl.base.component import kind_of
 from asyncfl.base.instrument import Row
 from asyncfl.client import Attackers
 from asyncfl.learning.architecture import batch_norms
+from asyncfl.learning.kernels import TORCH
 from asyncfl.privacy import PrivacyContext
 from asyncfl.privacy.ledger.rows import scheme_notes
 from asyncfl.privacy.scheme import stop_notes
@@ -91,6 +92,8 @@ class SeedRun:
     """Messages and actions of the server, if recorded."""
     gemm: str = "default"
     """Library of the matrix products, see `learning.gemm`."""
+    kernels: str = TORCH
+    """Kernels of convolutions behind pooling, see `learning.kernels`."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Wall time by part. These, and `workers`, are the only numbers here that differ between equal runs."""
     workers: dict[str, int] = field(default_factory=dict)
@@ -168,7 +171,7 @@ def conclude(run: SeedRun, federation: Federation, server: Server, recording: Re
     run.uploads, run.models = federation.releases.uploads, federation.releases.models
     run.tasks = with_uploads(run.tasks, run.uploads)
     run.resolved, run.context, run.recording = resolved, path.context, recording
-    run.learner, run.gemm = dict(learner.description), learner.gemm
+    run.learner, run.gemm, run.kernels = dict(learner.description), learner.gemm, learner.kernels
     run.domains = tuple(data.domains[place] for place in data.client_domains) if len(data.domains) > 1 else ()
     run.data = {"source": data.source, "provenance": data.provenance, "original": data.original}
     # The network of a kept model follows from them, without the data.

@@ -57,6 +57,7 @@ class Simulator:
 
 SIMULATORS = {
     "asyncfl": Simulator("asyncfl", asynchronous=True),
+    "asyncfl_torch": Simulator("asyncfl without compiled kernels", asynchronous=True),
     "plain": Simulator("plain loop"),
     "pfl": Simulator("pfl-research", ("pfl[pytorch]==0.6.0",)),
     "pfl_tuned": Simulator("pfl-research, tuned", ("pfl[pytorch]==0.6.0",), place="pfl"),

@@ -205,6 +205,13 @@ def test_a_number_of_threads_that_no_machine_has_is_refused(run: Path, threads: 
         conditions_of(run, 0)
 
 
+def test_a_run_that_names_no_kernels_is_one_of_torch(run: Path) -> None:
+    timing = json.loads((run / "timing.json").read_text())
+    assert timing["0"].pop("kernels") == "torch"  # an MLP has no convolutions
+    (run / "timing.json").write_text(json.dumps(timing | {"1": {"gemm": "default", "kernels": "avx2"}}))
+    assert [conditions_of(run, seed).kernels for seed in (0, 1)] == ["torch", "avx2"]
+
+
 @pytest.mark.parametrize("name", ["ledger.parquet", "scenario.yaml", "summary.json"])
 def test_an_edited_file_is_seen(run: Path, name: str) -> None:
     path = run / name

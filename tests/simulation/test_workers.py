@@ -50,6 +50,7 @@ CASES: dict[str, dict[str, Any]] = {
         "training.example_noise": 1.0,
     },
     "diverges": {"training.lr": 1e6},
+    "convolutions behind pooling": {"model": {"kind": "lenet", "channels": [4, 6], "hidden": [16]}},
 }
 
 

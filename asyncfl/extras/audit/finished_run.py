@@ -125,7 +125,7 @@ class FinishedRun:
     def resimulate(
         self, seed: int, instruments: Iterable[Instrument] = (), prior: SimulatedRuns | None = None
     ) -> SeedRun:
-        """Simulate a seed again, with the threads and the matrix library of the first time, and return the result.
+        """Simulate a seed again, with threads, matrix library and kernels of the first time, and return the result.
 
         Models are evaluated at the last version only. Raises RunError if the result differs from the tables on disk.
 
@@ -144,7 +144,7 @@ class FinishedRun:
         return again
 
     def compute_settings(self, seed: int) -> AbstractContextManager[None]:
-        """Return a context that computes with the threads and the matrix library of the seed's first simulation."""
+        """Return a context that computes as the seed's first simulation did: threads, matrix library and kernels."""
         return use(conditions_of(self.folder, seed))
 
     def _compare(self, seed: int, there: pd.DataFrame, again: pd.DataFrame) -> None:

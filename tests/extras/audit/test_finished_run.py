@@ -13,6 +13,7 @@ from asyncfl.base.errors import OutputError, RunError, ScenarioError
 from asyncfl.base.instrument import Instrument
 from asyncfl.client import Batch
 from asyncfl.extras.audit.finished_run import FinishedRun, read_attacks, write_attacks
+from asyncfl.learning.kernels import VARIABLE, available
 from asyncfl.scenario import Scenario
 from asyncfl.simulation.prepare import Federation
 
@@ -33,6 +34,21 @@ class Recorder(Instrument):
 
     def collected(self, batch: Batch) -> None:
         self.seen.append((batch.version, [t.client for t in batch.assignments], batch.norms))
+
+
+@pytest.mark.parametrize("kernels", available())
+def test_a_run_is_repeated_with_the_kernels_of_the_first_time(
+    kernels: str, tmp_path: Path, tiny: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repetition whose bytes differ raises an error."""
+    monkeypatch.setenv(VARIABLE, kernels)
+    network = {"kind": "lenet", "channels": [4, 6], "hidden": [8]}
+    folder = execute(Scenario.read({**tiny, "model": network}), tmp_path / "run")
+    monkeypatch.delenv(VARIABLE)
+    finished = FinishedRun.load(folder)
+    assert finished.run.timing["0"]["kernels"] == kernels
+    with finished.compute_settings(0):
+        assert finished.resimulate(0).kernels == kernels
 
 
 def test_observing_a_run_does_not_change_it(run: Path) -> None:
