@@ -148,7 +148,8 @@ def test_polls_are_counted_from_the_publication_of_a_version() -> None:
     play.step(0).step(Waits(1.0)).step(Fires("poll:0"))  # 0.5 s: an update; 2.0 s: version 1
     assert len(play.published) == 2
     play.step(Waits(2.0)).step(1)  # 4.5 s, that is 2.5 s after version 1
-    assert play.timers[-1] == SetTimer("poll:1", pytest.approx(1.5))
+    assert play.timers[-1].timer == "poll:1"
+    assert play.timers[-1].delay_s == pytest.approx(1.5)
 
 
 def test_updates_that_came_during_an_aggregation_are_taken_when_it_ends() -> None:
