@@ -13,12 +13,12 @@ from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
 
 SCENARIO: dict[str, Any] = {
-    "data": {"dataset": "mnist", "clients": 8, "samples_per_client": 100, "source": "embedded"},
+    "data": {"dataset": "mnist", "clients": 6, "samples_per_client": 100, "source": "embedded"},
     "model": {"kind": "mlp", "hidden": [8]},
     "protocol": {
         "kind": "sync",
-        "rounds": 16,
-        "open": {"kind": "poll", "at_least": 4, "poll_s": 0.05},
+        "rounds": 14,
+        "open": {"kind": "poll", "at_least": 3, "poll_s": 0.05},
         "late": "carry",
         "per_client": 1,
     },
@@ -60,10 +60,10 @@ def test_the_fitted_moments_are_those_of_the_log(found: RoundFit) -> None:
 
 def test_processors_are_shared_only_where_that_explains_the_log(found: RoundFit) -> None:
     assert found.processors is None
-    crowded = replace(TRUTH, factors={None: 8.0}, processors=2.5)
-    few, many = (logged(crowded, **{"protocol.open.at_least": count}) for count in (2, 8))
+    crowded = replace(TRUTH, factors={None: 8.0}, processors=2.0)
+    few, many = (logged(crowded, **{"protocol.open.at_least": count}) for count in (2, 6))
     fit = fit_rounds([few, many], skip=1)
-    assert fit.processors == pytest.approx(2.5, rel=0.15)
+    assert fit.processors == pytest.approx(2.0, rel=0.15)
     assert fit.factors[None] == pytest.approx(8.0, rel=0.15)
 
 
@@ -72,7 +72,7 @@ def test_the_world_keeps_what_a_log_does_not_show() -> None:
     scenario = Scenario.read(SCENARIO).override({"world.downlink": waits, "world.dropout": 0.1})
     world = TRUTH.world(scenario)
     assert (world.downlink, world.dropout, world.aggregate_s) == (scenario.world.downlink, 0.1, 0.4)
-    assert getattr(world.device, "s_per_sample") == pytest.approx((0.024, 0.024, *[0.008] * 6))  # noqa: B009
+    assert getattr(world.device, "s_per_sample") == pytest.approx((0.024, 0.024, *[0.008] * 4))  # noqa: B009
     assert world.device.jitter.expected() == pytest.approx(1.0)
     assert getattr(replace(TRUTH, factors={None: 2.0}).world(scenario).device, "s_per_sample") == 0.002  # noqa: B009
 
