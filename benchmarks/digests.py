@@ -183,6 +183,9 @@ def _protocols() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "protocol/over_selection", {"protocol": {**drawn, "late": "carry"}, **LOSSY}
     yield "protocol/quorum", {"protocol": {**drawn, "open": {"kind": "quorum", "share": 0.5}}}
     yield "protocol/deadline", {"protocol": {**drawn, "open": {"kind": "deadline", "seconds": 1.0}}, **LOSSY}
+    polled = {"kind": "poll", "at_least": 2, "poll_s": 0.3, "last_waits": True}
+    averaged = {"kind": "sync", "rounds": 3, "late": "carry", "per_client": 1, "aggregation": "normalised"}
+    yield "protocol/poll", {"protocol": {**averaged, "open": polled}, **LOSSY}
 
 
 def _attacks() -> Iterator[tuple[str, dict[str, Any]]]:

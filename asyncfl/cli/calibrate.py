@@ -12,7 +12,9 @@ from asyncfl.cli.output import console, print_json, print_table, print_text
 
 
 def calibrate(
-    runs: Annotated[list[Path], argument("RUN", "Folders of runs of one federation, live or simulated.")],
+    runs: Annotated[
+        list[Path], argument("RUN", "Folders of runs of one federation, live or simulated, or CSV files of rounds.")
+    ],
     out: Annotated[Path, option("File to write.")] = Path("world.yaml"),
     seed: Annotated[
         list[int] | None,
@@ -28,6 +30,10 @@ def calibrate(
     predict: Annotated[
         Path | None, option("Scenario of the same clients to predict too, e.g. another protocol.")
     ] = None,
+    scenario: Annotated[
+        list[Path] | None, option("Scenario of a CSV file of rounds: one for all files, or one for each.")
+    ] = None,
+    skip: Annotated[int, option("Rounds at the start of each CSV log that are left out: start-up.", min=1)] = 1,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -35,6 +41,9 @@ def calibrate(
 
     A simulation in the fitted world predicts the federation. The first run is predicted with intervals, and what does
     not fit is named.
+
+    Of a federation that is not of asyncfl, give a CSV file of its rounds (time_s, updates) and a --scenario: its
+    speeds, their spread and the server's seconds are fitted.
 
     Example: asyncfl calibrate results/live/today --out world.yaml; asyncfl timeline scenario.yaml --world world.yaml
     """
@@ -51,6 +60,15 @@ def calibrate(
     check_free([out], force)
     if checks == 1:
         raise ScenarioError([Fault("--checks", "must be 0 or at least 2, got 1: one simulation has no spread")])
+    if of_rounds := [path for path in runs if path.suffix.lower() == ".csv"]:
+        if len(of_rounds) < len(runs) or not scenario:
+            raise ScenarioError([Fault("RUN", "must be CSV files alone, with --scenario, where one of them is")])
+        from asyncfl.cli.calibrate_rounds import calibrate_rounds
+
+        calibrate_rounds(runs, scenario, skip, out, checks, predict, json)
+        return
+    if scenario:
+        raise ScenarioError([Fault("--scenario", "must be left out with folders of runs, which hold theirs")])
     other = None if predict is None else read_scenario(predict, [])
     seeds: list[int | None] = [*seed] if seed else [None]
     loaded = [(folder, Run.load(folder, own_code=False)) for folder in runs]

@@ -106,6 +106,9 @@ class WholeRunColumns(Described):
     called proven is wrong. Left out where nothing is proven."""
     uploads_max_over_min: Number
     """Updates that arrived of the client that sent most, over those of the client that sent fewest."""
+    used_below_mean: Number
+    """Mean number of aggregated updates of the clients that had fewer of them than the mean client; of all where none
+    had."""
     overheard_down_share: Share
     """Versions that the tap holds from any downlink, over versions published."""
     aggregated_share: Share

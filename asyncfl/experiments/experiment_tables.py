@@ -199,6 +199,8 @@ def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, An
             counted[share] = theirs.groupby(clients["seed"]).sum() / by_seed[column].sum().replace(0, np.nan)
     if "uploads" in clients:
         counted["uploads_max_over_min"] = by_seed["uploads"].max() / by_seed["uploads"].min()
+    if "used" in clients:
+        counted["used_below_mean"] = by_seed["used"].apply(_mean_below)
     counted["exposures_up_median"] = by_seed["exposures_up"].median()
     if {"staleness_mean", "participants"} <= set(rounds):
         counted = counted.join(_staleness(rounds))
@@ -213,6 +215,13 @@ def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, An
     of_seeds = [summary.get("seeds", {}).get(str(seed), {}) for seed in counted.index]
     told = pd.DataFrame([_summarised(of_seed) for of_seed in of_seeds], index=counted.index)
     return counted.join(told.astype(np.float64)).rename(columns=end_name).reset_index()
+
+
+def _mean_below(counts: pd.Series) -> float:
+    """Return the mean of the counts that are below the mean of all; that mean where there are none."""
+    mean = float(counts.mean())
+    below = counts[counts < mean]
+    return float(below.mean()) if len(below) else mean
 
 
 def _staleness(rounds: pd.DataFrame) -> pd.DataFrame:

@@ -123,6 +123,8 @@ class BufferStatus(NamedTuple):
     wanted: int
     """Updates that the protocol asks for; with over-selection fewer than the cohort."""
     deadline_passed: bool = False
+    is_last: bool = False
+    """Whether the buffer makes the last version of the run."""
 
 
 class Opening(Component):
@@ -144,6 +146,12 @@ class Opening(Component):
     @default_property
     def seconds(self) -> float | None:
         """Virtual seconds from the publication of a version to its deadline; None without a deadline."""
+        return None
+
+    @default_property
+    def poll_s(self) -> float | None:
+        """Seconds between the times at which the server looks at the buffer, counted from the publication of a version:
+        it aggregates at such a time only. None: at each arrival."""
         return None
 
     def target(self, filling: BufferStatus) -> int:
@@ -218,7 +226,28 @@ class OpenDeadline(Opening):
             yield Fault("at_least", f"must be 1..participants ({wanted}), got {self.at_least}; lower it")
 
 
+class OpenPoll(Opening):
+    """Look at the buffer at regular times, and aggregate all that has arrived once these are `at_least` updates: the
+    more arrive between two looks, the larger the buffer. Source: Hidalgo-Izquierdo, Carrion, Caminero 2026
+    (arXiv:2606.24230), FedSaSync."""
+
+    kind: Literal["poll"] = "poll"
+    at_least: Annotated[int, Field(ge=1, examples=[8]), MeasuredIn("updates")]
+    """M, the semi-asynchronous degree: fewest updates to aggregate."""
+    poll_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.05
+    """Virtual seconds between two looks; the first is at the publication of a version."""
+    last_waits: bool = False
+    """Whether the last version waits for every update that can still arrive."""
+
+    def target(self, filling: BufferStatus) -> int:
+        return filling.held + filling.coming if self.last_waits and filling.is_last else self.at_least
+
+    def faults(self, wanted: int) -> Iterator[Fault]:
+        if self.at_least > wanted:
+            yield Fault("at_least", f"must be 1..participants ({wanted}), got {self.at_least}; lower it")
+
+
 if TYPE_CHECKING:
     AnyOpening = Opening
 else:
-    AnyOpening: Any = choice(Opening, OpenAll, OpenQuorum, OpenDeadline)
+    AnyOpening: Any = choice(Opening, OpenAll, OpenQuorum, OpenDeadline, OpenPoll)

@@ -234,7 +234,7 @@ class Server:
                 return
         if not self.validator.is_started:
             return
-        self._open_if_ready(actions)
+        self._open_if_ready(message.time_s, actions)
         if self.phase is ServerPhase.FILLING and self._failed.total() >= self._give_up_at:
             # If all clients are offline, or the links lose everything, each failed task is followed by another.
             fates = ", ".join(f"{number} {fate.value}" for fate, number in sorted(self._failed.items()))
@@ -242,7 +242,7 @@ class Server:
         if self.phase is not ServerPhase.COLLECTING:
             # If the new version is published at once, the client that replaces the last arrival trains from it.
             self._refill(message.time_s, actions)
-            self._open_if_ready(actions)
+            self._open_if_ready(message.time_s, actions)
         self._stop_without_clients(actions)
 
     def _arrived(self, message: UpdateArrived, actions: list[Action]) -> None:
@@ -306,6 +306,9 @@ class Server:
             self._stop("time limit reached", actions)
         elif name == "deadline":
             self._cohorts.deadline(int(number))
+        elif name == "poll":
+            self._cohorts.poll()
+            self._open_if_ready(message.time_s, actions, looks=True)
 
     # --- filling the buffer ----------------------------------------------------------------------------------------
 
@@ -323,14 +326,19 @@ class Server:
         if self.phase is not ServerPhase.STOPPED:
             self._cohorts.refill(self.version, time_s, actions, is_empty=self._is_empty)
 
-    def _open_if_ready(self, actions: list[Action]) -> None:
-        """Take the updates of the buffer and ask for their parameters, if enough have arrived or no more can arrive."""
+    def _open_if_ready(self, time_s: float, actions: list[Action], *, looks: bool = False) -> None:
+        """Take the updates of the buffer and ask for their parameters, if enough have arrived or no more can arrive. A
+        server that looks at its buffer at regular times does so only then: `looks`."""
         if self.phase is not ServerPhase.FILLING or not self._buffer:
             return
-        filling, opening = self._cohorts.filling(len(self._buffer)), self._opening
-        if not opening.is_open(filling):
-            if filling.coming or self._cohorts.startable:
-                return
+        is_last = self.version + 1 == self.protocol.rounds
+        filling, opening = self._cohorts.filling(len(self._buffer), is_last=is_last), self._opening
+        enough = opening.is_open(filling)
+        if not enough and (filling.coming or self._cohorts.startable):
+            return
+        if not looks and self._cohorts.waits_for_poll(self.version, time_s, actions):
+            return
+        if not enough:
             actions.append(ShortBuffer(filling.held, opening.target(filling)))
         taken = filling.held if opening.updates is None else opening.updates
         self.phase = ServerPhase.COLLECTING

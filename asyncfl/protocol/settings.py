@@ -2,6 +2,7 @@
 
     kind       dispatch             aggregate at             late    staleness
     sync       cohort               all | quorum | deadline  drop    constant
+                                    | poll
     buffered   constant M           K                        carry   polynomial 0.5
     fedbuff    constant M           K                        carry   polynomial 0.5, server rate
     fedasync   constant M           1                        carry   polynomial 0.5, mixing rate
@@ -200,6 +201,17 @@ class Protocol(Component):
             )
 
 
+def rate_faults(rate: float, aggregation: AggregationMode) -> Iterator[Fault]:
+    """Yield a fault for a server rate other than 1 where the aggregation has none, with fields named relative to the
+    protocol."""
+    if rate != 1 and aggregation not in WITH_RATE:
+        yield Fault(
+            "server_rate",
+            f"must be 1 with protocol.aggregation {aggregation}, which has no rate, got {rate:g}; leave it out or set "
+            "protocol.aggregation to delta or mix",
+        )
+
+
 class Sync(Protocol):
     """Synchronous rounds: draw a cohort, wait for its updates, average them. Later updates are dropped. Source: McMahan
     et al. 2017, algorithm 1; over-selection by Bonawitz et al. 2019."""
@@ -210,11 +222,16 @@ class Sync(Protocol):
     over_selection: Annotated[float, Field(ge=1, allow_inf_nan=False), MeasuredIn("factor")] = 1.0
     """Factor by which more clients are drawn than the server waits for."""
     open: AnyOpening = OpenAll()
-    """When a round ends: with all updates of the cohort, with a quorum of them, or at a deadline."""
+    """When a round ends: with all updates of the cohort, with a quorum of them, at a deadline, or at the first of
+    regular looks that finds enough of them."""
     late: Late = "drop"
     """Treatment of an update that arrives after its round: dropped, or carried into the next round."""
+    aggregation: AggregationMode = "delta"
+    """Name of the formula by which the aggregate enters the model, see `asyncfl.protocol.model_step`: they differ where
+    late updates are carried."""
     server_rate: Annotated[Rate, MeasuredIn("factor")] = 1.0
-    """Factor of the averaged update."""
+    """Factor of the averaged update. Must be 1 with the aggregations that have no rate: `normalised` and the literal
+    ones."""
     divide_by: Literal["arrived", "expected"] = "arrived"
     """Divisor of the sum of the updates: the samples, or number, of those that arrived | the `participants` that are
     expected, however many were drawn and arrive, with `weighting: uniform`. Source: McMahan, Ramage, Talwar, Zhang
@@ -256,6 +273,7 @@ class Sync(Protocol):
             if self.weighting != "uniform" or self.partial_work != "whole":
                 got = self.weighting if self.weighting != "uniform" else f"partial_work {self.partial_work}"
                 yield Fault("weighting", f"must be uniform, of whole work, with protocol.divide_by expected, got {got}")
+        yield from rate_faults(self.server_rate, self.aggregation)
 
 
 class BufferedProtocol(Protocol):
@@ -303,12 +321,7 @@ class BufferedProtocol(Protocol):
                 f"must be 1..{asked}, the clients that a cohort asks, got {self.buffer}; lower protocol.buffer or "
                 "raise protocol.dispatch.participants",
             )
-        if self.server_rate != 1 and self.aggregation not in WITH_RATE:
-            yield Fault(
-                "server_rate",
-                f"must be 1 with protocol.aggregation {self.aggregation}, which has no rate, got {self.server_rate:g}; "
-                "leave it out or set protocol.aggregation to delta or mix",
-            )
+        yield from rate_faults(self.server_rate, self.aggregation)
 
 
 class Buffered(BufferedProtocol):

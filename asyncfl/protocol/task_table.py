@@ -6,6 +6,7 @@ version is published, or one at a time, to keep a number of tasks in flight.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -21,6 +22,9 @@ from asyncfl.protocol.task_record import TaskRecord
 
 MOST_DRAWS = 10_000
 """Draws of a cohort, where each client is drawn by itself, before none of the idle clients counts as drawn."""
+
+SAME_TIME_S = 1e-9
+"""Seconds within which two times are the same, since sums of floats differ in their last digits."""
 
 
 class TaskTable:
@@ -149,6 +153,11 @@ class Cohorts:
         self._level, self._at_publish = protocol.dispatch.level(clients), protocol.dispatch.at_publish(clients)
         self._asked_for = protocol.dispatch.wanted(clients)
         self._deadline_s = protocol.opening.seconds
+        self._poll_s = protocol.opening.poll_s
+        self._published_s = 0.0
+        """Time at which the latest version was published."""
+        self._poll_is_set = False
+        """Whether a timer is set for the next look at the buffer."""
         self._streams = streams
         self._begun_singly = 0
         self._cohorts = 0
@@ -177,10 +186,29 @@ class Cohorts:
         """Whether the latest cohort is larger than the number of updates needed."""
         return self._cohort > self._wanted
 
-    def filling(self, held: int) -> BufferStatus:
-        """Return the state of a buffer that holds `held` updates, for the rule that decides when it is aggregated."""
+    def filling(self, held: int, *, is_last: bool = False) -> BufferStatus:
+        """Return the state of a buffer that holds `held` updates, for the rule that decides when it is aggregated.
+        `is_last`: whether it makes the last version."""
         coming = self._coming if self.protocol.late == "drop" else len(self.tasks.in_flight)
-        return BufferStatus(held, coming, self._cohort, self._wanted, self.deadline_passed)
+        return BufferStatus(held, coming, self._cohort, self._wanted, self.deadline_passed, is_last)
+
+    def waits_for_poll(self, version: int, time_s: float, actions: list[Action]) -> bool:
+        """Return whether a buffer that could be aggregated now must wait until the server looks at it again. Appends
+        the timer of that look to `actions`, unless it is set. `version`: the latest version."""
+        if self._poll_s is None:
+            return False
+        since_s = time_s - self._published_s
+        if since_s <= SAME_TIME_S:
+            return False
+        if not self._poll_is_set:
+            self._poll_is_set = True
+            looks = math.ceil(since_s / self._poll_s - SAME_TIME_S)
+            actions.append(SetTimer(f"poll:{version}", max(0.0, looks * self._poll_s - since_s)))
+        return True
+
+    def poll(self) -> None:
+        """Record that the timer of the next look at the buffer has fired."""
+        self._poll_is_set = False
 
     def deadline(self, cohort: int) -> None:
         """Record that the deadline of cohort number `cohort` (from 0) has passed. No effect once another cohort has
@@ -224,7 +252,8 @@ class Cohorts:
 
     def begin_cohort(self, version: int, time_s: float, actions: list[Action]) -> None:
         """Draw the cohort of `version`, which has just been published, and append its dispatches and deadline to
-        `actions`. No effect without cohorts."""
+        `actions`. Without cohorts only the time is kept."""
+        self._published_s = time_s
         if not self._at_publish:
             return
         self._cohorts += 1

@@ -31,7 +31,8 @@ class Priority(IntEnum):
     SERVER = 6
     """Work of the server or of a mixing node ends."""
     TIMER = 7
-    """A timer of the protocol fires; number: of a deadline, its cohort; -1 for the timer that repeats a cohort."""
+    """A timer of the protocol fires; number: of a deadline, its cohort; of a poll, the latest version; -1 for the timer
+    that repeats a cohort."""
     TIME_LIMIT = 8
     """The time limit ends the run: after all that happens at this time."""
     LAST = 9

@@ -98,3 +98,45 @@ def test_wrong_input_is_one_message(run: Path, tmp_path: Path, refused: Any) -> 
     assert {path.name for path in tmp_path.iterdir()} == {"notes.yaml"}
     wrong_world = refused("timeline", run / "scenario.yaml", "--world", notes)
     assert f"asyncfl: {notes}: precious: is no field" in wrong_world
+
+
+ROUNDS = {
+    "data": {"dataset": "mnist", "clients": 4, "samples_per_client": 100, "source": "embedded"},
+    "model": {"kind": "mlp", "hidden": [8]},
+    "protocol": {"kind": "sync", "rounds": 6},
+    "world": {"downlink": {"latency_s": 0.5}},
+}
+LOG = "time_s,updates\n" + "".join(f"{at},4\n" for at in (10.0, 11.4, 12.9, 14.3, 15.7, 17.2))
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A log of rounds beside its scenario, `rounds.yaml`; the search for its world is cut short."""
+    monkeypatch.setattr("asyncfl.extras.calibration.round_fit.MOST_TRIALS", 20)
+    (tmp_path / "rounds.yaml").write_text(yaml.safe_dump(ROUNDS))
+    (tmp_path / "rounds.csv").write_text(LOG)
+    return tmp_path / "rounds.csv"
+
+
+def test_a_world_is_fitted_to_a_log_of_rounds(log: Path, tmp_path: Path, run_program: Any) -> None:
+    scenario, out = tmp_path / "rounds.yaml", tmp_path / "world.yaml"
+    status, printed = run_program("calibrate", log, "--scenario", scenario, "--predict", scenario, "--out", out)
+    assert status == 0, printed
+    for word in ("s per sample, all clients", "server, a version", "seconds per round, mean", "1.44", "predicted"):
+        assert word in printed
+    assert yaml.safe_load(out.read_text())["downlink"]["latency_s"] == 0.5, "the scenario's"
+    status, printed = run_program("timeline", scenario, "--world", out, "--json")
+    assert json.loads(printed)["seeds"][0]["round_s"]["mean"] == pytest.approx(1.44, rel=0.1)
+
+
+def test_logs_of_rounds_are_refused_in_words(log: Path, tmp_path: Path, run: Path, run_program: Any) -> None:
+    scenario = tmp_path / "rounds.yaml"
+    for arguments, message in (
+        ((log,), "must be CSV files alone, with --scenario"),
+        ((log, run, "--scenario", scenario), "must be CSV files alone"),
+        ((log, "--scenario", scenario, "--scenario", scenario), "got 2 for 1 logs"),
+        ((run, "--scenario", scenario), "must be left out with folders of runs"),
+    ):
+        status, printed = run_program("calibrate", *arguments, "--out", tmp_path / "w.yaml")
+        assert status == 2
+        assert message in " ".join(printed.split())

@@ -13,7 +13,14 @@ from asyncfl.base.streams import Streams
 from asyncfl.defences import Buffer, Detector, Strikes, Verdict, accept_all
 from asyncfl.protocol import Buffered, DefencePlan, FedAsync, Protocol, Server, ServerPhase, ServerPlan, Sync
 from asyncfl.protocol.aggregation import AggregationResult
-from asyncfl.protocol.dispatch import CohortDispatch, ConstantDispatch, ContinuousDispatch, OpenDeadline, OpenQuorum
+from asyncfl.protocol.dispatch import (
+    CohortDispatch,
+    ConstantDispatch,
+    ContinuousDispatch,
+    OpenDeadline,
+    OpenPoll,
+    OpenQuorum,
+)
 from asyncfl.protocol.messages import (
     Ban,
     BufferVerdict,
@@ -118,6 +125,60 @@ def test_at_the_deadline_arrived_updates_are_aggregated_or_the_next_arrival() ->
     play.step(Fires("deadline:1"))
     assert play.server.phase is ServerPhase.FILLING
     assert len(play.step(0).published) == 3
+
+
+def polled(at_least: int, rounds: int = 3, **fields: Any) -> Sync:
+    """Look at the buffer every 2 seconds; a client is asked again once its update has been taken."""
+    opening = OpenPoll(at_least=at_least, poll_s=2.0, **fields)
+    return Sync(rounds=rounds, open=opening, late="carry", per_client=1, aggregation="normalised")
+
+
+def test_a_poll_takes_every_update_that_has_arrived_once_there_are_enough() -> None:
+    play = Play(server(polled(2)), step_s=0.5).start()
+    for client, versions in ((3, 1), (0, 1), (2, 1)):  # at 0.5, 1.0 and 1.5 s
+        assert len(play.step(client).published) == versions
+    assert play.timers == [SetTimer("poll:0", 1.0)], "set at 1.0 s, by the second update, for 2.0 s"
+    play.step(Fires("poll:0"))
+    assert [(one.version, one.participants) for one in play.published] == [(0, 0), (1, 3)]
+    assert sorted(given_to(play)[4:]) == [0, 2, 3], "client 1 is still at its task"
+
+
+def test_polls_are_counted_from_the_publication_of_a_version() -> None:
+    play = Play(server(polled(1), clients=2), step_s=0.5).start()
+    play.step(0).step(Waits(1.0)).step(Fires("poll:0"))  # 0.5 s: an update; 2.0 s: version 1
+    assert len(play.published) == 2
+    play.step(Waits(2.0)).step(1)  # 4.5 s, that is 2.5 s after version 1
+    assert play.timers[-1].timer == "poll:1"
+    assert play.timers[-1].delay_s == pytest.approx(1.5)
+
+
+def test_updates_that_came_during_an_aggregation_are_taken_when_it_ends() -> None:
+    play = Play(server(polled(1), clients=2, aggregate_s=5.0), step_s=0.5).start()
+    play.step(0).step(Waits(1.0)).step(Fires("poll:0"))
+    play.step(1)  # the server is busy with the update of client 0
+    assert given_to(play).count(1) == 1
+    play.step(Fires("aggregated"))
+    assert play.published[-1].version == 1
+    assert given_to(play)[2:] == [0], "the update of client 1 is taken at once, but it is asked with the next version"
+    play.step(Fires("aggregated"))
+    assert (play.published[-1].version, play.published[-1].staleness) == (2, (1,))
+    assert given_to(play)[2:] == [0, 1]
+
+
+def test_the_last_version_may_wait_for_all_updates_in_flight() -> None:
+    play = Play(server(polled(1, rounds=1, last_waits=True), clients=3), step_s=0.5).start()
+    play.step(0).step(1)
+    assert play.timers == [], "two of three are not all"
+    play.step(2).step(Fires("poll:0"))
+    assert play.published[-1].participants == 3
+
+
+def test_a_poll_takes_fewer_updates_where_no_more_can_arrive() -> None:
+    machine = server(polled(3, rounds=1), clients=3)
+    play = Play(machine, step_s=0.5).start()
+    play.step(0).step(1).step(Lost(2)).step(Fires("poll:0"))
+    assert kinds(play.actions, ShortBuffer) == [ShortBuffer(2, 3)]
+    assert play.published[-1].participants == 2
 
 
 def test_a_task_whose_lease_has_ended_is_given_up_and_its_update_refused() -> None:

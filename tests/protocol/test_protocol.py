@@ -22,6 +22,7 @@ from asyncfl.protocol.dispatch import (
     OpenCount,
     OpenDeadline,
     Opening,
+    OpenPoll,
     OpenQuorum,
 )
 from asyncfl.protocol.model_step import next_model, weights
@@ -66,6 +67,8 @@ def test_fedasync_is_a_buffer_of_one_and_fedbuff_weighs_all_alike() -> None:
     [
         (Sync(rounds=1, participants=60), "participants", r"1\.\.clients \(50\), got 60"),
         (Sync(rounds=1, participants=2, open=OpenDeadline(seconds=1, at_least=3)), "open.at_least", r"got 3"),
+        (Sync(rounds=1, participants=2, open=OpenPoll(at_least=3)), "open.at_least", r"must be 1..participants \(2\)"),
+        (Sync(rounds=1, aggregation="normalised", server_rate=0.5), "server_rate", r"which has no rate, got 0.5"),
         (Buffered(rounds=1, buffer=250), "buffer", r"1\.\.clients \(50\), got 250; lower protocol\.buffer"),
         (Buffered(rounds=1, buffer=4, dispatch=CohortDispatch(participants=3)), "buffer", r"1\.\.3, .* got 4; lower"),
         (Buffered(rounds=1, buffer=11, dispatch=CohortDispatch(participants=0.2)), "buffer", r"1\.\.10, .* got 11"),
@@ -123,6 +126,11 @@ def test_factors_of_partial_work_by_hand(partial_work: Literal["whole", "work", 
         (OpenDeadline(seconds=1), BufferStatus(held=1, coming=4, cohort=5, wanted=5, deadline_passed=True), True),
         (OpenDeadline(seconds=1, at_least=2), BufferStatus(1, 4, 5, 5, deadline_passed=True), False),
         (OpenDeadline(seconds=1), BufferStatus(held=0, coming=5, cohort=5, wanted=5, deadline_passed=True), False),
+        (OpenPoll(at_least=3), BufferStatus(held=2, coming=8, cohort=5, wanted=10), False),
+        (OpenPoll(at_least=3), BufferStatus(held=3, coming=7, cohort=5, wanted=10, is_last=True), True),
+        (OpenPoll(at_least=3, last_waits=True), BufferStatus(3, 7, 5, 10, is_last=False), True),
+        (OpenPoll(at_least=3, last_waits=True), BufferStatus(9, 1, 5, 10, is_last=True), False),
+        (OpenPoll(at_least=3, last_waits=True), BufferStatus(10, 0, 5, 10, is_last=True), True),
     ],
 )
 def test_when_a_buffer_opens(opening: Opening, filling: BufferStatus, opens: bool) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from asyncfl.defences import Safl, Strikes
 from asyncfl.protocol import Buffered, Sync
-from asyncfl.protocol.dispatch import CohortDispatch, ContinuousDispatch, OpenDeadline
+from asyncfl.protocol.dispatch import CohortDispatch, ContinuousDispatch, OpenDeadline, OpenPoll
 from asyncfl.simulation.driver import Driver
 
 LOSSY = {"latency_s": 0.1, "bandwidth_bps": 64.0, "mtu_bytes": 4, "loss": {"kind": "independent", "probability": 0.2}}
@@ -35,13 +35,14 @@ SERIAL = Buffered(rounds=8, buffer=2, dispatch=ContinuousDispatch(), scoring="se
     ("protocol", "world", "defence"),
     [
         (Sync(rounds=8, participants=4, open=OpenDeadline(seconds=4.0)), OWN, {}),
+        (Sync(rounds=8, open=OpenPoll(at_least=2, poll_s=3.0), late="carry", per_client=1), OWN, {}),
         (Buffered(rounds=8, buffer=2, dispatch=CohortDispatch(participants=4)), {**OWN, "dropout": 0.2}, {}),
         (Buffered(rounds=12, buffer=1, dispatch=ContinuousDispatch()), OWN, {"every_task": True}),
         (SERIAL, OWN, {"detector": Safl(), "strikes": Strikes(), "loud": (1,)}),
         (SERIAL, SHARED, {"detector": Safl(), "broken": (2,)}),
         (SERIAL, {**SHARED, "aggregate_alone": True, "evaluate_beside": False}, {}),
     ],
-    ids=["deadline", "cohorts", "every-task", "scores", "shared", "aggregates-alone"],
+    ids=["deadline", "poll", "cohorts", "every-task", "scores", "shared", "aggregates-alone"],
 )
 def test_a_pickled_driver_goes_on_to_the_same_events(
     federation: Callable[..., Driver], protocol: Any, world: dict[str, Any], defence: dict[str, Any]

@@ -1,5 +1,6 @@
 """Whole seeds on the clock: phases of tasks, order of events, and clients that go offline."""
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from asyncfl.base.streams import Streams
 from asyncfl.protocol import Server, Sync
-from asyncfl.protocol.dispatch import OpenDeadline
+from asyncfl.protocol.dispatch import OpenDeadline, OpenPoll
 from asyncfl.protocol.event_query import select
 from asyncfl.protocol.tasks import FATES, Tasks
 from asyncfl.results.earlier_tasks import tasks_of_events
@@ -95,6 +96,29 @@ def test_cohorts_are_as_large_as_they_are_to_be_while_enough_can_be_reached(fede
     begun = Counter(select(events, kinds=["dispatched"])["base_version"].to_pylist())
     assert set(begun.values()) == {4}
     assert driver.server.tasks.withdrawn > 0
+
+
+def test_polled_rounds_agree_with_a_loop_over_devices_of_constant_speed(federation: Callable[..., Driver]) -> None:
+    """Eight clients of 100 samples and links that take no time: client i trains for 1 + .37 i seconds."""
+    s_per_sample = [0.01 + 0.0037 * client for client in range(8)]
+    opening = OpenPoll(at_least=3, poll_s=0.25, last_waits=True)
+    protocol = Sync(rounds=12, open=opening, late="carry", per_client=1)
+    free = {"latency_s": 0.0, "bandwidth_bps": math.inf}
+    world = {"device": {"kind": "listed", "s_per_sample": s_per_sample}, "uplink": free, "downlink": free}
+    driver = federation(protocol, world, clients=8)
+    assert driver.run() == "all versions published"
+    published = select(driver.clock.recorder.table(), kinds=["published"])["time_s"].to_pylist()[1:]
+    now, expected, ends = 0.0, [], dict[int, float]()
+    for version in range(12):
+        ends |= {client: now + 100 * s_per_sample[client] for client in range(8) if client not in ends}
+        needed = len(ends) if version == 11 else 3
+        ready, looks = sorted(ends.values())[needed - 1], 0
+        while now + 0.25 * looks < ready - 1e-9:
+            looks += 1
+        now += 0.25 * looks
+        ends = {client: end for client, end in ends.items() if end > now + 1e-9}
+        expected.append(now)
+    assert published == pytest.approx(expected)
 
 
 def test_a_client_that_drops_out_uploads_nothing(scenario: Scenario) -> None:

@@ -18,8 +18,9 @@ from asyncfl.experiments.claims.checks import (
     Order,
     Times,
 )
+from asyncfl.experiments.claims.predictions import Covers, Predicts
 
 Claim = Annotated[
-    Order | BestAt | InteriorBest | Crossover | AtLeast | Agrees | Near | NoWorse | Alike | Times,
+    Order | BestAt | InteriorBest | Crossover | AtLeast | Agrees | Near | NoWorse | Alike | Times | Predicts | Covers,
     Field(discriminator="check"),
 ]
