@@ -28,7 +28,6 @@ from asyncfl.defences.rule import Aggregate, Rule
 from asyncfl.defences.safl import Safl
 from asyncfl.defences.score_request import ScoreRequest
 from asyncfl.defences.secure_afl import SecureAfl
-from asyncfl.defences.spectral.spectral_detector import Spectral
 from asyncfl.defences.strikes import Strikes, StrikeState
 from asyncfl.defences.trimmed_mean import TrimmedMean
 from asyncfl.defences.zeno import ZenoPlusPlus
@@ -36,5 +35,5 @@ from asyncfl.defences.zeno import ZenoPlusPlus
 __all__ = ["AflGuard", "Aggregate", "AnyDetector", "AnyRule", "AsyncFilter", "Basgd", "Bucketing", "Buffer", "Bulyan"]
 __all__ += ["CentredClipping", "Defence", "DefenceContext", "Detector", "Dnc", "Evidence", "FLDetector", "FLTrust"]
 __all__ += ["Flame", "GeometricMedian", "Kardam", "Krum", "Mean", "Median", "MultiKrum", "NearestNeighbourMixing"]
-__all__ += ["NormClipping", "PreAggregation", "Rule", "Safl", "ScoreRequest", "SecureAfl", "Spectral", "StrikeState"]
+__all__ += ["NormClipping", "PreAggregation", "Rule", "Safl", "ScoreRequest", "SecureAfl", "StrikeState"]
 __all__ += ["Strikes", "TrimmedMean", "Verdict", "ZenoPlusPlus", "accept_all"]

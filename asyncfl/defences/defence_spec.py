@@ -29,7 +29,6 @@ from asyncfl.defences.norm_clipping import NormClipping
 from asyncfl.defences.rule import Rule
 from asyncfl.defences.safl import Safl
 from asyncfl.defences.secure_afl import SecureAfl
-from asyncfl.defences.spectral.spectral_detector import Spectral
 from asyncfl.defences.strikes import Strikes
 from asyncfl.defences.trimmed_mean import TrimmedMean
 from asyncfl.defences.zeno import ZenoPlusPlus
@@ -40,8 +39,9 @@ if TYPE_CHECKING:
 else:
     ROBUST_RULES = (Krum, MultiKrum, TrimmedMean, Median, GeometricMedian, Bulyan, CentredClipping, NormClipping)
     AnyRule: Any = choice(Rule, Mean, *ROBUST_RULES, FLTrust, Basgd, Flame, Dnc, SecureAfl)
+    DETECTORS = (Safl, Evidence, Kardam, ZenoPlusPlus, AflGuard, AsyncFilter, FLDetector)
     AnyDetector: Any = choice(
-        Detector, Safl, Spectral, Evidence, Kardam, ZenoPlusPlus, AflGuard, AsyncFilter, FLDetector
+        Detector, *DETECTORS, removed={"spectral": "it could ban every honest client and no attacker; take evidence"}
     )
 
 

@@ -59,7 +59,7 @@ RULES: list[dict[str, Any]] = [
     {"kind": "krum", "pre": [{"kind": "nearest_neighbours", "byzantine": 2}]},
 ]
 DETECTORS: list[dict[str, Any]] = [
-    {"kind": kind} for kind in ("spectral", "async_filter", "kardam", "zeno++", "aflguard", "safl")
+    {"kind": kind} for kind in ("evidence", "async_filter", "kardam", "zeno++", "aflguard", "safl")
 ]
 
 

@@ -50,7 +50,7 @@ def test_built_in_rules_pass(kind: str, exempt: dict[str, bool]) -> None:
 @pytest.mark.parametrize(
     ("fields", "more"),
     [
-        *(({"kind": kind}, {}) for kind in ("safl", "spectral", "evidence", "zeno++", "aflguard", "async_filter")),
+        *(({"kind": kind}, {}) for kind in ("safl", "evidence", "zeno++", "aflguard", "async_filter")),
         ({"kind": "safl", "flagged": "literal"}, {}),
         # It decides one update after another, by how fast the last ones that it accepted change.
         ({"kind": "kardam"}, {"depends_on": ("order",), "must_find": None}),

@@ -99,9 +99,7 @@ class Evidence(Detector):
 
     def judge(self, state: EvidenceState, buffer: Buffer, scores: Floats | None) -> tuple[Verdict, EvidenceState]:
         clients = buffer.clients
-        own, against, struck, forged, reasons = check_certificates(
-            state.context, buffer, state.means, self.deviations, beside="left out with a forgery", within=False
-        )
+        own, against, struck, forged, reasons = check_certificates(state.context, buffer, state.means, self.deviations)
         sound = np.flatnonzero(~forged)
         descents = _descents_at(buffer.bases, state)
         histories = self._add_gains(state, buffer, sound, against, descents)
