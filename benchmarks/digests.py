@@ -218,7 +218,7 @@ def _defences() -> Iterator[tuple[str, dict[str, Any]]]:
     flip = {"attack": {"kind": "sign_flip", "factor": 3.0}, "attackers": 2}
     detectors: dict[str, dict[str, Any]] = {
         "safl": {},
-        "spectral": {"coverage": 0.3},
+        "evidence": {},
         "kardam": {},
         "async_filter": {},
         "fldetector": {"warm_up": 1, "window": 3},
@@ -233,8 +233,8 @@ def _defences() -> Iterator[tuple[str, dict[str, Any]]]:
             defence = {"detector": {"kind": kind, **fields}, "strikes": {"threshold": 2, "window": 3}, **root}
             world = {"world.score_s": 0.01, "world.aggregate_s": 0.2}
             yield f"detector/{kind}/{name}", {**protocol, **world, "threats": flip, "defence": defence}
-    private = {"detector": {"kind": "spectral"}, "strikes": {"threshold": 2}}
-    yield "detector/spectral/private", {**BUFFERED, "threats": flip, "defence": private, "privacy": FEDAVG}
+    private = {"detector": {"kind": "evidence"}, "strikes": {"threshold": 2}}
+    yield "detector/evidence/private", {**BUFFERED, "threats": flip, "defence": private, "privacy": FEDAVG}
     liar = {"attack": {"kind": "lying_evaluator"}, "attackers": 2}
     yield "detector/safl/lied_to", {**BUFFERED, "threats": liar, "defence": {"detector": {"kind": "safl"}}}
     rules: dict[str, dict[str, Any]] = {
