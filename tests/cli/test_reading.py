@@ -157,7 +157,7 @@ def test_a_run_whose_detector_was_removed_is_read_but_not_repeated(of_before: Pa
     run = Run.load(of_before)
     assert run.description["defence"]["detector"]["kind"] == "async_filter"
     assert run.scenario.protocol.rounds == 3
-    with pytest.raises(RunError, match="needs kind async_filter, which .* was removed"):
+    with pytest.raises(RunError, match=r"needs kind async_filter, which .* was removed"):
         _ = run.scenario.defence.rules
     folder = str(of_before)
     for command in (["compare", folder, folder], ["ledger", folder], ["trace", "diff", folder, folder]):
