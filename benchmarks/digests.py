@@ -201,11 +201,19 @@ def _attacks() -> Iterator[tuple[str, dict[str, Any]]]:
         "sign_flip": {"of": "mean", "knowledge": "buffer"},
         "wrong_length": {},
         "tailored": {"rehearsals": 3},
+        "fang": {"knowledge": "buffer"},
+        "puller": {},
+        "orthogonal": {},
     }
     for kind, fields in alone.items():
         for name in ("sync", "buffered"):
             threats = {"attack": {"kind": kind, **fields}, "attackers": 2}
             yield f"attack/{kind}/{name}", {**PROTOCOLS[name], "threats": threats}
+    for kind, strength in (("ipm", "tau"), ("alie", "z")):
+        fields = {strength: "optimal", "rehearsals": 4, "knowledge": "buffer"}
+        yield f"attack/{kind}/optimal", {"threats": {"attack": {"kind": kind, **fields}, "attackers": 2}}
+    beyond = {"kind": "fang", "against": "trimmed_mean"}
+    yield "attack/fang/trimmed_mean", {"threats": {"attack": beyond, "attackers": 3}}
     both = {"kind": "combined", "attacks": [{"kind": "label_flip"}, {"kind": "scaling"}]}
     yield "attack/combined", {**PROTOCOLS["buffered"], "threats": {"attack": both, "attackers": 0.34}}
     hidden = {"kind": "adaptive", "attack": {"kind": "sign_flip"}}
@@ -250,11 +258,15 @@ def _defences() -> Iterator[tuple[str, dict[str, Any]]]:
         "norm_clipping": {"bound": 0.5},
         "basgd": {"buffers": 3},
         "fltrust": {},
+        "foolsgold": {},
+        "signguard": {"similarity": "cosine"},
+        "rflbat": {},
+        "sageflow": {"most_entropy": 3.0},
     }
     for kind, fields in rules.items():
-        root = {"root_samples": 20} if kind == "fltrust" else {}
+        root = {"root_samples": 20} if kind in ("fltrust", "sageflow") else {}
         yield f"rule/{kind}", {"threats": flip, "defence": {"rule": {"kind": kind, **fields}, **root}}
-    for kind in ("bucketing", "nearest_neighbours"):
+    for kind in ("bucketing", "nearest_neighbours", "clipping", "adaptive_clipping"):
         mixed = {"kind": "median", "pre": [{"kind": kind}]}
         yield f"rule/{kind}", {"threats": flip, "defence": {"rule": mixed}}
 

@@ -23,7 +23,10 @@ from asyncfl.threats import AnyAttack, Attack
 
 def trusting(clients: int) -> Any:
     """A federation whose server has a root set."""
-    return context(clients, root_gradient=lambda model: np.asarray(model - 1, np.float32))
+    known = context(clients, root_gradient=lambda model: np.asarray(model - 1, np.float32))
+    labels = np.arange(6) % 2
+    likely = np.where(np.arange(2) == labels[:, None], 0.9, 0.1)
+    return replace(known, root_predictions=lambda model: likely, root_labels=labels)
 
 
 # --- built-in components -----------------------------------------------------------------------------------
@@ -33,7 +36,10 @@ def trusting(clients: int) -> Any:
     ("kind", "exempt"),
     [
         *((kind, {}) for kind in ("mean", "krum", "multi_krum", "trimmed_mean", "median", "geometric_median")),
-        *((kind, {}) for kind in ("centred_clipping", "norm_clipping", "basgd", "secure_afl")),
+        *((kind, {}) for kind in ("centred_clipping", "norm_clipping", "basgd", "secure_afl", "signguard", "rflbat")),
+        # Clients that send the same are taken for Sybils.
+        ("foolsgold", {"fixed_point": False}),
+        ("sageflow", {}),
         # Noise is added to what equal updates say.
         ("flame", {"fixed_point": False}),
         ("dnc", {}),

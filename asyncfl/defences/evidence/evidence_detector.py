@@ -32,10 +32,10 @@ from asyncfl.base.arrays import Bools, Floats, Ints, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.certificates import UNCHECKED_REMARK, check_certificates
-from asyncfl.defences.client_means import ClientMeans, empty_means
+from asyncfl.defences.client_means import ClientMeans, add_buffer, empty_means
 from asyncfl.defences.detector import Detector, Verdict
 from asyncfl.defences.distances import inner_products
-from asyncfl.defences.evidence.directions import GUESSES, add_buffer, guess_directions, leave_one_out
+from asyncfl.defences.evidence.directions import GUESSES, guess_directions, leave_one_out
 from asyncfl.defences.evidence.gains import GainHistory, empty_history
 from asyncfl.defences.evidence.likeness import compare_clients
 from asyncfl.defences.evidence.side_test import SideResult, SideTest, combine_sides
