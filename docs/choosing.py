@@ -43,7 +43,7 @@ AFTERWARDS = """\
 - Updates that are left out fill places of the buffer: plan more versions, or where these are scarce a larger buffer
   ([measured](detectors.md#should-a-buffer-count-accepted-updates-only)).
 - Differences of less than a point are within chance where one seed was run.
-- `asyncfl stress DETECTOR` tries a detector in 200 small federations with more kinds of skew, and counts bans.
+- `asyncfl stress DETECTOR` tries a detector in 232 small federations with more kinds of skew, and counts bans.
 """
 
 

@@ -110,7 +110,7 @@ def test_with_a_fallback_rule_aggregation_is_not_linear(scenario: Scenario) -> N
 
 RULES = [
     *("mean", "krum", "multi_krum", "trimmed_mean", "median", "geometric_median", "bulyan", "norm_clipping"),
-    *("centred_clipping", "basgd", "fltrust", "flame", "secure_afl"),
+    *("centred_clipping", "basgd", "fltrust", "flame", "secure_afl", "foolsgold", "signguard", "rflbat"),
 ]
 DETECTORS = ["safl", "kardam", "zeno++", "aflguard", "async_filter", "fldetector", "evidence"]
 

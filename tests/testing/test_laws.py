@@ -76,6 +76,7 @@ def test_built_in_detectors_pass(fields: dict[str, Any], more: dict[str, Any]) -
         {"kind": "alie", "knowledge": "buffer"},
         *({"kind": kind} for kind in ("label_flip", "gaussian", "ipm", "min_max", "min_sum", "tailored", "mimic")),
         *({"kind": kind} for kind in ("scaling", "lying_evaluator", "flooding", "evaluator_bait")),
+        *({"kind": kind} for kind in ("orthogonal", "puller", "fang")),
         {"kind": "backdoor", "side": 2},
         {"kind": "free_rider", "std": 0.1},
         {"kind": "adaptive", "attack": {"kind": "sign_flip", "factor": 5.0}},

@@ -143,6 +143,20 @@ def test_evidence_finds_attackers_where_there_is_a_signal():
     assert flips.result.honest_flagged == ipm.result.honest_flagged == 0
 
 
+def test_the_success_of_a_backdoor_stands_beside_the_accuracy():
+    """A boosted backdoor succeeds under the mean, which keeps its accuracy; without one there is no success."""
+    trials = [Trial("IID", "boosted backdoor", 0.25, noise="none"), Trial("IID", "sign flip", 0.25, turns=4)]
+    report = stress(Innocent(), trials=trials)
+    backdoor, flip = report.cases
+    assert backdoor.result.attack_success == backdoor.mean_success > 0.8
+    assert math.isnan(flip.result.attack_success)
+    assert report.rows.loc["boosted backdoor", "attack_success"] == backdoor.mean_success
+    assert math.isnan(report.rows.loc["sign flip", "mean_success"])
+    assert report.rows.loc["all", "mean_success"] == backdoor.mean_success
+    clean = run_trial(Trial("IID", noise="none"))
+    assert math.isnan(clean.attack_success)
+
+
 def test_counts_add_up_over_federations():
     report = stress(Innocent(), trials=[Trial("IID", "sign flip", 0.25), Trial("shards", buffer=40)])
     row = report.rows.loc["all"]
