@@ -359,6 +359,10 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if sound is not None and detector is not None and detector.asks_clients and not sound.classes:
         message = _no_classes(sound, f"{kind_of(detector)} asks clients for accuracies of")
         yield Fault("defence.detector.kind", message)
+    if sound is not None and defence is not None and not sound.classes:
+        for name, rule in defence.rules.items():
+            if rule.needs_classes:
+                yield Fault(f"defence.{name}.kind", _no_classes(sound, f"{kind_of(rule)} reads predictions of"))
     if world is not None and protocol is not None and protocol.time_limit_s is None:
         for fault in world.progress_faults():
             yield Fault(f"world.{fault.field}", f"{fault.message}; lower it or set protocol.time_limit_s")

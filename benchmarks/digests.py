@@ -206,11 +206,19 @@ def _attacks() -> Iterator[tuple[str, dict[str, Any]]]:
         "sign_flip": {"of": "mean", "knowledge": "buffer"},
         "wrong_length": {},
         "tailored": {"rehearsals": 3},
+        "fang": {"knowledge": "buffer"},
+        "puller": {},
+        "orthogonal": {},
     }
     for kind, fields in alone.items():
         for name in ("sync", "buffered"):
             threats = {"attack": {"kind": kind, **fields}, "attackers": 2}
             yield f"attack/{kind}/{name}", {**PROTOCOLS[name], "threats": threats}
+    for kind, strength in (("ipm", "tau"), ("alie", "z")):
+        fields = {strength: "optimal", "rehearsals": 4, "knowledge": "buffer"}
+        yield f"attack/{kind}/optimal", {"threats": {"attack": {"kind": kind, **fields}, "attackers": 2}}
+    beyond = {"kind": "fang", "against": "trimmed_mean"}
+    yield "attack/fang/trimmed_mean", {"threats": {"attack": beyond, "attackers": 3}}
     both = {"kind": "combined", "attacks": [{"kind": "label_flip"}, {"kind": "scaling"}]}
     yield "attack/combined", {**PROTOCOLS["buffered"], "threats": {"attack": both, "attackers": 0.34}}
     hidden = {"kind": "adaptive", "attack": {"kind": "sign_flip"}}
@@ -223,7 +231,7 @@ def _defences() -> Iterator[tuple[str, dict[str, Any]]]:
     flip = {"attack": {"kind": "sign_flip", "factor": 3.0}, "attackers": 2}
     detectors: dict[str, dict[str, Any]] = {
         "safl": {},
-        "spectral": {"coverage": 0.3},
+        "evidence": {},
         "kardam": {},
         "async_filter": {},
         "fldetector": {"warm_up": 1, "window": 3},
@@ -238,8 +246,8 @@ def _defences() -> Iterator[tuple[str, dict[str, Any]]]:
             defence = {"detector": {"kind": kind, **fields}, "strikes": {"threshold": 2, "window": 3}, **root}
             world = {"world.score_s": 0.01, "world.aggregate_s": 0.2}
             yield f"detector/{kind}/{name}", {**protocol, **world, "threats": flip, "defence": defence}
-    private = {"detector": {"kind": "spectral"}, "strikes": {"threshold": 2}}
-    yield "detector/spectral/private", {**BUFFERED, "threats": flip, "defence": private, "privacy": FEDAVG}
+    private = {"detector": {"kind": "evidence"}, "strikes": {"threshold": 2}}
+    yield "detector/evidence/private", {**BUFFERED, "threats": flip, "defence": private, "privacy": FEDAVG}
     liar = {"attack": {"kind": "lying_evaluator"}, "attackers": 2}
     yield "detector/safl/lied_to", {**BUFFERED, "threats": liar, "defence": {"detector": {"kind": "safl"}}}
     rules: dict[str, dict[str, Any]] = {
@@ -255,11 +263,15 @@ def _defences() -> Iterator[tuple[str, dict[str, Any]]]:
         "norm_clipping": {"bound": 0.5},
         "basgd": {"buffers": 3},
         "fltrust": {},
+        "foolsgold": {},
+        "signguard": {"similarity": "cosine"},
+        "rflbat": {},
+        "sageflow": {"most_entropy": 3.0},
     }
     for kind, fields in rules.items():
-        root = {"root_samples": 20} if kind == "fltrust" else {}
+        root = {"root_samples": 20} if kind in ("fltrust", "sageflow") else {}
         yield f"rule/{kind}", {"threats": flip, "defence": {"rule": {"kind": kind, **fields}, **root}}
-    for kind in ("bucketing", "nearest_neighbours"):
+    for kind in ("bucketing", "nearest_neighbours", "clipping", "adaptive_clipping"):
         mixed = {"kind": "median", "pre": [{"kind": kind}]}
         yield f"rule/{kind}", {"threats": flip, "defence": {"rule": mixed}}
 

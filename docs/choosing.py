@@ -16,37 +16,34 @@ import pandas as pd
 from asyncfl.base.files.yaml_text import read_yaml
 
 MATRIX = Path(__file__).parents[1] / "workflow/experiments/defence/matrix.yaml"
-HARMFUL = ("spectral",)
-"""Defences that are never chosen, as they banned honest clients in other federations than those of the matrix."""
 WORTH = 0.01
-"""Largest accuracy that a chosen defence may cost without attackers."""
+"""Largest accuracy that a chosen defence may cost without attackers, and the least that it must gain under attack."""
 LABELS = {"IID": "alike", "Dirichlet .5": "skewed"}
 INTRODUCTION = """\
 It depends on two questions: has the server samples of its own, and do clients' labels differ? Chosen is the defence
 with the highest mean accuracy over the attacks, of those that cost at most a point without attackers and ban no honest
 client; only defences run against a third of the attacks or more. The last column is the best of all that pass
-the same two tests, on the few attacks that each was run against. `spectral` is measured, but not chosen: in other
-federations it [banned honest clients](detectors.md#does-a-detector-do-harm). An attack that is
-not in this table [beats `evidence`](detectors.md#what-beats-these-detectors), and accuracy hides that no defence
-removes a boosted backdoor.
+the same two tests, on the few attacks that each was run against. Where none is a point better than no defence, nothing
+is chosen. An attack that is not in this table [beats `evidence`](detectors.md#what-beats-these-detectors), and accuracy
+hides that no defence removes a boosted backdoor.
 
 100 clients with 600 MNIST samples, 40 % of them attackers. Accuracies are percent. {measured}.
 `docs/choosing.py` makes this page from the results of `defence/matrix`, which the published results do not hold yet.
-`spectral` and `evidence` are detectors of ours ([what they do](detectors.md)); mixing replaces each update by the mean
-of its nearest neighbours before a rule aggregates.
+`evidence` is a detector of ours: it [banned 0 of 30,544 honest clients](detectors.md#does-a-detector-do-harm) under 22
+attacks of ours, and attackers that know it got 1 banned. Mixing replaces each update by the mean of its nearest
+neighbours before a rule aggregates.
 """
 AFTERWARDS = """\
 ## What does no table say?
 
 - Every defence here needs fewer attackers than half of the clients, and detectors need senders that cannot be forged.
-- A defence that bans nobody here may ban elsewhere, as `spectral` does:
-  see [findings](detectors.md#does-a-detector-do-harm).
+- A defence that bans nobody here may ban elsewhere: see [findings](detectors.md#does-a-detector-do-harm).
 - Attackers that know the defence do more: `tailored` is a lower bound, and only one of the attacks.
 - An average over attacks is not yours: look up those that you fear, and the worst one where anybody may join.
 - Updates that are left out fill places of the buffer: plan more versions, or where these are scarce a larger buffer
   ([measured](detectors.md#should-a-buffer-count-accepted-updates-only)).
 - Differences of less than a point are within chance where one seed was run.
-- `asyncfl stress DETECTOR` tries a detector in 200 small federations with more kinds of skew, and counts bans.
+- `asyncfl stress DETECTOR` tries a detector in 232 small federations with more kinds of skew, and counts bans.
 """
 
 
@@ -104,7 +101,9 @@ def choices(final: pd.DataFrame, found: Settings, given: Mapping[str, str]) -> I
     for samples in (True, False):
         for (noise, partition), (rows, _) in found.items():
             chosen, plain = harmless(rows, samples, given), undefended(rows)
-            line = ["100" if samples else "none", LABELS[partition], noise, f"**{chosen.defence}**"]
+            gains = chosen.mean >= plain.mean + WORTH
+            choice = f"**{chosen.defence}**" if gains else f"nothing ({chosen.defence} does no harm)"
+            line = ["100" if samples else "none", LABELS[partition], noise, choice]
             line += [f"{100 * (chosen.clean - plain.clean):+.1f}", chosen.under_attack]
             line += [f"{percent(plain.mean)}, {percent(plain.worst)}", of_all(final, noise, partition, samples, given)]
             yield line, chosen.defence
@@ -122,7 +121,7 @@ def harmless(rows: Sequence[Row], samples: bool, given: Mapping[str, str]) -> Ro
     """
     plain = undefended(rows)
     allowed = [row for row in rows if samples or "clean samples" not in given[row.defence]]
-    allowed = [row for row in allowed if row.defence not in HARMFUL and not row.banned]
+    allowed = [row for row in allowed if not row.banned]
     return next(row for row in allowed if row.clean >= plain.clean - WORTH)
 
 

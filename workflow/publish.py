@@ -18,24 +18,28 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from scour import scour
 
 from asyncfl.base.errors import AsyncflError, OutputError
+from asyncfl.base.files.atomic import write_text
 from asyncfl.base.files.own_folder import write_json
 from asyncfl.data.image_file import ImageFile
-from asyncfl.experiments.analysis import values_of_bounds
+from asyncfl.experiments.analysis import FRAMES, make_figures, values_of_bounds
 from asyncfl.experiments.cells import Cell
 from asyncfl.experiments.code import code_digest, combined
-from asyncfl.experiments.csv_files import read_csv, write_csv
+from asyncfl.experiments.csv_files import MEMBERSHIP, PICTURES, plain, read_csv, write_csv
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Looks
 from asyncfl.experiments.files import find, rule_name
+from asyncfl.experiments.grid import same
+from asyncfl.experiments.intervals import over_seeds
 from asyncfl.experiments.job import commit as present_commit
 from asyncfl.experiments.job import read_codes
 from asyncfl.experiments.plan import all_cells, load_all, select
@@ -46,7 +50,7 @@ from asyncfl.experiments.verdicts import make_verdicts
 from asyncfl.results.storage import COMPLETE
 
 ROOT = Path(__file__).resolve().parents[1]
-ORDER = ("nbafl", "safl", "adaptive", "outside", "mechanisms", "ledger", "audit", "clock", "defence")
+ORDER = ("nbafl", "safl", "adaptive", "outside", "mechanisms", "ledger", "audit", "clock", "defence", "algorithms")
 """Folders of experiments, what rests on papers first: hours may end before the last."""
 WITHOUT = (".pdf", ".png")
 """Endings of figures that are not published beside the SVG."""
@@ -204,6 +208,7 @@ class Publisher:
 
     def judge(self, name: str) -> None:
         """Judge an experiment's claims on all of its published seeds, and on the formulas that it names now."""
+        self.drop_removed_cells(name)
         folder, told = self.folder(name), self.published()[name]
         (folder / "bounds.csv.gz").unlink(missing_ok=True)
         write_csv(values_of_bounds(self.experiments[name], "full"), folder / "bounds.csv")
@@ -212,6 +217,40 @@ class Publisher:
         write_csv(claims.assign(commit=" ".join(told.commits)), folder / "claims.csv")
         write_json({**asdict(told), "file": self.digest(name)}, folder / PROVENANCE)
         pack(folder)
+
+    def drop_removed_cells(self, name: str) -> None:
+        """Drop the published cells with axis values that the experiment's file no longer has, and make its tables and
+        figures anew from the others. No number changes."""
+        experiment, folder = self.experiments[name], self.folder(name)
+        axes = experiment.grid("full")
+
+        def remaining(frame: pd.DataFrame) -> pd.DataFrame:
+            there = [sum(same(frame[axis], plain(v)) for v in axes[axis]) > 0 for axis in axes if axis in frame]
+            return frame[np.logical_and.reduce(there)] if there else frame
+
+        cells = read_csv(folder / "cells.csv")
+        if len(remaining(cells)) == len(cells):
+            return
+        staging = folder.with_name(f".{folder.name}")
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.mkdir()
+        tables = [*(f"{frame}.csv" for frame in FRAMES), MEMBERSHIP, PICTURES]
+        there = [table for table in tables if any((folder / f"{table}{end}").is_file() for end in ("", ".gz"))]
+        for table in tables if experiment.pictures or experiment.membership else tables[:-2]:
+            write_csv(remaining(read_csv(folder / table)) if table in there else pd.DataFrame(), staging / table)
+        if len(rounds := read_csv(staging / "rounds.csv")):
+            write_csv(over_seeds(rounds, list(axes), by_round=True), staging / "curves.csv")
+        for shown in experiment.tables:
+            write_text(shown.markdown(axes, read_csv(staging / "final.csv")), staging / f"{shown.name}.md")
+        make_figures(experiment, "full", staging)
+        for file in list(staging.iterdir()):
+            if not is_published(file.name) or (file.name in tables and file.name not in there):
+                file.unlink()
+        shrink(staging)
+        told = replace(self.published()[name], cells=len(read_csv(staging / "cells.csv")))
+        write_json(asdict(told), staging / PROVENANCE)
+        shutil.rmtree(folder)
+        staging.replace(folder)
 
     def judge_edited(self) -> list[str]:
         """Judge the published experiments whose files were edited since; return their names."""

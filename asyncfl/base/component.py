@@ -26,7 +26,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from asyncfl.base.errors import InputError, nearest, shortened
-from asyncfl.base.own_classes import IMPORT_PATH, describe_exception, own_class, own_modules
+from asyncfl.base.own_classes import IMPORT_PATH, describe_exception, note_removed, own_class, own_modules
 
 if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
@@ -178,8 +178,11 @@ def _fault(message: Any, got: str = "") -> PydanticCustomError:
 class Choice:
     """Annotation of a field that holds a component of a class derived from `base`, chosen by its `kind`."""
 
-    def __init__(self, base: type[Component], members: tuple[type[Component], ...]) -> None:
-        self.base = base
+    def __init__(
+        self, base: type[Component], members: tuple[type[Component], ...], removed: Mapping[str, str] | None = None
+    ) -> None:
+        """`removed`: see `choice`."""
+        self.base, self.removed = base, removed or {}
         self.kinds = {str(one.model_fields["kind"].default): one for one in members}
         """Kind -> built-in class."""
 
@@ -193,6 +196,9 @@ class Choice:
             return self.kinds[kind].model_validate(value)
         if isinstance(kind, str) and ":" in kind:
             return self._own(kind, value)
+        if isinstance(kind, str) and kind in self.removed:
+            note_removed(kind)
+            raise _fault(f"kind {kind} was removed: {self.removed[kind]}")
         kinds = ", ".join(self.kinds)
         if kind is not None:
             near = nearest(kind, self.kinds) if isinstance(kind, str) else None
@@ -251,12 +257,13 @@ _OWN: Any = Annotated[Any, WithJsonSchema({**_OWN_SCHEMA, "required": ["kind"], 
 """A user's own component in the JSON schema."""
 
 
-def choice(base: type[Component], *members: type[Component]) -> Any:
+def choice(base: type[Component], *members: type[Component], removed: Mapping[str, str] | None = None) -> Any:
     """Return the annotation of a field that holds one of `members`, chosen by `kind`, or a user's subclass of `base`.
 
-    A user's class declares `kind: str` (its value is the import path it was named by).
+    A user's class declares `kind: str` (its value is the import path it was named by). `removed`: kind that earlier
+    versions had -> why it is gone and what takes its place, for the message that refuses it.
     """
-    return Annotated[Any, Choice(base, members)]
+    return Annotated[Any, Choice(base, members, removed)]
 
 
 def own_files(description: BaseModel) -> dict[str, Path]:

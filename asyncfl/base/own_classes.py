@@ -53,18 +53,25 @@ def reach_modules() -> None:
 _beside: dict[str, None] = {}
 """Folders added by `look_for_modules_in`, in order."""
 
-_refused: list[list[str]] = []
-"""Import paths that were refused, of each `imports_refused` under way."""
+_missing: list[tuple[list[str], bool]] = []
+"""Components without code, and whether users' classes are imported, of each `missing_code` under way."""
 
 
 @contextmanager
-def imports_refused() -> Iterator[list[str]]:
-    """Refuse to import classes of the user's own, and collect their import paths in the list."""
-    _refused.append([])
+def missing_code(*, imports: bool) -> Iterator[list[str]]:
+    """Collect in the list the components whose code is missing: kinds that were removed, and, unless `imports`, the
+    import paths of users' classes, which are then refused."""
+    _missing.append(([], imports))
     try:
-        yield _refused[-1]
+        yield _missing[-1][0]
     finally:
-        _refused.pop()
+        _missing.pop()
+
+
+def note_removed(kind: str) -> None:
+    """Add a removed kind to the list of the innermost `missing_code`, if there is one."""
+    if _missing:
+        _missing[-1][0].append(kind)
 
 
 def own_file(name: str) -> Path:
@@ -89,8 +96,8 @@ def own_class(path: str) -> object:
     module_name, _, class_name = path.partition(":")
     if (root := module_name.partition(".")[0]) in sys.stdlib_module_names:
         raise ImportError(f"{root!r} is a module of Python itself, which holds no class of yours; rename your file")
-    if _refused:
-        _refused[-1].append(path)
+    if _missing and not _missing[-1][1]:
+        _missing[-1][0].append(path)
         raise ImportError(f"{path} is code of your own, which is not imported here")
     reach_modules()
     try:

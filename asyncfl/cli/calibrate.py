@@ -81,7 +81,8 @@ def calibrate(
     notes = fitted.notes()
     if checks and is_read_in_part(loaded[0][1].scenario):
         checks = 0
-        notes = [*notes, "the fit is not checked: the run's scenario names code of your own, which is not imported"]
+        missing = "code of your own, which is not imported, or a removed kind"
+        notes = [*notes, f"the fit is not checked: the run's scenario names {missing}"]
     checked, predicted = [], []
     if checks:
         try:

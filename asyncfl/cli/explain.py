@@ -35,7 +35,7 @@ def explain(
     Prints meaning, type, unit, range, default and source. Name a component by its kind (krum) or its class (Krum), one
     of your own by its import path, a symbol as the papers write it (L, sigma_U).
 
-    Example: asyncfl explain defence.detector.spectral
+    Example: asyncfl explain defence.detector.evidence
     """
     from asyncfl.manual.explanation import Entry, explained, facts, find
     from asyncfl.manual.symbols import symbols_named

@@ -101,9 +101,11 @@ def read_assignments(assignments: list[str]) -> dict[str, Any]:
 
 
 def check_own_code(run: Run) -> None:
-    """Raise RunError where a run cannot be repeated without the user's own code that its scenario names."""
-    from asyncfl.results.run_files import is_read_in_part
+    """Raise RunError where a run cannot be repeated, as its scenario names a removed kind or the user's own code."""
+    from asyncfl.results.run_files import is_read_in_part, removed_kind
 
+    if removed := removed_kind(run.scenario):
+        raise RunError(f"the run can be read, but not repeated: its scenario names kind {removed}, which was removed")
     if is_read_in_part(run.scenario):
         raise RunError(
             "the scenario of the run names code that is not part of asyncfl, and repeating the run would execute it; "

@@ -12,6 +12,7 @@ COLUMNS = (
     *("", "honest banned", "of", "attackers banned", "of"),
     *("honest flagged, %", "attacks flagged, %", "of those judged, %", "unjudged, %"),
     *("beyond the mean, points", "at worst, points", "short of no attack, points"),
+    *("backdoor succeeds, %", "under the mean, %"),
 )
 
 
@@ -31,9 +32,9 @@ def stress(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Test a detector in 200 small federations: honest clients banned, attackers found.
+    """Test a detector in 232 small federations: honest clients banned, attackers found.
 
-    Each federation has forty clients with 8 x 8 digits. They differ in data (eight ways), attack (22 and none),
+    Each federation has forty clients with 8 x 8 digits. They differ in data (eight ways), attack (26 and none),
     buffer size, noise and share of attackers (below half). A client is banned when two of three judged updates are
     flagged. --set changes the detector, the strikes, or the rule where the detector abstains. The cost is measured
     and printed before the test begins.
@@ -71,5 +72,6 @@ def stress(
 def _cells(row: Any) -> list[Any]:
     shares = [row.honest_flagged, row.attacks_flagged, row.attacks_flagged_judged, row.unjudged]
     percent = [round(100 * value, 2) for value in shares]
+    success = [round(100 * value, 1) for value in (row.attack_success, row.mean_success)]
     points = [round(100 * value, 1) + 0.0 for value in (row.gained, row.worst, row.lost)]  # 0.0: no -0
-    return [row.Index, row.honest_banned, row.honest, row.attackers_banned, row.attackers, *percent, *points]
+    return [row.Index, row.honest_banned, row.honest, row.attackers_banned, row.attackers, *percent, *points, *success]

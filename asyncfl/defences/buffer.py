@@ -99,6 +99,11 @@ class DefenceContext:
     """Model -> gradient (n_parameters,) of the loss on the server's root set; None: no root set."""
     root_gradients: Callable[[Vector], Vector] | None = None
     """Model -> gradient of each class of the root set, (classes, n_parameters); None: no root set, or a regression."""
+    root_predictions: Callable[[Vector], Floats] | None = None
+    """Model -> its probabilities of the classes of each root sample, (samples, classes); None: as for
+    `root_gradients`."""
+    root_labels: Ints | None = None
+    """(samples,) classes of the root set; None: as for `root_gradients`."""
     bounded_steps: bool = True
     """Whether no step is longer than `lr` times the largest gradient, as those of SGD from a fresh state are,
     without an algorithm's correction."""
@@ -134,6 +139,13 @@ class DefenceContext:
         if self.gradient_clip is not None and norm > self.gradient_clip:
             gradient = gradient * np.float32(self.gradient_clip / norm)
         return gradient
+
+    def trusted_predictions(self, model: Vector) -> tuple[Floats, Ints]:
+        """Return the probabilities (samples, classes) that `model` (n_parameters,) predicts for the root set, and its
+        classes (samples,). Raises ValueError without a root set, and in a regression."""
+        if self.root_predictions is None or self.root_labels is None:
+            raise ValueError("predictions of classes on the server's own samples are needed, but there are none")
+        return self.root_predictions(model), self.root_labels
 
     def trusted_update(self, model: Vector, steps: int | None = None) -> Vector:
         """Return the change of `model` (n_parameters,) by `steps` steps of gradient descent on the whole root set.

@@ -10,8 +10,8 @@ from pydantic import Field
 from asyncfl.base.arrays import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer, DefenceContext
+from asyncfl.defences.clipping import Radius, clipping_factors
 from asyncfl.defences.distances import norms
-from asyncfl.defences.norm_clipping import Radius, clipping_factors
 from asyncfl.defences.robust_rule import RobustRule, weighted_sum
 from asyncfl.defences.rule import Aggregate
 

@@ -32,6 +32,7 @@ from asyncfl.defences.distances import inner_products, squared_norm
 ROUNDING = 1e-5  # relative tolerance for float32 in every comparison with a bound
 UNIT_ROUNDOFF = 2.0**-24  # largest relative error of one rounding to float32
 COMPARABLE = 1e18  # L2 norm up to which inner products of updates do not overflow float32
+BESIDE = "left out with a forgery"  # reason for a sound update whose sender sent another that breaks a certificate
 UNCHECKED_REMARK = "certificates of length and likeness are not checked: updates are compressed"
 
 
@@ -72,14 +73,12 @@ class Checked(NamedTuple):
     forged: Bools
     """(n,) whether any update of its sender does; then all are left out, whether or not the sender is banned."""
     reasons: list[str]
-    """(n,) the certificate that the update breaks, `beside` for others that are forged, or an empty text."""
+    """(n,) the certificate that the update breaks, `BESIDE` for others that are forged, or an empty text."""
 
 
-def check_certificates(
-    context: DefenceContext, buffer: Buffer, earlier: ClientMeans, deviations: float, *, beside: str, within: bool
-) -> Checked:
+def check_certificates(context: DefenceContext, buffer: Buffer, earlier: ClientMeans, deviations: float) -> Checked:
     """Check the certificates of all updates of `buffer`, none of them by length or likeness if updates are compressed.
-    `within`: whether of two updates of the buffer that are too similar one is taken for a copy."""
+    Two updates of the buffer that are too similar break none: either may be the copy."""
     own, against = inner_products(buffer.deltas, buffer.deltas), earlier.products(buffer.deltas)
     lengths = np.sqrt(np.diagonal(own))
     huge = "norm {:.4g} cannot be compared with anything"
@@ -100,26 +99,7 @@ def check_certificates(
         likeness = pair_bounds(d, noise, step, earlier.noise_std, every, deviations) * (1 + ROUNDING)
         for row in np.flatnonzero((np.abs(against) > likeness).any(axis=1)):
             reasons[row] = reasons[row] or "pair with an earlier update"
-        if within:
-            sound = np.array([not reason for reason in reasons])
-            similar = np.abs(own) > pair_bounds(d, noise, step, noise, step, deviations) * (1 + ROUNDING)
-            for row in np.flatnonzero(resolve_conflicts(similar & sound & sound[:, None])):
-                reasons[row] = "pair within the buffer"
     broken = np.array([bool(reason) for reason in reasons], dtype=bool)
     forged = np.isin(buffer.clients, buffer.clients[broken])
-    reasons = [reason or (beside if bad else "") for reason, bad in zip(reasons, forged, strict=True)]
+    reasons = [reason or (BESIDE if bad else "") for reason, bad in zip(reasons, forged, strict=True)]
     return Checked(own, against, broken, forged, reasons)
-
-
-def resolve_conflicts(conflicts: Bools) -> Bools:
-    """Return whether to remove each update so that no two of the others are in conflict, (n,) bool. `conflicts`: (n, n)
-    symmetric. The update with most conflicts is removed, of ties the latest, until none remains."""
-    open_conflicts = conflicts.copy()
-    np.fill_diagonal(open_conflicts, False)
-    removed = np.zeros(len(conflicts), dtype=bool)
-    while open_conflicts.any():
-        counts = open_conflicts.sum(axis=1)
-        worst = len(counts) - 1 - int(np.argmax(counts[::-1]))
-        removed[worst] = True
-        open_conflicts[worst] = open_conflicts[:, worst] = False
-    return removed

@@ -20,16 +20,19 @@ from asyncfl.defences.evidence.evidence_detector import Evidence
 from asyncfl.defences.flame import Flame
 from asyncfl.defences.fldetector import FLDetector
 from asyncfl.defences.fltrust import FLTrust
+from asyncfl.defences.foolsgold import FoolsGold
 from asyncfl.defences.geometric_median import GeometricMedian
 from asyncfl.defences.kardam import Kardam
 from asyncfl.defences.krum import Krum, MultiKrum
 from asyncfl.defences.mean import Mean
 from asyncfl.defences.median import Median
 from asyncfl.defences.norm_clipping import NormClipping
+from asyncfl.defences.rflbat import Rflbat
 from asyncfl.defences.rule import Rule
 from asyncfl.defences.safl import Safl
+from asyncfl.defences.sageflow import Sageflow
 from asyncfl.defences.secure_afl import SecureAfl
-from asyncfl.defences.spectral.spectral_detector import Spectral
+from asyncfl.defences.signguard import SignGuard
 from asyncfl.defences.strikes import Strikes
 from asyncfl.defences.trimmed_mean import TrimmedMean
 from asyncfl.defences.zeno import ZenoPlusPlus
@@ -39,9 +42,11 @@ if TYPE_CHECKING:
     AnyDetector = Detector
 else:
     ROBUST_RULES = (Krum, MultiKrum, TrimmedMean, Median, GeometricMedian, Bulyan, CentredClipping, NormClipping)
-    AnyRule: Any = choice(Rule, Mean, *ROBUST_RULES, FLTrust, Basgd, Flame, Dnc, SecureAfl)
+    OTHER_RULES = (FLTrust, Basgd, Flame, Dnc, SecureAfl, FoolsGold, SignGuard, Rflbat, Sageflow)
+    AnyRule: Any = choice(Rule, Mean, *ROBUST_RULES, *OTHER_RULES)
+    DETECTORS = (Safl, Evidence, Kardam, ZenoPlusPlus, AflGuard, AsyncFilter, FLDetector)
     AnyDetector: Any = choice(
-        Detector, Safl, Spectral, Evidence, Kardam, ZenoPlusPlus, AflGuard, AsyncFilter, FLDetector
+        Detector, *DETECTORS, removed={"spectral": "it could ban every honest client and no attacker; take evidence"}
     )
 
 

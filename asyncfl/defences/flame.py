@@ -9,8 +9,8 @@ from pydantic import Field
 from asyncfl.base.arrays import Bools, Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer, DefenceContext
+from asyncfl.defences.clipping import clipping_factors
 from asyncfl.defences.distances import norms
-from asyncfl.defences.norm_clipping import clipping_factors
 from asyncfl.defences.robust_rule import weighted_sum
 from asyncfl.defences.rule import Aggregate, Rule, present
 

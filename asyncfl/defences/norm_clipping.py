@@ -2,15 +2,11 @@
 
 from typing import Annotated, Literal
 
-import numpy as np
-from pydantic import Field
-
 from asyncfl.base.arrays import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
+from asyncfl.defences.clipping import Radius, clipping_factors
 from asyncfl.defences.distances import norms
 from asyncfl.defences.robust_rule import RobustRule, weighted_sum
-
-Radius = Literal["median"] | Annotated[float, Field(gt=0)]
 
 
 class NormClipping(RobustRule):
@@ -27,9 +23,3 @@ class NormClipping(RobustRule):
     def solve(self, updates: Vector, shares: Floats) -> tuple[Vector, Floats]:
         weighed = shares * clipping_factors(norms(updates), self.bound)
         return weighted_sum(weighed, updates), weighed
-
-
-def clipping_factors(lengths: Floats, bound: Radius) -> Floats:
-    """Return the factors (n,) in 0..1 that clip `lengths` (n,) to `bound`."""
-    limit = float(np.median(lengths)) if bound == "median" else bound
-    return np.divide(limit, lengths, out=np.ones_like(lengths), where=lengths > limit)

@@ -1,4 +1,4 @@
-"""Pre-aggregations, which replace updates by means of several before a rule aggregates them.
+"""Pre-aggregations, which replace updates by means of several, or shorten them, before a rule aggregates them.
 
 Means vary less than single updates. This helps robust rules where clients' data differ.
 """
@@ -18,13 +18,14 @@ from asyncfl.defences.distances import squared_distances
 
 
 class PreAggregation(Component):
-    """Base class of pre-aggregations: replaces the updates of a buffer by means of several of them."""
+    """Base class of pre-aggregations: replaces the updates of a buffer by means of several, or shortens them."""
 
     logged: ClassVar[tuple[str, ...]] = ("clients.used", "summary.notes")
     one_of: ClassVar[tuple[str, ...]] = ("mix",)
 
     def mix(self, updates: Vector, shares: Floats, random: np.random.Generator | None) -> Floats:
-        """Return the share of each update in each mixed row, (n_mixed, n_updates) float64. Rows sum to 1.
+        """Return the share of each update in each mixed row, (n_mixed, n_updates) float64. Rows sum to 1, or to
+        less where updates are shortened.
 
         `updates`: (n_updates, n_parameters). `shares`: (n_updates,) > 0, weights that sum to 1. `random`: stream for
         methods that shuffle the updates; None: order of arrival.

@@ -12,10 +12,11 @@ from asyncfl.base.component import choice
 from asyncfl.base.errors import Fault
 from asyncfl.defences.attacker_count import AttackerCount
 from asyncfl.defences.buffer import Buffer, DefenceContext
+from asyncfl.defences.clipping import AdaptiveClipping, Clipping
 from asyncfl.defences.preaggregation import Bucketing, NearestNeighbourMixing, PreAggregation
 from asyncfl.defences.rule import Aggregate, Rule, present
 
-AnyPreAggregation: Any = choice(PreAggregation, NearestNeighbourMixing, Bucketing)
+AnyPreAggregation: Any = choice(PreAggregation, NearestNeighbourMixing, Bucketing, Clipping, AdaptiveClipping)
 """Annotation of a field that holds a pre-aggregation, chosen by `kind`."""
 
 

@@ -97,6 +97,11 @@ class Rule(Component):
         """Whether the rule requires the server's own samples (`DefenceContext.root_gradient`)."""
         return False
 
+    @property
+    def needs_classes(self) -> bool:
+        """Whether the rule requires predictions of classes, so that it cannot be used in a regression."""
+        return False
+
     def lowered(self, collected: int) -> tuple[str, ...]:
         """Return notes on settings that are lowered for as few as `collected` updates."""
         return ()

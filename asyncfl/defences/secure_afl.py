@@ -11,8 +11,8 @@ from pydantic import Field
 from asyncfl.base.arrays import Bools, Floats, Ints, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer, DefenceContext
+from asyncfl.defences.clipping import Radius, clipping_factors
 from asyncfl.defences.gradients import Gradient, Pair, gradient_of, hessian, upper_quantile, without
-from asyncfl.defences.norm_clipping import Radius, clipping_factors
 from asyncfl.defences.rule import Aggregate, Rule, present
 from asyncfl.defences.sorting import middle_mean
 

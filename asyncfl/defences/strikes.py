@@ -1,8 +1,8 @@
 """Strikes: bans a client after too many of its judged updates were flagged.
 
 A detector judges single updates and is sometimes wrong; a ban is permanent. Strikes connect the two. SAFL (algorithm 4,
-its th) bans at `threshold` strikes without a time limit (`window: null`). The spectral detector is meant for 2 strikes
-within the client's last 3 judged updates, so that a single false flag is forgotten.
+its th) bans at `threshold` strikes without a time limit (`window: null`). With 2 strikes
+within the client's last 3 judged updates a single false flag is forgotten.
 """
 
 from collections.abc import Sequence

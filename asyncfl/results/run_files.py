@@ -18,7 +18,7 @@ from asyncfl.base.files.own_folder import MARK, FolderMark
 from asyncfl.base.files.reading import check_ordinary, read_bytes, read_parquet
 from asyncfl.base.files.yaml_text import read_yaml
 from asyncfl.base.former_names import with_current_names
-from asyncfl.base.own_classes import imports_refused
+from asyncfl.base.own_classes import missing_code
 from asyncfl.base.tables import (
     FORMER,
     REQUIRED,
@@ -184,21 +184,31 @@ def _is_count(value: Any) -> bool:
 
 
 class RecordedPart:
-    """Part of a scenario that names code of the user's own, which was not imported: its fields as they were written."""
+    """Part of a scenario that names code of the user's own, which was not imported, or a kind that was removed: its
+    fields as they were written."""
 
-    def __init__(self, fields: Mapping[str, Any]) -> None:
+    def __init__(self, fields: Mapping[str, Any], removed: str = "") -> None:
+        """`removed`: the removed kind; empty: the part names code of the user's own."""
+        self._removed = removed
         for name, value in fields.items():
-            setattr(self, name, RecordedPart(value) if isinstance(value, dict) else value)
+            setattr(self, name, RecordedPart(value, removed) if isinstance(value, dict) else value)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
+        if self._removed:
+            raise RunError(f"this needs kind {self._removed}, which the run's scenario names and which was removed")
         raise RunError("this needs the code of your own that the run's scenario names, and reading a run imports none")
 
 
 def is_read_in_part(scenario: Scenario) -> bool:
-    """Whether parts of a scenario that was read name code of the user's own, which was not imported."""
+    """Whether parts of a scenario that was read name code that is missing, see `RecordedPart`."""
     return any(isinstance(part, RecordedPart) for part in vars(scenario).values())
+
+
+def removed_kind(scenario: Scenario) -> str:
+    """Return the removed kind that a scenario that was read names; empty if it names none."""
+    return next((part._removed for part in vars(scenario).values() if isinstance(part, RecordedPart)), "")
 
 
 def read_scenario(path: Path, own_code: bool) -> tuple[Scenario, dict[str, Any]]:
@@ -211,21 +221,20 @@ def read_scenario(path: Path, own_code: bool) -> tuple[Scenario, dict[str, Any]]
     except OSError as error:
         raise RunError(f"{path} cannot be read: {system_says(error)}") from None
     recorded = with_current_names(read_yaml(path), Scenario)
-    if own_code:
-        return Scenario.read(recorded, path, check=False), recorded
-    with imports_refused() as refused:
+    with missing_code(imports=own_code) as missing:
         try:
             return Scenario.read(recorded, path, check=False), recorded
         except ScenarioError:
-            if not refused:
+            if not missing:
                 raise
             parts = sound_parts(Scenario, recorded)
     left_out = [name for name in recorded if name not in parts]
     if "seeds" in left_out or not all(isinstance(recorded[name], dict) for name in left_out):
-        raise RunError(f"{path} cannot be read without the code of your own that it names ({refused[0]})")
+        raise RunError(f"{path} cannot be read without the code that it names ({missing[0]})")
     if "data" in left_out and type(recorded["data"].get("clients")) is not int:
         raise RunError(f"{path} must say how many clients there are (data.clients)")
-    recorded_parts: dict[str, Any] = {name: RecordedPart(recorded[name]) for name in left_out}
+    removed = next((name for name in missing if ":" not in name), "")
+    recorded_parts: dict[str, Any] = {name: RecordedPart(recorded[name], removed) for name in left_out}
     return Scenario.model_construct(**(parts | recorded_parts)), recorded
 
 

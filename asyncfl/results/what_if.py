@@ -47,7 +47,9 @@ def hypothesis(run: Run, rows: Sequence[Row], change: str) -> Hypothesis:
         link = " (link: the run does not say where lost packets were lost)" if change == "tap.at=link" else ""
         raise ScenarioError([Fault("--what-if", f"must be one of {', '.join(CHANGES)}, got {change!r}{link}")])
     if is_read_in_part(run.scenario):
-        raise RunError(f"--what-if {change}: the run's scenario names code of its owner, which is not imported")
+        raise RunError(
+            f"--what-if {change}: the run's scenario names code of its owner, which is not imported, or a removed kind"
+        )
     if change == SECURE_AGGREGATION:
         return _sums_only(run, rows)
     return _tap_at(run, rows, change.removeprefix("tap.at="))

@@ -257,6 +257,8 @@ def defence_plan(
     ) -> NDArray[np.float64]:
         return protocol.rate * protocol.factors(samples, staleness, work)
 
+    # The labels of a regression are not classes.
+    of_classes = data.root if data.classes else None
     known = DefenceContext(
         clients=data.clients,
         samples=data.sizes,
@@ -266,8 +268,9 @@ def defence_plan(
         gradient_clip=training.gradient_clip,
         steps=np.array([training.steps_of(int(size)) for size in data.sizes], dtype=np.int64),
         root_gradient=None if data.root is None else partial(_root_gradient, learner, *data.root),
-        # The labels of a regression are not classes.
-        root_gradients=None if data.root is None or not data.classes else partial(_root_gradients, learner, *data.root),
+        root_gradients=None if of_classes is None else partial(_root_gradients, learner, *of_classes),
+        root_predictions=None if of_classes is None else partial(_predictions, learner, of_classes[0]),
+        root_labels=None if of_classes is None else of_classes[1],
         bounded_steps=training.bounds_steps and not scenario.algorithm.changes_steps,
         compressed=not scenario.compression.off,
         noise_between_epochs=scenario.privacy.noise_each_epoch and training.epochs > 1,
@@ -285,6 +288,13 @@ def _root_gradient(learner: Learner, images: NDArray[np.float32], labels: NDArra
 def _root_gradients(learner: Learner, images: NDArray[np.float32], labels: NDArray[np.int64], model: Vector) -> Vector:
     of_classes = [labels == label for label in np.unique(labels)]
     return np.stack([learner.gradient(model, images[rows], labels[rows]) for rows in of_classes])
+
+
+def _predictions(learner: Learner, images: NDArray[np.float32], model: Vector) -> NDArray[np.float64]:
+    outputs = learner.outputs(model, images).astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        odds = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
 
 def personal_learner_of(scenario: Scenario, data: FederatedData) -> Learner:

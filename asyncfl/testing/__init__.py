@@ -10,7 +10,7 @@
 - `arrivals(server(), [3, 5, Lost(2), 3])`: drive a server by a sequence of arrivals, and record its actions;
 - `check_rule`, `check_detector`, `check_attack`, `check_staleness`, `check_algorithm`: raise an AssertionError with the
   violated law;
-- `stress(MyDetector())`: run a detector in two hundred small federations, like `asyncfl stress` on the command line;
+- `stress(MyDetector())`: run a detector in 232 small federations, like `asyncfl stress` on the command line;
 - `read_recording`, `replay`, `replay_run`, `recorded_buffers`: replay a recorded run;
 - `asyncfl.testing.strategies`: hypothesis strategies. Only this module needs hypothesis.
 """

@@ -9,6 +9,7 @@ from asyncfl.threats.alie import Alie, alie_z
 from asyncfl.threats.attack import Attack, AttackView, Knowledge, Rehearsal
 from asyncfl.threats.backdoor import Backdoor, backdoor_test_set
 from asyncfl.threats.composite import Adaptive, Combined, Veto
+from asyncfl.threats.fang import Fang
 from asyncfl.threats.flooding import Flooding
 from asyncfl.threats.free_rider import EvaluatorBait, FreeRider
 from asyncfl.threats.gaussian import Gaussian
@@ -21,13 +22,15 @@ from asyncfl.threats.mimic import Mimic
 from asyncfl.threats.minority import Minority
 from asyncfl.threats.orthogonal import Orthogonal
 from asyncfl.threats.perturbation import MinMax, MinSum
+from asyncfl.threats.puller import Puller
 from asyncfl.threats.scaling import Scaling
 from asyncfl.threats.sign_flip import SignFlip
 from asyncfl.threats.spread import Spread
 from asyncfl.threats.tailored import Tailored
 from asyncfl.threats.threat_spec import AnyAttack, Rhythm, Threats
 
-__all__ = ["Adaptive", "Alie", "AnyAttack", "Attack", "AttackView", "Backdoor", "Combined", "EvaluatorBait", "Flooding"]
-__all__ += ["FreeRider", "Gaussian", "Informed", "Ipm", "Knowledge", "LabelFlip", "LyingEvaluator", "Mimic", "MinMax"]
-__all__ += ["MinSum", "Minority", "NonFinite", "Orthogonal", "Rehearsal", "Rhythm", "Scaling", "SignFlip", "Spread"]
-__all__ += ["Tailored", "Threats", "Veto", "WrongLength", "alie_z", "backdoor_test_set"]
+__all__ = ["Adaptive", "Alie", "AnyAttack", "Attack", "AttackView", "Backdoor", "Combined", "EvaluatorBait", "Fang"]
+__all__ += ["Flooding", "FreeRider", "Gaussian", "Informed", "Ipm", "Knowledge", "LabelFlip", "LyingEvaluator"]
+__all__ += ["Mimic", "MinMax", "MinSum", "Minority", "NonFinite", "Orthogonal", "Puller", "Rehearsal", "Rhythm"]
+__all__ += ["Scaling", "SignFlip", "Spread", "Tailored", "Threats", "Veto", "WrongLength", "alie_z"]
+__all__ += ["backdoor_test_set"]

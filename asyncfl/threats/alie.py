@@ -19,6 +19,7 @@ from asyncfl.base.arrays import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import AttackView
 from asyncfl.threats.informed import Deviating
+from asyncfl.threats.strength import optimal_strength
 
 
 def alie_z(collected: int, attackers: int) -> float:
@@ -41,9 +42,24 @@ class Alie(Deviating):
     Goldberg 2019."""
 
     kind: Literal["alie"] = "alie"
-    z: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("standard deviations")] | None = None
-    """Number of standard deviations from the mean, > 0; null: `alie_z` of each buffer."""
+    z: (
+        Annotated[
+            Literal["optimal"] | Annotated[float, Field(gt=0, allow_inf_nan=False)], MeasuredIn("standard deviations")
+        ]
+        | None
+    ) = None
+    """Number of standard deviations from the mean, > 0; null: `alie_z` of each buffer; `optimal`: that which moves the
+    next model farthest, by trials on a copy of the server's defences."""
+    rehearsals: Annotated[int, Field(ge=1, le=100), MeasuredIn("rehearsals")] = 16
+    """Values of `z: optimal` to try for each buffer, >= 1; each costs one judgement by the server's defences."""
+
+    @property
+    def rehearses(self) -> bool:
+        return self.z == "optimal"
 
     def deviate(self, known: Vector, mean: Floats, deviation: Floats, view: AttackView) -> Floats:
-        z = alie_z(view.collected, view.attackers) if self.z is None else self.z
+        z = self.z
+        if z == "optimal":
+            z = optimal_strength(lambda strength: mean - strength * deviation, mean, view, self.rehearsals)
+        z = alie_z(view.collected, view.attackers) if z is None else z
         return mean - z * deviation

@@ -27,6 +27,7 @@ from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.alie import Alie
 from asyncfl.threats.attack import Attack, AttackView, Knowledge
 from asyncfl.threats.backdoor import Backdoor
+from asyncfl.threats.fang import Fang
 from asyncfl.threats.flooding import Flooding
 from asyncfl.threats.free_rider import EvaluatorBait, FreeRider
 from asyncfl.threats.gaussian import Gaussian
@@ -39,14 +40,15 @@ from asyncfl.threats.mimic import Mimic
 from asyncfl.threats.minority import Minority
 from asyncfl.threats.orthogonal import Orthogonal
 from asyncfl.threats.perturbation import MinMax, MinSum
+from asyncfl.threats.puller import Puller
 from asyncfl.threats.scaling import Scaling
 from asyncfl.threats.sign_flip import SignFlip
 from asyncfl.threats.spread import Spread
 from asyncfl.threats.tailored import Tailored
 
 POISONING = (
-    *(SignFlip, LabelFlip, Gaussian, Alie, Ipm, MinMax, MinSum, Tailored, Mimic, Minority, Orthogonal, Scaling),
-    Backdoor,
+    *(SignFlip, LabelFlip, Gaussian, Alie, Ipm, MinMax, MinSum, Fang, Tailored, Mimic, Minority, Orthogonal, Puller),
+    *(Scaling, Backdoor),
 )
 OTHER_ATTACKS = (NonFinite, WrongLength, FreeRider, LyingEvaluator, Flooding, EvaluatorBait, Spread)
 BASIC_ATTACKS: tuple[type[Attack], ...] = POISONING + OTHER_ATTACKS

@@ -35,8 +35,9 @@ class Orthogonal(Attack):
     kind: Literal["orthogonal"] = "orthogonal"
     along: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("factor")] = 2.0
     """Factor of the part along the common descent, >= 0."""
-    across: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("factor")] = 2.5
-    """Factor of the part across it, which is reversed, >= 0."""
+    across: Annotated[float, Field(allow_inf_nan=False), MeasuredIn("factor")] = 2.5
+    """Factor of the part across it, which is reversed; negative: it is kept, and stretched by the factor's size, as a
+    backdoor needs."""
     knowledge: Literal["own", "colluders"] = "colluders"
     """Updates that the mean is of: each attacker's own, or those of all attackers in the buffer."""
 

@@ -29,7 +29,7 @@ def test_explain_prints_the_facts_of_a_field_and_an_example(program: Any) -> Non
     assert "rule: {kind: geometric_median, smoothing: 1.0e-06}" in out
 
 
-@pytest.mark.parametrize("name", ["defence.detector.spectral", "privacy.epsilon", "world", "scenario", "defence.rule"])
+@pytest.mark.parametrize("name", ["defence.detector.evidence", "privacy.epsilon", "world", "scenario", "defence.rule"])
 def test_explain_keeps_to_80_columns(program: Any, name: str) -> None:
     status, out, _ = program("explain", name)
     assert status == 0
@@ -49,7 +49,7 @@ def test_explain_describes_an_own_component(program: Any, monkeypatch: pytest.Mo
 
 
 def test_an_unknown_name_is_answered_with_the_nearest(refused: Any) -> None:
-    assert "did you mean defence.detector.spectral?" in refused("explain", "defence.detector.spectal")
+    assert "did you mean defence.detector.evidence?" in refused("explain", "defence.detector.evidense")
 
 
 def test_the_shell_completes_names() -> None:

@@ -3,14 +3,20 @@
 import os
 import subprocess
 import sys
+import typing
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from asyncfl.api import execute
+from asyncfl.base.component import Choice
+from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.base.own_classes import look_for_modules_in
+from asyncfl.cli import app
+from asyncfl.defences import Defence
 from asyncfl.results.storage import Run
 from asyncfl.scenario import Scenario
 
@@ -125,3 +131,36 @@ def test_a_folder_whose_name_is_no_utf_8_is_written_and_read(tmp_path: Path) -> 
     assert Run.load(folder).rounds["version"].tolist() == [0, 1]
     assert asyncfl("view", str(folder), "--out", "page.html", cwd=tmp_path).returncode == 0
     assert "(caf\ufffd)" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def of_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run whose detector was removed from the program since."""
+    scenario = {
+        "data": {"clients": 4, "samples_per_client": 20, "source": "embedded", "test_samples": 20},
+        "protocol": {"kind": "sync", "rounds": 3},
+        "defence": {"detector": {"kind": "async_filter"}},
+    }
+    execute(Scenario.read(scenario), tmp_path / "run")
+    detectors = Defence.model_fields["detector"]
+    chosen = next(part for part in typing.get_args(detectors.annotation) if part is not type(None))
+    offered = next(mark for mark in (*detectors.metadata, *chosen.__metadata__) if isinstance(mark, Choice))
+    monkeypatch.delitem(offered.kinds, "async_filter")
+    monkeypatch.setattr(offered, "removed", {"async_filter": "it was wrong; take evidence"})
+    return tmp_path / "run"
+
+
+def test_a_run_whose_detector_was_removed_is_read_but_not_repeated(of_before: Path) -> None:
+    refused = "defence.detector: kind async_filter was removed: it was wrong; take evidence"
+    with pytest.raises(ScenarioError, match=refused):
+        Scenario.load(of_before / "scenario.yaml")
+    run = Run.load(of_before)
+    assert run.description["defence"]["detector"]["kind"] == "async_filter"
+    assert run.scenario.protocol.rounds == 3
+    with pytest.raises(RunError, match=r"needs kind async_filter, which .* was removed"):
+        _ = run.scenario.defence.rules
+    folder = str(of_before)
+    for command in (["compare", folder, folder], ["ledger", folder], ["trace", "diff", folder, folder]):
+        assert CliRunner().invoke(app, command, catch_exceptions=False).exit_code == 0
+    with pytest.raises(RunError, match="can be read, but not repeated: its scenario names kind async_filter"):
+        CliRunner().invoke(app, ["replay", folder], catch_exceptions=False)

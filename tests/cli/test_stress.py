@@ -90,7 +90,10 @@ def test_the_cost_is_said_before_the_test_begins() -> None:
     assert 1 <= int(says[1]) <= 10
 
 
-@pytest.mark.parametrize(("named", "says"), [("spectrall", "kind must be one of"), ("nope:Nope", "cannot import")])
+@pytest.mark.parametrize(
+    ("named", "says"),
+    [("evidense", "kind must be one of"), ("spectral", "was removed"), ("nope:Nope", "cannot import")],
+)
 def test_an_unknown_detector_is_refused(named: str, says: str) -> None:
     with pytest.raises(ScenarioError, match=says):
         stress(named)

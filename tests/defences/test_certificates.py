@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from asyncfl.defences import Evidence, Spectral
-from asyncfl.defences.certificates import norm_bounds, pair_bounds, resolve_conflicts
+from asyncfl.defences import Evidence
+from asyncfl.defences.certificates import norm_bounds, pair_bounds
 from asyncfl.testing import buffer, context
 
 SIGMA = 0.002691558
@@ -69,44 +67,15 @@ def test_without_clipping_only_the_lower_bound_is_finite():
         assert np.isinf(pair_bounds(1000, sigma, infinite, sigma, infinite, 6)).all()
 
 
-def conflicts(n, *pairs):
-    matrix = np.zeros((n, n), dtype=bool)
-    for a, b in pairs:
-        matrix[a, b] = matrix[b, a] = True
-    return matrix
-
-
-@pytest.mark.parametrize(
-    ("pairs", "removed"),
-    [
-        ([(0, 1), (0, 2), (0, 3)], [0]),  # of a star the centre
-        ([(0, 1)], [1]),  # the later one
-        ([(a, b) for a in range(4) for b in range(a)], [1, 2, 3]),  # all but the earliest of a clique
-    ],
-)
-def test_updates_that_are_removed_to_resolve_conflicts(pairs, removed):
-    assert np.flatnonzero(resolve_conflicts(conflicts(5, *pairs))).tolist() == removed
-
-
-@given(st.sets(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=20))
-def test_removal_resolves_all_conflicts_and_only_these(pairs):
-    matrix = conflicts(8, *[pair for pair in pairs if pair[0] != pair[1]])
-    before = matrix.copy()
-    gone = resolve_conflicts(matrix)
-    assert not matrix[np.ix_(~gone, ~gone)].any()
-    assert (matrix.any(axis=1) | ~gone).all()
-    assert (matrix == before).all()
-
-
-# Forged updates in sequences of buffers, for each detector that checks certificates.
+# Forged updates in sequences of buffers, for the detector that checks certificates.
 
 D, NOISE = 400, 0.02
 UP = np.eye(1, D)[0] * 0.8
-DETECTORS = pytest.mark.parametrize("detector", [Spectral(), Evidence()], ids=["spectral", "evidence"])
 
 
-def judged(detector, *buffers):
+def judged(*buffers):
     """Verdict on the last of `buffers`."""
+    detector = Evidence()
     state = detector.start(context(10, D, lr=1.0, steps=1, gradient_clip=1.0), np.random.default_rng(0))
     for held in buffers:
         verdict, state = detector.judge(state, held, None)
@@ -117,42 +86,39 @@ def noisy(*signals, std=NOISE):
     return np.array(signals) + std * np.random.default_rng(0).standard_normal((len(signals), D))
 
 
-@DETECTORS
 @pytest.mark.parametrize("forged", [9 * noisy(UP)[0], 0 * UP, 1e19 * UP], ids=["long", "without noise", "huge"])
-def test_impossible_lengths_are_struck_at_once(detector, forged):
+def test_impossible_lengths_are_struck_at_once(forged):
     rows = noisy(UP, UP, UP)
     rows[1] = forged
-    verdict = judged(detector, buffer(rows, clients=[0, 1, 2], upload_std=NOISE, drift=0.0))
+    verdict = judged(buffer(rows, clients=[0, 1, 2], upload_std=NOISE, drift=0.0))
     assert verdict.flagged.tolist() == verdict.strikes.tolist() == [False, True, False]
     assert verdict.details[1].startswith("norm")
 
 
-@DETECTORS
-def test_copy_of_an_earlier_update_is_struck(detector):
+def test_copy_of_an_earlier_update_is_struck():
     """No other update, not even the sender's own earlier one, can be so similar: noise is independent."""
     sent = buffer(noisy(0 * UP, 0 * UP, std=0.2), upload_std=0.2)
-    verdict = judged(detector, sent, replace(sent, clients=np.array([0, 7]), version=1))
+    verdict = judged(sent, replace(sent, clients=np.array([0, 7]), version=1))
     assert verdict.strikes.all()
     assert set(verdict.details) == {"pair with an earlier update"}
 
 
-@pytest.mark.parametrize(("detector", "flagged"), [(Spectral(), [1]), (Evidence(), [])])
-def test_update_similar_to_several_others_of_a_buffer(detector, flagged):
-    """Row 1 is similar to both others, which are independent. Evidence accuses none: either may be the copy."""
+def test_too_similar_updates_of_one_buffer_are_not_accused():
+    """Row 1 is similar to both others, which are independent. Either may be the copy."""
     rows = noisy(0 * UP, 0 * UP, 0 * UP, std=0.2)
     rows[1] = 0.7 * (rows[0] + rows[2])
-    verdict = judged(detector, buffer(rows, upload_std=0.2))
-    assert np.flatnonzero(verdict.flagged).tolist() == np.flatnonzero(verdict.strikes).tolist() == flagged
+    verdict = judged(buffer(rows, upload_std=0.2))
+    assert np.flatnonzero(verdict.flagged).tolist() == np.flatnonzero(verdict.strikes).tolist() == []
 
 
-@DETECTORS
-def test_updates_as_small_as_the_spacing_of_the_weights_are_accepted(detector):
+def test_updates_as_small_as_the_spacing_of_the_weights_are_accepted():
     """A step of .001 with gradients of length .1 moves weights of length 10 by little more than float32 can hold."""
     d, lr, clip = 2000, 1e-3, 0.1
     random = np.random.default_rng(0)
     base = random.standard_normal(d).astype(np.float32)
     base *= np.float32(10 / np.linalg.norm(base))
     shared = random.standard_normal(d)
+    detector = Evidence()
     state = detector.start(context(10, d, lr=lr, steps=1, gradient_clip=clip), random)
     for version in range(4):
         gradients = (shared + 0.01 * random.standard_normal((10, d))).astype(np.float32)

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from asyncfl.defences import (
+    AdaptiveClipping,
     Basgd,
     Bucketing,
     CentredClipping,
+    Clipping,
     FLTrust,
     GeometricMedian,
     Krum,
@@ -18,6 +20,7 @@ from asyncfl.defences import (
 )
 from asyncfl.defences.bulyan import nearest_to_median
 from asyncfl.defences.robust_rule import weighted_sum
+from asyncfl.testing import check_rule
 
 LINE = np.array([[0.0], [1.0], [1.5], [2.0], [10.0]], dtype=np.float32)
 
@@ -158,3 +161,32 @@ def test_fltrust_trains_on_the_root_set(buffer_of, context_of, random):
     state = rule.start(context_of(steps=2, root_gradient=lambda w: w - np.array([1, 0])), random)
     done, _ = rule.step(state, buffer_of([[5.0, 0]]), np.ones(1))
     assert done.update == pytest.approx([0.19, 0])
+
+
+# --- clipping before a rule ---
+
+
+def test_clipping_before_a_rule_shortens_updates_to_the_bound():
+    given = np.array([[3.0, 4], [0.3, 0.4], [0, 0]])
+    rule = TrimmedMean(byzantine=0, pre=(Clipping(bound=1.0),))
+    np.testing.assert_allclose(rule.aggregate(given, np.full(3, 1 / 3)), (given[0] / 5 + given[1]) / 3)
+    median = TrimmedMean(byzantine=0, pre=(Clipping(),))
+    np.testing.assert_allclose(median.aggregate(given, np.full(3, 1 / 3)), (given[0] / 10 + given[1]) / 3)
+
+
+@pytest.mark.parametrize(("attackers", "longest"), [(0, 5.0), (1, 4.0), (2, 3.0)])
+def test_adaptive_clipping_shortens_the_longest_to_the_next_by_hand(attackers, longest):
+    """k = floor(2 f (5 - f) / 5) of five updates of lengths 1 to 5: 0, 1 (of 1.6) and 2 (of 2.4)."""
+    given = np.diag([1.0, 2, 3, 4, 5])
+    clipped = AdaptiveClipping(byzantine=attackers).mix(given, np.full(5, 0.2), None) @ given
+    np.testing.assert_allclose(np.linalg.norm(clipped, axis=1), np.minimum([1, 2, 3, 4, 5], longest))
+
+
+def test_adaptive_clipping_to_a_length_of_zero_leaves_zero():
+    given = np.array([[1.0, 0], [0, 0], [0, 0]])
+    assert not (AdaptiveClipping(byzantine=1).mix(given, np.full(3, 1 / 3), None) @ given).any()
+
+
+@pytest.mark.parametrize("pre", [Clipping(), Clipping(bound=0.5), AdaptiveClipping()])
+def test_rules_after_clipping_keep_the_laws(pre):
+    check_rule(TrimmedMean(pre=(pre,)), fixed_point=pre.kind != "clipping" or pre.bound == "median")

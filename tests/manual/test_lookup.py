@@ -12,7 +12,7 @@ from asyncfl.manual.parts import Part
     [
         ("defence.rule.krum.byzantine", "defence.rule.krum.byzantine"),
         ("defence.rule.byzantine", "defence.rule.krum.byzantine"),
-        ("defence.detector.spectral", "defence.detector.spectral"),
+        ("defence.detector.evidence", "defence.detector.evidence"),
         ("krum", "defence.rule.krum"),
         ("MultiKrum", "defence.rule.multi_krum"),
         ("lr", "training.lr"),
@@ -39,7 +39,7 @@ def test_a_path_on_which_kinds_differ_leads_to_each_of_them() -> None:
     [
         ("defence.rule.krumm", "there is no field, section or component defence.rule.krumm; did you mean "
          "defence.rule.krum?"),
-        ("spectrl", "there is no field, section or component spectrl; did you mean spectral?"),
+        ("evidnce", "there is no field, section or component evidnce; did you mean evidence?"),
         ("adaptive", "adaptive may be privacy.adaptive, privacy.dp_fedavg.adaptive, threats.attack.adaptive"),
         ("clients", "clients may be data.clients, evaluation.audit.clients"),
         ("no_module_of_mine:Rule", "cannot import 'no_module_of_mine'"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from asyncfl.base.errors import RunError
 from asyncfl.base.streams import Streams
-from asyncfl.defences import Krum, Safl, Spectral, Strikes
+from asyncfl.defences import Evidence, Krum, Safl, Strikes
 from asyncfl.protocol import Buffered, DefencePlan, Server, ServerPhase, ServerPlan
 from asyncfl.protocol.dispatch import ConstantDispatch
 from asyncfl.protocol.messages import (
@@ -99,7 +99,7 @@ def test_detection_strikes_bans_and_losses_are_reproduced_exactly(seed: int) -> 
     assert shown.unchecked == ()
 
 
-@pytest.mark.parametrize("detector", [Spectral(), Safl()], ids=lambda detector: detector.kind)
+@pytest.mark.parametrize("detector", [Evidence(), Safl()], ids=lambda detector: detector.kind)
 def test_digests_and_the_models_handed_in_again_show_everything(detector: Any) -> None:
     guarded = plan(3, detector=detector, strikes=Strikes(threshold=2))
     whole, digests = record(guarded, "parameters", 3), record(guarded, "digests", 3)

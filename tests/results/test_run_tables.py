@@ -37,7 +37,7 @@ ROUNDS = columns_of(RoundsTable, FairnessColumns, AggregateColumns, UploadEpsilo
         {"privacy": {"kind": "adaptive", "budgets": [1, 1, 2, 2, 3]}},
         {"data.domains": ["mnist", "usps"], "data.clients": 4, "data.test_samples": 20},
         {"world.power": {"compute_w": 5.0}},
-        {"threats.attackers": 0.2, "threats.attack": {"kind": "sign_flip"}, "defence.detector": {"kind": "spectral"}},
+        {"threats.attackers": 0.2, "threats.attack": {"kind": "sign_flip"}, "defence.detector": {"kind": "evidence"}},
         {"evaluation.aggregates": True},
     ],
     ids=["plain", "budgets", "domains", "power", "detector", "aggregates"],

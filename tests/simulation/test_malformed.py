@@ -57,9 +57,11 @@ RULES: list[dict[str, Any]] = [
     {"kind": "fltrust"},
     {"kind": "basgd", "buffers": 11, "rule": {"kind": "geometric_median"}},
     {"kind": "krum", "pre": [{"kind": "nearest_neighbours", "byzantine": 2}]},
+    {"kind": "trimmed_mean", "byzantine": 2, "pre": [{"kind": "clipping"}]},
+    {"kind": "signguard"},
 ]
 DETECTORS: list[dict[str, Any]] = [
-    {"kind": kind} for kind in ("spectral", "async_filter", "kardam", "zeno++", "aflguard", "safl")
+    {"kind": kind} for kind in ("evidence", "async_filter", "kardam", "zeno++", "aflguard", "safl")
 ]
 
 

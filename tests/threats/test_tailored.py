@@ -89,7 +89,7 @@ def attacked(scenario):
 
 
 def test_rehearsal_does_not_change_the_run(attacked, monkeypatch):
-    described = attacked({"detector": {"kind": "spectral"}, "strikes": {}}, {"kind": "sign_flip"})
+    described = attacked({"detector": {"kind": "evidence"}, "strikes": {}}, {"kind": "sign_flip"})
     quiet = simulate_seed(described, 0)
     asked, craft = [], SignFlip.craft
 

@@ -147,6 +147,28 @@ def test_edited_claims_are_judged_from_the_published_tables(files: Path) -> None
     ]
 
 
+def test_cells_that_an_edited_experiment_no_longer_has_are_published_no_more(files: Path) -> None:
+    publish(publisher(files))
+    folder = files / "published" / "full" / "nbafl" / "one"
+    before = read_csv(folder / "ends.csv")
+    fewer = {**EXPERIMENT, "axes": {"privacy.epsilon": [60, 70]}, "claims": []}
+    write(files, fewer)
+    one = publisher(files)
+    one.judge_edited()
+    left = read_csv(folder / "ends.csv")
+    pd.testing.assert_frame_equal(left, before[before["privacy.epsilon"] == 60].reset_index(drop=True))
+    assert set(read_csv(folder / "rounds.csv")["privacy.epsilon"]) == {60}
+    assert [line.split("|")[1].strip() for line in (folder / "table.md").read_text().splitlines()[2:4]] == ["60", "70"]
+    assert one.published()["nbafl/one"].cells == 1
+    assert (folder / "figure.svg").is_file()
+    assert not (folder / "curves.csv").exists()
+
+
+def test_every_folder_of_experiments_has_its_place_in_the_order() -> None:
+    folders = {path.name for path in (ROOT / "workflow" / "experiments").iterdir() if path.is_dir()}
+    assert folders <= set(MODULE["ORDER"])
+
+
 def test_what_exceeds_the_hours_is_listed_as_not_run_with_the_reason(files: Path) -> None:
     one = publisher(files, each=1e-9)
     what, why = publish(one)["nbafl/one"]

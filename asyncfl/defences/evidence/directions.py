@@ -6,39 +6,12 @@ so that their noise is independent of it.
 
 import numpy as np
 
-from asyncfl.base.arrays import Floats, Ints, Vector
+from asyncfl.base.arrays import Floats, Ints
 from asyncfl.defences.client_means import ClientMeans
 
 GUESSES = 2  # number of directions that `guess_directions` returns
 MIN_CLIENTS = 3  # minimum number of clients that a direction is the mean of
 MAX_ROUNDS = 30  # maximum number of rounds in which the clients that a direction is the mean of are chosen anew
-
-
-def add_buffer(
-    means: ClientMeans, clients: Ints, updates: Vector, against: Floats, own: Floats, noise_std: Floats, most: int
-) -> ClientMeans:
-    """Return the means after all `updates` (n, n_parameters) of a buffer, in its order. `clients`: (n,) senders; a
-    client may have sent several. `against`: (n, clients) inner products of the updates with the rows of `means`; `own`:
-    (n, n) with each other. `noise_std`: (n,) as the field. The first `most` updates of a client are averaged; from then
-    on a new update has weight 1 / `most` in the mean, and older ones fade."""
-    from scipy.linalg.blas import saxpy
-
-    products, rows = against.copy(), list(means.rows)
-    gram, counts, noise = means.gram.copy(), means.counts.copy(), means.noise_std.copy()
-    for row, client in enumerate(clients.tolist()):
-        share = 1 / min(int(counts[client]) + 1, most)
-        before, kept, update = rows[client], 1 - share, updates[row]
-        # saxpy needs only one row of additional memory.
-        mean = update.copy() if before is None else saxpy(update, np.multiply(before, np.float32(kept)), a=share)
-        rows[client] = np.asarray(mean)
-        # The products follow from those of the two parts; no vectors are multiplied.
-        square = kept**2 * gram[client, client] + 2 * kept * share * products[row, client] + share**2 * own[row, row]
-        gram[client] = gram[:, client] = kept * gram[client] + share * products[row]
-        gram[client, client] = square
-        counts[client] += 1
-        noise[client] = np.hypot(kept * noise[client], share * noise_std[row])
-        products[:, client] = kept * products[:, client] + share * own[:, row]
-    return ClientMeans(tuple(rows), gram, counts, noise)
 
 
 def leave_one_out(

@@ -32,10 +32,10 @@ from asyncfl.base.arrays import Bools, Floats, Ints, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer, DefenceContext
 from asyncfl.defences.certificates import UNCHECKED_REMARK, check_certificates
-from asyncfl.defences.client_means import ClientMeans, empty_means
+from asyncfl.defences.client_means import ClientMeans, add_buffer, empty_means
 from asyncfl.defences.detector import Detector, Verdict
 from asyncfl.defences.distances import inner_products
-from asyncfl.defences.evidence.directions import GUESSES, add_buffer, guess_directions, leave_one_out
+from asyncfl.defences.evidence.directions import GUESSES, guess_directions, leave_one_out
 from asyncfl.defences.evidence.gains import GainHistory, empty_history
 from asyncfl.defences.evidence.likeness import compare_clients
 from asyncfl.defences.evidence.side_test import SideResult, SideTest, combine_sides
@@ -99,9 +99,7 @@ class Evidence(Detector):
 
     def judge(self, state: EvidenceState, buffer: Buffer, scores: Floats | None) -> tuple[Verdict, EvidenceState]:
         clients = buffer.clients
-        own, against, struck, forged, reasons = check_certificates(
-            state.context, buffer, state.means, self.deviations, beside="left out with a forgery", within=False
-        )
+        own, against, struck, forged, reasons = check_certificates(state.context, buffer, state.means, self.deviations)
         sound = np.flatnonzero(~forged)
         descents = _descents_at(buffer.bases, state)
         histories = self._add_gains(state, buffer, sound, against, descents)

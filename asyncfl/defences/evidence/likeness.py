@@ -16,7 +16,7 @@ import numpy as np
 from asyncfl.base.arrays import Bools
 from asyncfl.defences.client_means import ClientMeans
 from asyncfl.defences.clusters import separate_lower
-from asyncfl.defences.spectral.spectrum import embed, geometric_medians, isolation, product_std
+from asyncfl.defences.evidence.spectrum import embed, geometric_medians, isolation, product_std
 
 CROWD = 0.25  # share of all clients that a client is like if it is in a crowd
 LOOSE = 0.8

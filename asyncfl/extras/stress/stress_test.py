@@ -1,4 +1,4 @@
-"""Stress test of detectors: two hundred small federations, and whether a detector does harm in any of them.
+"""Stress test of detectors: 232 small federations, and whether a detector does harm in any of them.
 
 The law: with fewer attackers than honest clients, a detector bans at most one honest client in a thousand, for any
 noise, buffer size, heterogeneity and attack. Without attackers it bans no client. It costs no accuracy compared with
@@ -11,6 +11,7 @@ their seed; its gain has an interval of Student's t over them.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -41,7 +42,7 @@ SKEWS: tuple[Skew, ...] = get_args(Skew)
 
 
 def stress_grid(seeds: int = 1, *, root: bool = False, first: int = 0) -> tuple[Trial, ...]:
-    """Build the federations of the stress test, 200 for each seed, ordered by seed.
+    """Build the federations of the stress test, 232 for each seed, ordered by seed.
 
     They contain every skew without attackers at three buffer sizes with different noise, and every skew under every
     attack. Buffer sizes, noise and shares of attackers rotate, so that all pairs of them occur; attackers that side
@@ -73,6 +74,7 @@ class StressCase:
     result: TrialResult
     mean: float  # final accuracy of the plain mean, 0..1
     clean: float  # final accuracy of the plain mean without attackers, 0..1
+    mean_success: float = math.nan  # success of the backdoor under the plain mean, 0..1; NaN: no backdoor
 
     @property
     def gained(self) -> float:
@@ -94,7 +96,8 @@ class StressReport:
 
         table = pd.DataFrame([asdict(case.result.trial) | asdict(case.result) for case in self.cases])
         gained, clean = [case.gained for case in self.cases], [case.clean for case in self.cases]
-        return table.drop(columns="trial").assign(gained=gained, lost=clean - table["accuracy"])
+        success = [case.mean_success for case in self.cases]
+        return table.drop(columns="trial").assign(gained=gained, lost=clean - table["accuracy"], mean_success=success)
 
     @property
     def honest(self) -> int:
@@ -124,7 +127,8 @@ class StressReport:
         `honest_flagged`, `attacks_flagged`: share of the updates that were flagged or struck; one that the detector
         did not judge was not. `attacks_flagged_judged`: share of the judged ones; `unjudged`: share of all updates.
         NaN: a share of no update. `gained`: mean gain in accuracy over the plain mean; `worst`: the smallest of a
-        federation; `lost`: mean loss of accuracy against the plain mean without attackers.
+        federation; `lost`: mean loss of accuracy against the plain mean without attackers. `attack_success`,
+        `mean_success`: mean success of backdoors under the detector and under the plain mean.
         """
         import pandas as pd
 
@@ -143,6 +147,8 @@ class StressReport:
             "gained": {name: part["gained"].mean() for name, part in parts.items()},
             "worst": {name: part["gained"].min() for name, part in parts.items()},
             "lost": {name: part["lost"].mean() for name, part in parts.items()},
+            "attack_success": {name: part["attack_success"].mean() for name, part in parts.items()},
+            "mean_success": {name: part["mean_success"].mean() for name, part in parts.items()},
         }
         return clients.assign(**{name: pd.Series(column) for name, column in shares.items()}).rename_axis("name")
 
@@ -233,7 +239,8 @@ def stress(
 
 def _case(detector: Detector, strikes: Strikes | None, fallback: Rule | None, trial: Trial) -> StressCase:
     result = run_trial(trial, detector, strikes, fallback)
-    return StressCase(result, _plain(trial), _plain(replace(trial, attack=None, share=0.0)))
+    plain, clean = _plain(trial), _plain(replace(trial, attack=None, share=0.0))
+    return StressCase(result, plain.accuracy, clean.accuracy, plain.attack_success)
 
 
 def _begin(folder: str) -> None:
@@ -255,9 +262,9 @@ def estimate_cost(detector: Detector, trials: Sequence[Trial]) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _plain(trial: Trial) -> float:
-    """Return the final accuracy of the plain mean; it is the same for all detectors."""
-    return run_trial(trial).accuracy
+def _plain(trial: Trial) -> TrialResult:
+    """Return the result of the plain mean; it is the same for all detectors."""
+    return run_trial(trial)
 
 
 def _cell_name(cell: Any) -> str:

@@ -7,6 +7,7 @@ real runs. All clients of a buffer are trained at once by batched matrix product
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -22,7 +23,7 @@ from asyncfl.data.partition import Dirichlet, Iid, Partition, Quantity, Shards
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, Strikes
 from asyncfl.protocol import Buffered, DefencePlan
 from asyncfl.protocol.aggregation import DefenceState
-from asyncfl.threats import Attack, AttackView, Informed, Rhythm, Threats
+from asyncfl.threats import Attack, AttackView, Informed, Rhythm, Threats, backdoor_test_set
 
 Skew = Literal["IID", "Dirichlet 1", "Dirichlet .5", "Dirichlet .3", "Dirichlet .1", "shards", "quantity", "domains"]
 """Heterogeneity of the clients' data. `domains`: the digits of each quarter of the clients are rotated by another
@@ -210,6 +211,10 @@ _ATTACKS: dict[str, Attack] = {
     "veto": threats.Veto(attack=threats.Ipm()),
     "blind minority": threats.Minority(),
     "buffer minority": threats.Minority(knowledge="buffer"),
+    "orthogonal": threats.Orthogonal(),
+    "puller": threats.Puller(),
+    "boosted backdoor": threats.Backdoor(factor="replacement"),
+    "orthogonal backdoor": threats.Combined(attacks=(threats.Backdoor(), threats.Orthogonal(along=1, across=-5))),
 }
 _CONDUCT: dict[str, Any] = {
     "sleeping": {"rhythm": Rhythm(asleep=3, awake=2)},
@@ -264,6 +269,8 @@ class TrialResult:
     honest_unjudged: int
     attacks_unjudged: int
     accuracy: float
+    attack_success: float = math.nan
+    """Share of triggered test images that the final model takes for the backdoor's target, 0..1; NaN: no backdoor."""
 
 
 class TrialClients:
@@ -379,6 +386,11 @@ class TrialClients:
         none = np.zeros(N_PARAMETERS, dtype=np.float32)
         return np.stack([gradient_on(images[of], labels[of])(model) if of.any() else none for of in of_class])
 
+    def attack_success(self, model: Vector) -> float:
+        """Return the share of triggered test images that `model` takes for the target, 0..1; NaN: no backdoor."""
+        triggered = None if self.threats is None else backdoor_test_set(self.threats.attack, *self.data.test)
+        return math.nan if triggered is None else float(correct_predictions(model[None], *triggered).mean())
+
     def scores(self, client: int, models: Vector) -> Floats:
         """Score `models` on the data of `client`, (n,) accuracies; an attacker answers 1 minus the accuracy."""
         true: Floats = correct_predictions(models, *self.poisoned[client]).mean(axis=1)
@@ -424,4 +436,5 @@ def run_trial(
         int((banned & ~wrong).sum()),
         **counts,
         accuracy=float(correct_predictions(models[-1][None], *federation.data.test).mean()),
+        attack_success=federation.attack_success(models[-1]),
     )

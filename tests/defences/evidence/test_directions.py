@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.defences.client_means import empty_means
-from asyncfl.defences.evidence.directions import add_buffer, guess_directions, leave_one_out
+from asyncfl.defences.client_means import add_buffer, empty_means
+from asyncfl.defences.evidence.directions import guess_directions, leave_one_out
 from asyncfl.learning.common_descent import common_descent, min_norm_point
 
 CLIENTS = 5

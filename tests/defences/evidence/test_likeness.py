@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from asyncfl.defences.client_means import ClientMeans, empty_means
-from asyncfl.defences.evidence.directions import add_buffer
+from asyncfl.defences.client_means import ClientMeans, add_buffer, empty_means
 from asyncfl.defences.evidence.likeness import Likeness, compare_clients
 
 D, CLIENTS = 400, 20

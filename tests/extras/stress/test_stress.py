@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asyncfl.base.streams import Streams
-from asyncfl.defences import Detector, Evidence, Spectral, Verdict, accept_all
+from asyncfl.defences import Detector, Evidence, Verdict, accept_all
 from asyncfl.extras.stress import trials as lab
 from asyncfl.extras.stress.stress_test import BUFFERS, MOST_LOST, NOISES, SHARES, SKEWS, StressCase, StressReport
 from asyncfl.extras.stress.trials import ATTACKS, Trial, TrialClients, TrialResult, run_trial
@@ -118,13 +118,9 @@ def test_every_pair_of_settings_occurs_in_the_grid():
 # --- what it tells ---------------------------------------------------------------------------------------------------
 
 
-def test_spectral_bans_the_honest_majority_where_evidence_does_no_harm():
-    report = stress(Spectral(), trials=[CAPTURED])
-    assert report.honest_banned == report.honest == 24
-    assert report.violations[0].startswith(
-        "at most 0.1% of honest clients may be banned; it banned 24 of 24, in 1 of 1"
-    )
-    assert stress(Evidence(), trials=[CAPTURED]).violations == ()
+def test_evidence_does_no_harm_where_attackers_look_like_the_majority():
+    report = stress(Evidence(), trials=[CAPTURED])
+    assert (report.honest_banned, report.violations) == (0, ())
 
 
 def test_attackers_that_side_with_an_honest_minority_get_no_honest_client_banned():
@@ -145,6 +141,20 @@ def test_evidence_finds_attackers_where_there_is_a_signal():
     assert ipm.result.attackers_banned == 4
     assert ipm.gained > 0
     assert flips.result.honest_flagged == ipm.result.honest_flagged == 0
+
+
+def test_the_success_of_a_backdoor_stands_beside_the_accuracy():
+    """A boosted backdoor succeeds under the mean, which keeps its accuracy; without one there is no success."""
+    trials = [Trial("IID", "boosted backdoor", 0.25, noise="none"), Trial("IID", "sign flip", 0.25, turns=4)]
+    report = stress(Innocent(), trials=trials)
+    backdoor, flip = report.cases
+    assert backdoor.result.attack_success == backdoor.mean_success > 0.8
+    assert math.isnan(flip.result.attack_success)
+    assert report.rows.loc["boosted backdoor", "attack_success"] == backdoor.mean_success
+    assert math.isnan(report.rows.loc["sign flip", "mean_success"])
+    assert report.rows.loc["all", "mean_success"] == backdoor.mean_success
+    clean = run_trial(Trial("IID", noise="none"))
+    assert math.isnan(clean.attack_success)
 
 
 def test_counts_add_up_over_federations():

@@ -84,7 +84,7 @@ def test_updates_weigh_by_the_samples_that_nodes_report() -> None:
 
 def test_a_detector_flags_poisoned_updates() -> None:
     apps = [approaches(TARGET)] * 5 + [approaches(-20 * TARGET)]
-    defence = {"detector": {"kind": "spectral"}, "strikes": {"threshold": 2}}
+    defence = {"detector": {"kind": "evidence"}, "strikes": {"threshold": 2}}
     outcome, _ = federated(
         apps,
         {"kind": "fedbuff", "rounds": 20, "buffer": 5, "dispatch": {"kind": "constant", "in_flight": 6}},

@@ -1,13 +1,12 @@
-"""Points from a noisy Gram matrix whose diagonal is worthless, their medians, and their place beside the majority."""
+"""Points from a noisy Gram matrix whose diagonal is worthless, and their medians."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.defences.spectral import spectrum
-from asyncfl.defences.spectral.majority_test import lagging
-from asyncfl.defences.spectral.spectrum import Embedding, alignment_with, embed, geometric_medians, product_std
+from asyncfl.defences.evidence import spectrum
+from asyncfl.defences.evidence.spectrum import embed, geometric_medians, product_std
 
 
 def planted(n=120, seed=0, noise=0.05, signal_rank=2):
@@ -73,39 +72,3 @@ def test_median_is_a_local_minimum(points):
     cost = np.linalg.norm(points - found, axis=1).sum()
     for step in np.concatenate([np.eye(3), -np.eye(3)]) * 0.05:
         assert cost <= np.linalg.norm(points - found - step, axis=1).sum() + 1e-6
-
-
-# --- alignment ---
-
-
-def test_lengths_are_in_units_of_the_majority():
-    points = np.array([(2.0, 0.0), (-4.0, 0.0), (1.0, 6.0)])
-    alignment = alignment_with(Embedding(points, np.array([0.3, 0.4])), np.tile((2.0, 0.0), (3, 1)))
-    assert alignment.along == pytest.approx([1, -2, 0.5])
-    assert alignment.off == pytest.approx([0, 0, 9])
-    assert alignment.doubt == pytest.approx([0.25] * 3)
-
-
-def test_clearness_is_length_over_noise():
-    points = np.array([(1.0, 0.0)] * 3)
-    medians = np.array([(1.0, 0.0), (0.0, 1.0), (0.0, 0.0)])
-    alignment = alignment_with(Embedding(points, np.array([0.2, 0.25])), medians)
-    assert alignment.clearness == pytest.approx([5, 4, 0])
-    assert alignment.blur[:2] == pytest.approx([0.2, 0.25])
-    assert np.isfinite(alignment.along).all()
-
-
-def groups(low, high, spread=0.05, seed=0):
-    random = np.random.default_rng(seed)
-    return np.concatenate([0.4 + spread * random.normal(size=low), 1 + spread * random.normal(size=high)])
-
-
-def test_separate_lagging_minority_is_found():
-    assert lagging(groups(40, 60), 5.0).tolist() == [True] * 40 + [False] * 60
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_single_honest_group_is_not_split(seed):
-    random = np.random.default_rng(seed)
-    for along in (random.normal(1, 0.2, 100), random.uniform(0.5, 1.5, 100), 1 - random.exponential(0.1, 100)):
-        assert not lagging(along, 5.0).any()

@@ -1,4 +1,4 @@
-"""Embedding of the updates' signals in a few dimensions, and each point's place relative to the majority.
+"""Embedding of the updates' signals in a few dimensions, and the distances of its points.
 
 The inner product of two updates with independent noise is that of their signals plus a little noise, while a squared
 length is mostly noise. So the diagonal of the Gram matrix is discarded and imputed from the leading eigenvectors
@@ -64,13 +64,6 @@ def _leading_eigenpairs(matrix: Floats, number: int, guess: Floats | None = None
     return values[::-1], (basis @ turns)[:, ::-1]
 
 
-def looseness(embedding: Embedding, neighbours: float = 0.25) -> float:
-    """Return the median over the points of their `isolation` among the share `neighbours` of all points. Scattered
-    attackers below half do not raise it. IID data give 0, Dirichlet 5 / 2 / 1 / 0.5 label skew about 0.4 / 0.6 / 0.9 /
-    1."""
-    return float(np.median(isolation(embedding, max(1, int(neighbours * len(embedding.points))))))
-
-
 def isolation(embedding: Embedding, rank: int) -> Floats:
     """Return the squared distance (n,) of each point to its `rank`-th nearest other point, 1..n-1, without the part due
     to noise, over the point's own squared length: 0 if it has near neighbours, about 1 if it has none."""
@@ -99,36 +92,3 @@ def geometric_medians(points: Floats, weights: Floats, steps: int = 60) -> Float
         pull = weights / np.sqrt(np.maximum(distances, least**2))
         medians = (pull @ points) / pull.sum(axis=1, keepdims=True)
     return medians
-
-
-@dataclass(frozen=True)
-class Alignment:
-    """Position of each point relative to the majority m; lengths are in units of |m|. Arrays are (n,)."""
-
-    along: Floats  # u: 1 like the majority, 0 orthogonal, -1 opposite
-    off: Floats  # o: squared distance from the line of the majority
-    doubt: Floats
-    """|nu| / |m|: expected distance due to noise alone, with nu the standard deviations of a point's coordinates."""
-    blur: Floats  # standard deviation of `along` due to the point's own noise
-    clearness: Floats
-    """|m| in standard deviations of a point's noise along m: how well opposite points can be distinguished."""
-
-
-def alignment_with(embedding: Embedding, medians: Floats, noisiness: Floats | float = 1.0) -> Alignment:
-    """Return the position of each point of `embedding` (n, r) relative to its own majority. `medians`: (n, r) m, the
-    majority's position at the version that each update was trained from; where it is 0, clearness is 0. `noisiness`:
-    (n,) standard deviation of the noise of each point, relative to `embedding.noise`."""
-    length = np.linalg.norm(medians, axis=1)
-    known = length > 0
-    scale = np.where(known, length, 1.0)
-    unit = medians / scale[:, None]
-    along = np.einsum("nr,nr->n", embedding.points, unit) / scale
-    rest = embedding.points / scale[:, None] - along[:, None] * unit
-    noise_along = np.linalg.norm(embedding.noise * unit, axis=1)
-    return Alignment(
-        along,
-        np.einsum("nr,nr->n", rest, rest),
-        noisiness * float(np.linalg.norm(embedding.noise)) / scale,
-        noisiness * noise_along / scale,
-        np.where(known, np.divide(length, noise_along, out=np.full_like(length, np.inf), where=noise_along > 0), 0.0),
-    )
