@@ -46,12 +46,13 @@ from asyncfl.threats import Threats
 from asyncfl.world import World
 
 MOST_SEEDS = 100_000
-ADDED_SINCE_0_1: Final = {
-    "training": ("steps", "optimizer", "weight_decay", "betas", "eps", "state", "schedule", "version_schedule"),
-    "model": ("dropout",),
-    "protocol": ("divide_by",),
-}
-"""Fields that no run of version 0.1 has in its name; at their defaults they change nothing."""
+ADDED_SINCE_0_1: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
+    ("training", "", ("steps", "optimizer", "weight_decay", "betas", "eps", "state", "schedule", "version_schedule")),
+    ("model", "", ("dropout",)),
+    ("protocol", "sync", ("aggregation", "divide_by")),
+)
+"""Section, its kind (empty: each), and fields that no run of version 0.1 has in its name; at their defaults they change
+nothing."""
 UNCHECKED: Final = {"check": False}
 """Context of pydantic for a scenario whose fields are not checked against each other."""
 SEEDS = f"must be a number of seeds, 1..{MOST_SEEDS}, or a list of as many different ones"
@@ -232,8 +233,8 @@ class Scenario(Described):
             del described["algorithm"]
         described["training"]["local_steps"] = described["training"].pop("gradient_step")
         apart = fields_apart(self)
-        for name, fields in ADDED_SINCE_0_1.items():
-            for field in fields:
+        for name, kind, fields in ADDED_SINCE_0_1:
+            for field in fields if kind in ("", described[name].get("kind")) else ():
                 if field not in apart.get(name, {}):
                     described[name].pop(field, None)
         return digest == self._digest_of({"scenario": described})

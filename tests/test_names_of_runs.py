@@ -121,8 +121,8 @@ def as_version_0_1(folder: Path) -> None:
     del described["evaluation"]["checkpoint"]
     del described["algorithm"]  # added since
     described["training"]["local_steps"] = described["training"].pop("gradient_step")  # its name then
-    for name, fields in ADDED_SINCE_0_1.items():
-        for field in fields:
+    for name, kind, fields in ADDED_SINCE_0_1:
+        for field in fields if kind in ("", described[name].get("kind")) else ():
             described[name].pop(field, None)
     named = scenario._digest_of({"scenario": described})
     assert named != scenario.digest()
