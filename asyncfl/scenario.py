@@ -555,6 +555,8 @@ def _context(parts: Mapping[str, Any], exposures: int) -> PrivacyContext:
         clips_samples=training.gradient_step == "printed",
         n_parameters=1 if model is None else model.parameter_split(data.shape, data.outputs).shared.n_parameters,
         rate=protocol.rate,
+        min_separation=protocol.min_separation or 1,
+        max_participations=protocol.max_participations,
         fixed_weights="defence" not in parts or has_fixed_weights(protocol, parts["defence"], parts.get("algorithm")),
     )
 
