@@ -95,9 +95,9 @@ class Protocol(Component):
     """Most updates of one client in a buffer: a client that has as many there is given its next task once that buffer
     is aggregated. null: no limit."""
     min_separation: Annotated[int, Field(ge=1), MeasuredIn("versions")] | None = None
-    """b: fewest versions between two that updates of one client enter. A client is asked again when the fate of its last
-    update is known, and when even the next version is that far away. null: no such limit. `dp_ftrl` needs less noise
-    for it."""
+    """b: versions from one that an update of a client enters to the next one, at least. A client is asked again when
+    the fate of its last update is known, and the next version is that far away. null: no such limit. A larger b lets
+    `privacy.kind: dp_ftrl` add less noise."""
     max_participations: Annotated[int, Field(ge=1), MeasuredIn("versions")] | None = None
     """k: most versions that updates of one client enter; then the client is never asked again. null: no limit."""
     check_norms: bool | None = None

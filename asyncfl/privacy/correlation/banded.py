@@ -34,7 +34,7 @@ def _coefficients(kind: Coefficients, bands: int, versions: int) -> Floats:
 @lru_cache(maxsize=64)
 def _stds(kind: Coefficients, bands: int, versions: int) -> Floats:
     inverse = inverse_coefficients(_coefficients(kind, bands, versions), versions)
-    return np.sqrt(np.cumsum(np.square(inverse)))
+    return np.asarray(np.sqrt(np.cumsum(np.square(inverse))))
 
 
 @lru_cache(maxsize=16)
@@ -59,8 +59,9 @@ class Banded(Factorisation):
     """b: versions over which noise is correlated; 1: independent noise. The best is about `protocol.min_separation`,
     with which a client's updates are hidden as if they were alone."""
     coefficients: Coefficients = "optimal"
-    """Entries of C below its diagonal: `optimal`, of the least mean squared error of the models over all versions, found
-    by a quasi-Newton method; or `square_root`, the closed form 1, 1/2, 3/8, ..., near it (Kalinin and Lampert 2024)."""
+    """Entries of C below its diagonal: `optimal`, of the least mean squared error of the models over all versions,
+    found by a quasi-Newton method; or `square_root`, the closed form 1, 1/2, 3/8, ... near it (Kalinin and Lampert
+    2024)."""
 
     def start(self, versions: int) -> Any:
         return _coefficients(self.coefficients, self.bands, versions), ()

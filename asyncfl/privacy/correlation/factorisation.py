@@ -80,4 +80,3 @@ def real_participations(versions: int, participations: int | None, separation: i
     `participations` are allowed (None: any number)."""
     possible = -(-versions // separation)
     return possible if participations is None else min(participations, possible)
-

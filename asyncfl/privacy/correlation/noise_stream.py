@@ -26,8 +26,8 @@ class NoiseStream:
     state: Any = None
 
     def add(self, model: Vector, std: float, version: int) -> float:
-        """Add the noise of `version`, in units of `std` >= 0, to `model` ((n_parameters,) float32, in place), and return
-        the standard deviation of each of its entries.
+        """Add the noise of `version`, in units of `std` >= 0, to `model` ((n_parameters,) float32, in place), and
+        return the standard deviation of each of its entries.
 
         The noise of versions that were left out is drawn first: it is part of later noise. Raises ValueError for a
         version whose noise was drawn before.

@@ -1,9 +1,9 @@
 """Tree aggregation: the steps of a run are the leaves of a binary tree, and each node has noise of its own.
 
-The noise of the model after s steps is that of the nodes of s's binary digits: for s = 6 the node over steps 1-4 and the
-one over 5-6. So a model has the noise of log2 s nodes at most, and a step is in as many. Honaker 2015 estimates the sum
-over a node from all nodes below it as well: with standard normal noise on each, the estimate of a node of 2^l steps has
-variance
+The noise of the model after s steps is that of the nodes of s's binary digits: for s = 6 the node over steps 1-4 and
+the one over 5-6. So a model has the noise of log2 s nodes at most, and a step is in as many. Honaker 2015 estimates
+the sum over a node from all nodes below it as well: with standard normal noise on each, the estimate of a node of 2^l
+steps has variance
 
     v_0 = 1,   v_l = 2 v_(l-1) / (1 + 2 v_(l-1)) = 2^l / (2^(l+1) - 1)
 

@@ -1,13 +1,13 @@
 """What published models reveal of each client where the server's noise is correlated over versions.
 
-Version v adds g_v = sum_j w_j u_j and noise u_v (C^-1 Z)_v to a known model, with Z independent standard normal. In units
-of u_v these are all steps y = D^-1 g + C^-1 Z, D = diag(u). Who is granted the versions 1..v (views are closed) knows at
-most the rows of C y = C D^-1 g + Z that are known by then, and each row has noise of its own: rows compose. A neighbouring
-data set of client c moves row r by at most
+Version v adds g_v = sum_j w_j u_j and noise d_v (C^-1 Z)_v to a known model, with Z independent standard normal. In
+units of d_v these are all steps y = D^-1 g + C^-1 Z, D = diag(d). Who is granted the versions 1..v (views are closed)
+knows at most the rows of C y = C D^-1 g + Z that are known by then, and each row has noise of its own: rows compose. A
+neighbouring data set of client c moves row r by at most
 
-    sum over versions t of  C_rt (sum_{j of c in t} w_j s_j) / u_t     against 1,
+    sum over versions t of  C_rt (sum_{j of c in t} w_j s_j) / d_t     against 1,
 
-reached by equal directions, since no entry of C is negative: these are the versions that the client's updates did enter.
+reached by equal directions, since no entry of C is negative. The versions are those that its updates did enter.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ enforces). Such a client moves C g by at most s(k, b) (`Factorisation.sensitivit
 
     z s(k, b) S rate/n a_v (C^-1 Z)_v,     Z independent standard normal
 
-for clip norm S, n updates and the largest weight a_v of one client relative to a uniform mean (`client_weights`). So all
+for clip norm S, n updates and the largest weight a_v of a client relative to a uniform mean (`client_weights`). So all
 versions together are one Gaussian release of multiplier z (z/2 for `replace`), whatever the weights are. The ledger
 counts the versions that a client's updates did enter, with their weights, which may be less.
 """
@@ -112,8 +112,8 @@ class DpFtrl(Scheme):
         notes = [
             f"neighbours: {self.neighbours}; the number of updates in a version is assumed to be public",
             "dp_ftrl trusts the server: uploads carry no noise, and no ledger row covers them",
-            f"the claim covers clients whose updates enter at most {k} of {context.rounds} versions, at least {b} apart: "
-            f"noise for a sensitivity of {self._sensitivity(context):.6g}, where one update alone has "
+            f"the claim covers clients whose updates enter at most {k} of {context.rounds} versions, {b} or more "
+            f"apart: noise for a sensitivity of {self._sensitivity(context):.6g}, where one update alone has "
             f"{self.correlation.sensitivity(context.rounds, 1, 1):.6g}",
         ]
         if not context.equal_weights:
