@@ -7,7 +7,7 @@ steps has variance
 
     v_0 = 1,   v_l = 2 v_(l-1) / (1 + 2 v_(l-1)) = 2^l / (2^(l+1) - 1)
 
-as its own noise weighs v_l and the sum of its halves 1 - v_l. Only nodes that are complete count, as later steps are not
+as its own noise weighs v_l and the sum of its halves 1 - v_l. Only complete nodes count, since later steps are not
 known yet.
 """
 

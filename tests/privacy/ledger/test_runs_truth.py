@@ -387,14 +387,18 @@ def protocols(draw: st.DrawFn) -> dict[str, Any]:
     kind = draw(st.sampled_from(["sync", "fedbuff", "buffered", "fedasync"]))
     # Where hardly an update arrives, time ends the run.
     chosen: dict[str, Any] = {"kind": kind, "rounds": draw(st.integers(1, 8)), "time_limit_s": 20.0}
-    chosen |= draw(st.sampled_from([{}, {}, {"min_separation": 1}, {"max_participations": 2}]))
+    chosen |= draw(st.sampled_from([{}, {}, {"max_participations": 2}]))
     if kind == "fedasync":
+        chosen |= {"min_separation": draw(st.sampled_from([None, 2, 4]))}
         return chosen | {"in_flight": draw(st.integers(1, 5)), "staleness": draw(STALENESS)}
     chosen["server_rate"] = draw(st.sampled_from([0.5, 1.0, 2.0]))
     if kind == "sync":
+        chosen["min_separation"] = draw(st.sampled_from([None, 1]))
         return chosen | {"participants": 3, "over_selection": draw(st.sampled_from([1.0, 1.5]))}
+    buffer = draw(st.integers(1, 5))
     return chosen | {
-        "buffer": draw(st.integers(1, 5)),
+        "buffer": buffer,
+        "min_separation": draw(st.sampled_from([None, 5 // buffer])),
         "dispatch": {"kind": "constant", "in_flight": draw(st.integers(1, 5))},
         "staleness": draw(STALENESS),
         "divisor": draw(st.sampled_from(["buffer", "weight_sum"])),
