@@ -105,5 +105,7 @@ def test_independent_noise_of_one_participation_is_that_of_dp_fedavg() -> None:
     ours, theirs = (simulate(Scenario.read(RUN | {"privacy": one}).override(changes)) for one in (ftrl, fedavg))
     for column in ("sigma_d", "test_loss", "time_s"):
         np.testing.assert_allclose(ours.tables["rounds"][column], theirs.tables["rounds"][column], rtol=1e-5)
-    epsilons = [one.tables["ledger"].to_pandas().query("adversary == 'public'")["exact_epsilon"] for one in (ours, theirs)]
+    epsilons = [
+        one.tables["ledger"].to_pandas().query("adversary == 'public'")["exact_epsilon"] for one in (ours, theirs)
+    ]
     np.testing.assert_allclose(epsilons[0], epsilons[1])

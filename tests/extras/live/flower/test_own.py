@@ -17,8 +17,8 @@ from asyncfl.extras.live.flower import own
 from asyncfl.extras.live.flower.nodes import Answers
 from asyncfl.extras.live.flower.own import EXAMPLES, SECONDS, ArrayDialect, FlowerOutcome, clipped, scenario_of
 from asyncfl.extras.live.flower.records import QUERY, TRAIN, FlowerError, Shapes
-from asyncfl.privacy.scheme import FixedNorm
 from asyncfl.privacy.correlation import Tree
+from asyncfl.privacy.scheme import FixedNorm
 from asyncfl.results.storage import Run
 from asyncfl.testing.laws import same
 from tests.extras.live import virtual_loop
