@@ -282,6 +282,11 @@ class Server:
         share = self.protocol.per_client
         return share is not None and sum(one.client == client for one in (*self._buffer, *self._waiting)) >= share
 
+    @property
+    def resting(self) -> int:
+        """Number of clients that are idle and wait for later versions or room in the buffer."""
+        return len(self._resting)
+
     def _rouse(self) -> None:
         """Have clients asked again that need rest no longer."""
         for client in sorted(self._resting):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from asyncfl.base.errors import ScenarioError
 from asyncfl.protocol import Buffered
 from asyncfl.protocol.dispatch import ContinuousDispatch
-from asyncfl.protocol.messages import ClientIdle
+from asyncfl.protocol.messages import ClientGone, ClientIdle, Fate
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
 from asyncfl.testing import Fires, Lost, Play
@@ -49,6 +49,18 @@ def test_a_client_rests_while_its_version_is_being_made() -> None:
     assert 0 not in play.busy
     play.step(Fires("aggregated"))
     assert 0 in play.busy
+
+
+def test_clients_that_only_later_versions_could_release_are_counted() -> None:
+    """Clients 1, 2 and 3 are away, and client 0 may not be in the next version: nothing can happen until one is back."""
+    play = Play(server(limited(min_separation=2))).start()
+    for client in (1, 2, 3):
+        play.tell(ClientGone(client, play._task_of(client), Fate.DROPPED_OUT, time_s=play.time_s))
+    play.step(0)
+    assert (play.busy, play.server.resting, play.stopped) == ([], 1, None)
+    play.tell(ClientIdle(2, time_s=play.time_s))
+    play.step(2)
+    assert (play.busy, play.server.resting) == ([0], 1)
 
 
 def test_an_update_that_was_lost_entered_no_version() -> None:

@@ -63,6 +63,10 @@ class Banded(Factorisation):
     found by a quasi-Newton method; or `square_root`, the closed form 1, 1/2, 3/8, ... near it (Kalinin and Lampert
     2024)."""
 
+    @property
+    def most_versions(self) -> int:
+        return min(100_000, 4_000_000 // self.bands)
+
     def start(self, versions: int) -> Any:
         return _coefficients(self.coefficients, self.bands, versions), ()
 

@@ -28,6 +28,11 @@ class Factorisation(Component):
     logged: ClassVar[tuple[str, ...]] = ("rounds.sigma_d", "ledger.exact_epsilon", "ledger.provable")
     one_of: ClassVar[tuple[str, ...]] = ("encoder",)
 
+    @property
+    def most_versions(self) -> int:
+        """Most versions of a run whose matrix C is worth its memory, some 100 megabytes."""
+        return 100_000
+
     def start(self, versions: int) -> Any:
         """Return the state before the noise of version 1, for a run of `versions` versions: None, or data that can be
         pickled."""

@@ -33,7 +33,9 @@ def whitening(factorisation: Factorisation, versions: int) -> Floats:
 
     def unit() -> Floats:
         draw()
-        return np.eye(1, sources, drawn - 1)[0]
+        found = np.zeros(sources)
+        found[drawn - 1] = 1.0
+        return found
 
     noise = _noise(factorisation, versions, n, unit)
     inverse = np.linalg.inv(np.linalg.cholesky(noise @ noise.T))

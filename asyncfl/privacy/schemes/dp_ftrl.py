@@ -14,12 +14,14 @@ counts the versions that a client's updates did enter, with their weights, which
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from asyncfl.base.errors import Fault
 from asyncfl.base.quantities import MeasuredIn
+from asyncfl.learning.training import Training
 from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
 from asyncfl.privacy.client_weights import UNEVEN_WEIGHTS, client_sensitivities, max_client_weight
 from asyncfl.privacy.correlation import AnyFactorisation, Factorisation, Tree
@@ -106,6 +108,15 @@ class DpFtrl(Scheme):
         epsilon = float(exact_epsilon(squared_mu_of(self.noise_multiplier / self._reach), self.delta))
         status: Literal["proven", "heuristic"] = "proven" if context.equal_weights else "heuristic"
         return Guarantee("client", self.neighbours, status, epsilon, self.delta, _participations(context))
+
+    def faults(self, clients: int, rounds: int, training: Training | None) -> Iterator[Fault]:
+        """Yield a fault for more versions than a factorisation can hold."""
+        if rounds > (most := self.correlation.most_versions):
+            yield Fault(
+                "factorisation",
+                f"correlates the noise of at most {most} versions, got protocol.rounds {rounds}; lower "
+                "protocol.rounds or the bands",
+            )
 
     def notes(self, context: PrivacyContext) -> list[str]:
         k, b = _participations(context), context.min_separation

@@ -96,6 +96,11 @@ TREE: dict[str, Any] = {
         ({"privacy.noise_multiplier": 0.0}, "privacy.noise_multiplier: must be greater than 0"),
         ({"privacy.factorisation": {"kind": "banded"}}, "privacy.factorisation.bands: is required"),
         ({"privacy.factorisation": {"kind": "banded", "bands": 0}}, "privacy.factorisation.bands: must be "),
+        (
+            {"privacy.factorisation": {"kind": "banded", "bands": 100}, "protocol.rounds": 40_001},
+            "privacy.factorisation: correlates the noise of at most 40000 versions, got protocol.rounds 40001",
+        ),
+        ({"protocol.rounds": 100_001}, "privacy.factorisation: correlates the noise of at most 100000 versions"),
         ({"privacy.factorisation.restart": 0}, "privacy.factorisation.restart: must be "),
         (
             {"privacy.stop_at": {"epsilon": 5.0, "adversary": "public", "of": "models"}},
