@@ -52,7 +52,7 @@ def test_a_client_rests_while_its_version_is_being_made() -> None:
 
 
 def test_clients_that_only_later_versions_could_release_are_counted() -> None:
-    """Clients 1, 2 and 3 are away, and client 0 may not be in the next version: nothing can happen until one is back."""
+    """Clients 1, 2 and 3 are away, and client 0 may not be in the next version."""
     play = Play(server(limited(min_separation=2))).start()
     for client in (1, 2, 3):
         play.tell(ClientGone(client, play._task_of(client), Fate.DROPPED_OUT, time_s=play.time_s))
