@@ -49,6 +49,7 @@ MOST_SEEDS = 100_000
 ADDED_SINCE_0_1: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("training", "", ("steps", "optimizer", "weight_decay", "betas", "eps", "state", "schedule", "version_schedule")),
     ("model", "", ("dropout",)),
+    ("protocol", "", ("min_separation", "max_participations")),
     ("protocol", "sync", ("aggregation", "divide_by")),
 )
 """Section, its kind (empty: each), and fields that no run of version 0.1 has in its name; at their defaults they change
@@ -584,6 +585,8 @@ def _context(parts: Mapping[str, Any], exposures: int) -> PrivacyContext:
         clips_samples=training.gradient_step == "printed",
         n_parameters=1 if model is None else model.parameter_split(data.shape, data.outputs).shared.n_parameters,
         rate=protocol.rate,
+        min_separation=protocol.min_separation or 1,
+        max_participations=protocol.max_participations,
         fixed_weights="defence" not in parts or has_fixed_weights(protocol, parts["defence"], parts.get("algorithm")),
     )
 

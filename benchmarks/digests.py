@@ -69,6 +69,8 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 NBAFL = {"kind": "nbafl", "epsilon": 60.0, "exposures": 2}
 LOCAL = {"kind": "local_gaussian", "epsilon": 20.0, "clip_norm": 1.0}
 FEDAVG = {"kind": "dp_fedavg", "noise_multiplier": 0.5, "clip_norm": 0.5}
+FTRL = {"kind": "dp_ftrl", "noise_multiplier": 0.5, "clip_norm": 0.5}
+SEPARATE = {"protocol.min_separation": 1, "protocol.max_participations": 4}
 GAUSSIAN = {"kind": "gaussian", "epsilon": 5.0}
 LAPLACE = {"kind": "laplace", "epsilon": 50.0}
 ADAPTIVE = {"kind": "adaptive", "budgets": [5.0, 10.0, 20.0, 40.0, 50.0, 60.0], "threshold": 30.0}
@@ -112,6 +114,8 @@ def _privacy() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "fedavg_server", {"privacy": {**FEDAVG, "noise_at": "server", "neighbours": "replace"}}
     yield "fedavg_adaptive", {"privacy": {**FEDAVG, "adaptive": {"learning_rate": 0.5}, "noise_at": "server"}}
     yield "fedavg_adaptive_client", {"privacy": {**FEDAVG, "adaptive": {"fraction_noise": 1.0}}}
+    yield "ftrl_tree", {"privacy": {**FTRL, "factorisation": {"kind": "tree", "restart": 3, "complete": True}}}
+    yield "ftrl_banded", {"privacy": {**FTRL, "factorisation": {"kind": "banded", "bands": 3}}, **SEPARATE}
     yield "dp_sgd", {"privacy": {"kind": "dp_sgd", "clip_norm": 1.0, "noise_multiplier": 0.7}, **EXAMPLES}
     yield (
         "gaussian_both",

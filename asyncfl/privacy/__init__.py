@@ -8,6 +8,7 @@ client stops, `estimators/` has lower bounds from attacks, and `queries/` answer
 from typing import Any
 
 from asyncfl.base.component import choice
+from asyncfl.privacy.correlation import Factorisation
 from asyncfl.privacy.exposures import MeasuredExposures
 from asyncfl.privacy.release import BitNoise, Contribution, Distribution, PrivacyContext, Release, Status
 from asyncfl.privacy.scheme import (
@@ -22,13 +23,14 @@ from asyncfl.privacy.scheme import (
 )
 from asyncfl.privacy.schemes.adaptive_budgets import AdaptiveBudgets
 from asyncfl.privacy.schemes.dp_fedavg import DpFedAvg
+from asyncfl.privacy.schemes.dp_ftrl import DpFtrl
 from asyncfl.privacy.schemes.dp_sgd import DpSgd
 from asyncfl.privacy.schemes.local_gaussian import GaussianUpload
 from asyncfl.privacy.schemes.mechanisms import GaussianNoise, LaplaceNoise, Mechanism, Mechanisms
 from asyncfl.privacy.schemes.nbafl import Nbafl
 from asyncfl.privacy.schemes.none import NoPrivacy
 
-AnyScheme: Any = choice(Scheme, NoPrivacy, Nbafl, GaussianUpload, Mechanisms, DpFedAvg, DpSgd, AdaptiveBudgets)
+AnyScheme: Any = choice(Scheme, NoPrivacy, Nbafl, GaussianUpload, Mechanisms, DpFedAvg, DpFtrl, DpSgd, AdaptiveBudgets)
 """Annotation of a field that holds a privacy scheme, chosen by `kind`."""
 
 __all__ = [
@@ -39,7 +41,9 @@ __all__ = [
     "Contribution",
     "Distribution",
     "DpFedAvg",
+    "DpFtrl",
     "DpSgd",
+    "Factorisation",
     "FixedNorm",
     "GaussianNoise",
     "GaussianUpload",

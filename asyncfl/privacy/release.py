@@ -50,6 +50,10 @@ class PrivacyContext:
     fixed_weights: bool = True
     """Whether the weights of the updates in a version are independent of all data: a weighted mean without a
     detector."""
+    min_separation: int = 1
+    """Fewest versions between two that updates of one client enter, >= 1 (`protocol.min_separation`)."""
+    max_participations: int | None = None
+    """Most versions that updates of one client enter; None: any number (`protocol.max_participations`)."""
     once_each: bool = True
     """Whether every version is a uniform mean of updates from different clients, so that the clients' noise hides all
     of them equally well."""
@@ -156,7 +160,9 @@ class ModelRelease:
     version: int
     uploads: tuple[Upload, ...]  # the aggregated updates, at least one, each with its weight
     clip_norm: float | None  # norm that the updates were clipped to; None: no clipping
-    server_std: float  # standard deviation of the server's noise on each parameter
+    server_std: float
+    """Standard deviation of the server's noise on each parameter; where it is correlated over versions
+    (`Scheme.correlation`), that of its unit, before the correlation."""
 
     @property
     def contributions(self) -> tuple[Contribution, ...]:

@@ -32,6 +32,7 @@ from asyncfl.learning.layout import Layout
 from asyncfl.learning.training import Training
 from asyncfl.privacy.accounting.calibrate import ClassicalRelease
 from asyncfl.privacy.client_weights import planned_contributions
+from asyncfl.privacy.correlation.factorisation import Factorisation
 from asyncfl.privacy.exposures import MeasuredExposures
 from asyncfl.privacy.noise import ScoreNoise
 from asyncfl.privacy.release import BitNoise, Contribution, Distribution, PrivacyContext, Status, Unit, Upload
@@ -329,6 +330,12 @@ class Scheme(Component):
     def noise_each_epoch(self) -> bool:
         """Whether clients also add the noise of an upload after each earlier epoch of a task."""
         return False
+
+    @property
+    def correlation(self) -> Factorisation | None:
+        """Correlation of the server's noise over versions, whose unit is the standard deviation of `model_noise`; None:
+        the noise of each version is independent. It must be Gaussian noise of the server alone."""
+        return None
 
     @property
     def mixing_node(self) -> MixingNode | None:

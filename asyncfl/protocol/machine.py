@@ -58,6 +58,7 @@ from asyncfl.protocol.messages import (
     TimerFired,
     UpdateArrived,
 )
+from asyncfl.protocol.participation import Participations
 from asyncfl.protocol.population import Population
 from asyncfl.protocol.settings import Protocol
 from asyncfl.protocol.task_record import TaskRecord
@@ -169,8 +170,9 @@ class Server:
         """Updates that have arrived behind a buffer that is being aggregated."""
         self._waiting_max = 0
         """Most of them at once since the last version."""
+        self._participations = Participations(plan.protocol, self.clients, self.tasks)
         self._resting: set[int] = set()
-        """Clients that are idle, and have their share of the buffer."""
+        """Clients that are idle, and have their share of the buffer or of the versions for now."""
         self._failed: Counter[Fate] = Counter()
         """Tasks that failed since the last update arrived."""
         self._give_up_at = max(LEAST_TASKS, TASKS_PER_CLIENT * self.clients)
@@ -265,21 +267,30 @@ class Server:
         self._make_idle(task.client)
 
     def _make_idle(self, client: int) -> None:
-        """Have the client asked again: now, or once the buffer has room for its updates (`Protocol.per_client`)."""
-        if self._has_share(client):
+        """Have the client asked again: now, or once the buffer has room for its updates (`Protocol.per_client`) and the
+        next version is far enough from the last that it entered (`Protocol.min_separation`)."""
+        if self._must_rest(client):
             self._resting.add(client)
         else:
             self.population.add(client)
+
+    def _must_rest(self, client: int) -> bool:
+        return self._has_share(client) or not self._participations.may_take_part(client, self.version)
 
     def _has_share(self, client: int) -> bool:
         """Whether the buffer and the updates behind it hold as many updates of the client as a buffer may."""
         share = self.protocol.per_client
         return share is not None and sum(one.client == client for one in (*self._buffer, *self._waiting)) >= share
 
+    @property
+    def resting(self) -> int:
+        """Number of clients that are idle and wait for later versions or room in the buffer."""
+        return len(self._resting)
+
     def _rouse(self) -> None:
-        """Have clients asked again that have room in the buffer now."""
+        """Have clients asked again that need rest no longer."""
         for client in sorted(self._resting):
-            if not self._has_share(client):
+            if not self._must_rest(client):
                 self._resting.discard(client)
                 self.population.add(client)
 
@@ -437,6 +448,9 @@ class Server:
             model = self._algorithm.apply(model, self.tasks.current, made.accepted)
         model.flags.writeable = False
         self._aggregation.publish(made, actions)
+        for client in self._participations.record((one.task.client for one in made.updates), self.version):
+            self._resting.discard(client)
+            self.population.exhaust(client)
         ages = tuple(one.staleness for one in made.updates)
         waited, self._waiting_max = self._waiting_max, 0
         publish = Publish(self.version, model, len(ages), ages, std, made.clip_norm, waiting_max=waited)

@@ -60,8 +60,10 @@ class Population:
         self.banned: set[int] = set()
         self.spent: set[int] = set()
         """Clients that take no task any more because their privacy budget is spent."""
+        self.exhausted: set[int] = set()
+        """Clients that have taken part as often as they may (`Protocol.max_participations`)."""
         self.excluded: set[int] = set()
-        """Banned and spent clients, which are never asked again."""
+        """Banned, spent and exhausted clients, which are never asked again."""
         self.served = np.zeros(clients, dtype=np.int64)
         """(clients,) number of tasks that each client has been given; changes only while the client is not idle."""
         self._levels: dict[int, list[int]] | None = None
@@ -83,7 +85,7 @@ class Population:
         return np.flatnonzero(self._asks)
 
     def add(self, client: int) -> None:
-        """Mark `client` as idle. No effect if it is idle already, banned or spent."""
+        """Mark `client` as idle. No effect if it is idle already or excluded."""
         if client not in self.excluded and not self.is_idle(client):
             self._swap(client, self._idle)
             self._idle += 1
@@ -120,6 +122,12 @@ class Population:
         self.spent.add(client)
         self.excluded.add(client)
 
+    def exhaust(self, client: int) -> None:
+        """Mark that `client` has taken part as often as it may: it is never idle again."""
+        self.remove(client)
+        self.exhausted.add(client)
+        self.excluded.add(client)
+
     @property
     def why_none_left(self) -> str | None:
         """Reason why no client will be idle again; None if one may be."""
@@ -129,6 +137,9 @@ class Population:
             return "every client is banned"
         if len(self.spent) == self.clients:
             return "every client has spent its budget"
+        if self.exhausted:
+            others = ", is banned or has spent its budget" if self.banned or self.spent else ""
+            return f"every client has taken part as often as it may{others}"
         return "every client is banned or has spent its budget"
 
     def _swap(self, client: int, place: int) -> None:

@@ -95,6 +95,12 @@ class Protocol(Component):
     per_client: Annotated[int, Field(ge=1), MeasuredIn("updates")] | None = None
     """Most updates of one client in a buffer: a client that has as many there is given its next task once that buffer
     is aggregated. null: no limit."""
+    min_separation: Annotated[int, Field(ge=1), MeasuredIn("versions")] | None = None
+    """b: versions from one that an update of a client enters to the next one, at least. A client is asked again when
+    the fate of its last update is known, and the next version is that far away. null: no such limit. A larger b lets
+    `privacy.kind: dp_ftrl` add less noise."""
+    max_participations: Annotated[int, Field(ge=1), MeasuredIn("versions")] | None = None
+    """k: most versions that updates of one client enter; then the client is never asked again. null: no limit."""
     check_norms: bool | None = None
     """Whether the server rejects an update that is longer than the privacy scheme's clip norm and six standard
     deviations of its noise allow. null: only in a live federation, where the scheme bounds a norm."""
@@ -192,6 +198,13 @@ class Protocol(Component):
                 "partial_work",
                 f"must be whole or work with protocol.aggregation {self.aggregation}, got normalised: its factors do "
                 "not add up to one, as those of models must; set it, or protocol.aggregation to delta",
+            )
+        least, most = self.min_separation, clients // self.updates_per_version(clients)
+        if least is not None and least > max(most, 1):
+            yield Fault(
+                "min_separation",
+                f"must be 1..{max(most, 1)}, got {least}: each version takes {self.updates_per_version(clients)} of "
+                f"{clients} clients, which then wait; lower it, or raise data.clients",
             )
         # Otherwise every update would be late, and the server would begin another task in its place, without end.
         if self.late == "drop" and not self.dispatch.at_publish(clients):

@@ -43,6 +43,8 @@ class TaskTable:
         """Tasks whose fate the driver has yet to record, and then removes here."""
         self.busy: Counter[int] = Counter()
         """Client -> number of its unanswered tasks."""
+        self.open_of: Counter[int] = Counter()
+        """Client -> number of its open tasks."""
         self.fates: Counter[Fate] = Counter()
         self.used = 0
         """Number of tasks whose update had a weight above 0 in a model."""
@@ -92,6 +94,7 @@ class TaskTable:
         self.begun += 1
         self.open[task.number] = self.in_flight[task.number] = self.unanswered[task.number] = task
         self.busy[client] += 1
+        self.open_of[client] += 1
         self._needed[base_version] += 1
         return task
 
@@ -118,6 +121,7 @@ class TaskTable:
 
     def _close(self, number: int) -> TaskRecord:
         task = self.open.pop(number)
+        self.open_of[task.client] -= 1
         self._needed[task.base_version] -= 1
         self._forget(task.base_version)
         return task

@@ -211,7 +211,9 @@ class SeedLedger:
         noise, models = self._scheme.model_noise(self._context, norm), self.run.models
         std[models.versions] = np.where(np.isfinite(models.server_std), models.server_std, noise.std)
         claim = share_of(self._scheme.model_guarantee(self._context))
-        return VersionTable(std, noise.distribution == "laplace", self._context.fixed_weights, claim)
+        correlation = self._scheme.correlation
+        encoder = None if correlation is None else correlation.encoder(self._context.rounds)
+        return VersionTable(std, noise.distribution == "laplace", self._context.fixed_weights, claim, encoder)
 
     @cached_property
     def _draws(self) -> SecretDraws | None:

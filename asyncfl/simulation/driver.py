@@ -151,7 +151,8 @@ class Driver(ActionExecutor):
         if self.stopped is None:
             gone, clients = len(self.processes.spent), self.server.clients
             spent = f", {gone} of {clients} have spent their budget" if gone else ""
-            self._do(self.server.stop(f"nothing can happen any more: no client can come{spent}"))
+            rests = f", {self.server.resting} wait for later versions" if self.server.resting else ""
+            self._do(self.server.stop(f"nothing can happen any more: no client can come{spent}{rests}"))
         self.processes.count_traffic()
         return str(self.stopped)
 

@@ -31,6 +31,7 @@ from asyncfl.learning.personal_models import PersonalModelLearner
 from asyncfl.learning.weights import starting_parameters
 from asyncfl.measurements import Evaluation
 from asyncfl.privacy import MeasuredExposures, PrivacyContext
+from asyncfl.privacy.correlation.noise_stream import NoiseStream
 from asyncfl.privacy.release import Upload
 from asyncfl.protocol import DefencePlan, ServerPlan
 from asyncfl.protocol.machine import ServerNoise
@@ -167,7 +168,10 @@ def prepare(resolved: ResolvedSeed, data: FederatedData | None = None) -> Federa
     )
     record = ReleaseStore()
     defence = defence_plan(scenario, data, learner)
-    plan = server_plan(scenario, data.sizes, initial, streams, RecordedServerNoise(path, record), defence)
+    correlation = scenario.privacy.correlation
+    stream = None if correlation is None else NoiseStream(correlation, context.rounds, streams)
+    noise = RecordedServerNoise(path, record, stream)
+    plan = server_plan(scenario, data.sizes, initial, streams, noise, defence)
     aggregates = None
     if scenario.evaluation.aggregates:
         aggregates = AggregateErrors(scenario.protocol, attackers)
@@ -327,6 +331,8 @@ def privacy_context(resolved: ResolvedSeed, sizes: NDArray[np.int64]) -> Privacy
         fixed_weights=has_fixed_weights(scenario.protocol, scenario.defence, scenario.algorithm),
         equal_weights=_equal_weights(scenario, sizes),
         personal=bool(scenario.model.personal),
+        min_separation=scenario.protocol.min_separation or 1,
+        max_participations=scenario.protocol.max_participations,
         once_each=_equal_weights(scenario, sizes) and _once_each(scenario),
     )
 

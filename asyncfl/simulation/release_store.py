@@ -18,6 +18,7 @@ from asyncfl.base.files.batch_spool import BatchSpool
 from asyncfl.base.tables import Column, Count, Number, about, array_of, schema_of
 from asyncfl.client import TaskPath
 from asyncfl.privacy import Contribution, Release
+from asyncfl.privacy.correlation.noise_stream import NoiseStream
 from asyncfl.privacy.noise import add_noise
 from asyncfl.privacy.release import ModelRelease, Upload
 from asyncfl.protocol.aggregation import AggregatedUpdate, AggregationResult
@@ -62,7 +63,7 @@ class ModelsTable(Described):
     version: Count = about("Number of the version.")
     tasks: Annotated[tuple[int, ...], Column(pa.list_(pa.int64()), "")] = about("Tasks whose uploads it aggregates.")
     clip_norm: Number = about("Norm that the uploads were clipped to; null without clipping.")
-    server_std: Number = about("Standard deviation of the server's noise on each parameter.")
+    server_std: Number = about("Standard deviation of the server's noise on each parameter, before its correlation.")
 
 
 MODELS = schema_of(ModelsTable)
@@ -310,6 +311,7 @@ class RecordedServerNoise:
 
     path: TaskPath
     record: ReleaseStore
+    stream: NoiseStream | None = None  # noise that is correlated over versions; None: it is independent
 
     def __call__(self, made: AggregationResult, version: int) -> tuple[Vector, float]:
         """Add the scheme's server noise to `made.model` in place, and record the release.
@@ -319,9 +321,13 @@ class RecordedServerNoise:
         path = self.path
         uploads = tuple(self._upload(one, made.clip_norm) for one in made.updates)
         noise = path.scheme.model_noise(path.context, made.clip_norm, [one.contribution for one in uploads])
-        add_noise(noise.distribution, made.model, noise.std, path.streams, "server_noise", number=version)
+        std = noise.std
+        if self.stream is not None:
+            std = self.stream.add(made.model, noise.std, version)
+        else:
+            add_noise(noise.distribution, made.model, noise.std, path.streams, "server_noise", number=version)
         self.record.published(ModelRelease(version, uploads, made.clip_norm, noise.std))
-        return made.model, noise.std
+        return made.model, std
 
     def _upload(self, one: AggregatedUpdate, clip_norm: float | None) -> Upload:
         task = one.task

@@ -69,8 +69,8 @@ def test_the_same_kind_keeps_its_fields() -> None:
          "gradients are clipped in L2; use clip.target: update or model"),
         ({"kind": "nowhere_to_be_found:Scheme"}, "",
          "cannot import 'nowhere_to_be_found': No module named 'nowhere_to_be_found'; name its folder in PYTHONPATH"),
-        ({"kind": 3}, "", "kind must be one of none, nbafl, local_gaussian, mechanisms, dp_fedavg, dp_sgd, adaptive or "
-         "my_module:MyClass, got 3"),
+        ({"kind": 3}, "", "kind must be one of none, nbafl, local_gaussian, mechanisms, dp_fedavg, dp_ftrl, dp_sgd, "
+         "adaptive or my_module:MyClass, got 3"),
         # A description where a plain value stands, and the other way round.
         ({"kind": "local_gaussian", "epsilon": 6, "stop_at": 8}, "stop_at",
          "must be a mapping with the fields epsilon, delta, accountant, adversary, of, got 8"),

@@ -49,6 +49,14 @@ CASES: dict[str, dict[str, Any]] = {
         "training.example_clip": 1.0,
         "training.example_noise": 1.0,
     },
+    "correlated noise": {
+        "privacy": {
+            "kind": "dp_ftrl",
+            "noise_multiplier": 1.0,
+            "factorisation": {"kind": "tree", "restart": 3, "complete": True},
+        },
+        "protocol": {**BUFFERED, "max_participations": 9},
+    },
     "kept models": {"evaluation.keep": "best", "evaluation.test_every": 2},
     "convolutions behind pooling": {"model": {"kind": "lenet", "channels": [4, 6], "hidden": [16]}},
 }

@@ -15,6 +15,7 @@ from asyncfl.defences import Bucketing, Detector, Rule, Verdict
 from asyncfl.defences.preaggregation import PreAggregation
 from asyncfl.learning import Architecture
 from asyncfl.privacy import Mechanism, Noise, Scheme
+from asyncfl.privacy.correlation import Encoder, Factorisation
 from asyncfl.privacy.exposures import Exposures
 from asyncfl.protocol.dispatch import AnyDispatch, AnyOpening, ContinuousDispatch, DispatchPolicy, OpenCount, Opening
 from asyncfl.protocol.selection import Selection
@@ -221,6 +222,26 @@ class Coarse(Mechanism):
 
     def std(self, sensitivity: float, rounds: int) -> float:
         return 5 * sensitivity / self.epsilon
+
+
+class Halves(Factorisation):
+    """C with 1/2 below its diagonal: the noise of each version takes half of the last one's back."""
+
+    kind: str
+
+    def next(self, state: Any, draw: Any) -> Any:
+        noise = draw() if state is None else draw() - 0.5 * state
+        return noise, noise
+
+    def std(self, version: int, versions: int) -> float:
+        return math.sqrt(sum(0.25**lag for lag in range(version)))
+
+    def encoder(self, versions: int) -> Encoder:
+        first, later = np.arange(versions), np.arange(versions - 1)
+        row, version = np.concatenate([first, later + 1]), np.concatenate([first, later]) + 1
+        order = np.argsort(version, kind="stable")
+        value = np.concatenate([np.ones(versions), np.full(versions - 1, 0.5)])
+        return Encoder(row[order], version[order], value[order], first + 1)
 
 
 class Twice(Exposures):

@@ -41,6 +41,7 @@ CHANGES: list[dict[str, Any]] = [
     {"algorithm": {"kind": "every_kind:Halved"}},
     {"privacy": {"kind": "every_kind:Whisper"}},
     {"privacy": {"kind": "mechanisms", "client": {"kind": "every_kind:Coarse"}}},
+    {"privacy": {"kind": "dp_ftrl", "noise_multiplier": 1.0, "factorisation": {"kind": "every_kind:Halves"}}},
     {"privacy": {"kind": "nbafl", "epsilon": 100, "exposures": {"kind": "every_kind:Twice"}}},
     {"threats": {"attack": {"kind": "every_kind:Silent"}, "attackers": 2}},
     {"defence.rule": {"kind": "every_kind:Largest"}},

@@ -18,6 +18,8 @@ Everything that is not a sum of Gaussian noise is bounded from above:
 - An attacker's upload that was computed from other uploads reveals at most those. A copy (`copy_of`) adds its weight to
   the copied update, noise included.
 
+Server noise that is correlated over versions (`Scheme.correlation`) has rows of its own, see `correlated`.
+
 The bits behind an adaptive clip norm follow the same law with weight 1 (`UploadTable.bits`): a held upload comes with
 its noisy bit, and a version with the noisy sum of the bits of all updates considered for it.
 """
@@ -28,6 +30,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from asyncfl.privacy.correlation.encoder import Encoder
+from asyncfl.privacy.ledger.correlated import correlated_releases
 from asyncfl.privacy.ledger.releases import Releases, releases_of
 from asyncfl.privacy.ledger.views import NEVER, AdversaryView, Bools, Floats, Ints, UploadTable, VersionTable
 from asyncfl.privacy.release import BitNoise
@@ -50,7 +54,11 @@ def known_releases(
     every = Releases(
         sent.client, facts.moment, sent.laplace, sent.std, s, sent.count, sent.epsilon, ones, sent.rate, ones < 0
     )
-    parts = [every.select(at), _residuals(sent, versions, view, facts, s), _copies(sent, versions, view, facts, s)]
+    parts = [every.select(at), _copies(sent, versions, view, facts, s)]
+    if versions.encoder is None or view.knows_server_noise:
+        parts.append(_residuals(sent, versions, view, facts, s))
+    else:
+        parts.append(_correlated(sent, versions, view, facts, s, versions.encoder))
     if sent.bits is not None:
         parts = _with_bits(Releases.concatenate(parts), _known_bits(sent, versions, view, sent.bits))
     if view.further:
@@ -214,6 +222,28 @@ def _residuals(sent: UploadTable, versions: VersionTable, view: AdversaryView, f
     ones = np.ones(len(keys), dtype=np.int64)
     return Releases(
         client, facts.granted[version], laplace, std, sums, ones, claims, ones, np.ones(len(ones)), ones < 0
+    )
+
+
+def _correlated(
+    sent: UploadTable, versions: VersionTable, view: AdversaryView, facts: _Facts, s: Floats, encoder: Encoder
+) -> Releases:
+    """Return the same as `_residuals` where the server's noise is correlated; clients add none."""
+    own, client, version = _influence(sent, s), sent.client, sent.version
+    at = np.flatnonzero(facts.in_sum & ~np.isin(client, list(view.members)))
+    copied = [
+        (int(client[victim]), _version_of(sent, victim, copies), float(s[victim] * sent.weight[left].sum()))
+        for victim, copies in facts.copies.items()
+        if len(left := copies[facts.in_sum[copies]]) and client[victim] not in view.members
+    ]
+    clients, entered, influence = (list(column) for column in zip(*copied, strict=True)) if copied else ([], [], [])
+    return correlated_releases(
+        np.append(client[at], np.array(clients, dtype=np.int64)),
+        np.append(version[at], np.array(entered, dtype=np.int64)),
+        np.append(own[at], np.array(influence, dtype=np.float64)),
+        facts.granted,
+        versions,
+        encoder,
     )
 
 

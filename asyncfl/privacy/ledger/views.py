@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.privacy.correlation.encoder import Encoder
 from asyncfl.privacy.release import BitNoise, Release
 
 Ints = NDArray[np.int64]
@@ -60,10 +61,11 @@ class UploadTable:
 class VersionTable:
     """Published versions of a run, row v for version v. All columns are (n_versions + 1,)."""
 
-    server_std: Floats  # standard deviation of the server's noise on each parameter
+    server_std: Floats  # standard deviation of the server's noise on each parameter, see `ModelRelease.server_std`
     server_laplace: bool  # whether the server's noise is Laplace
     fixed_weights: bool  # whether the weights of updates are independent of all data
     epsilon: float  # epsilon claimed for one version alone
+    encoder: Encoder | None = None  # C of noise that is correlated over versions; None: it is independent
 
 
 @dataclass(frozen=True)

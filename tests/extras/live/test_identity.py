@@ -127,6 +127,12 @@ def test_clients_that_spend_their_budgets(live: Live) -> None:
     assert "budget_spent" in told.events["kind"].to_pylist()
 
 
+def test_correlated_noise_and_clients_that_rest_between_versions(live: Live) -> None:
+    banded = {"kind": "dp_ftrl", "noise_multiplier": 2.0, "factorisation": {"kind": "banded", "bands": 3}}
+    limits = {"min_separation": 2, "max_participations": 3, "rounds": 12}
+    same(live, {"protocol": {**BUFFERED, **limits}, "world": {**WORLD, **LEAVING}, "privacy": banded})
+
+
 def test_poisson_batches(live: Live) -> None:
     dp = {"batches": "poisson", "example_clip": 1.0, "example_noise": 1.0, "epochs": 3, "deadline_s": 0.3}
     privacy = {"kind": "dp_sgd", "noise_multiplier": 1.0}

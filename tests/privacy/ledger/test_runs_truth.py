@@ -28,6 +28,7 @@ from asyncfl.privacy.schemes.dp_fedavg import AdaptiveClip, ClipState
 from asyncfl.results.seed_ledger import SeedLedger
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
+from tests.privacy.correlation.explicit_noise import noise_matrix
 
 Row = dict[Hashable, float]
 """One observed number: source (an update, a bit, or a noise) -> coefficient."""
@@ -94,6 +95,7 @@ class World:
     """A run with Gaussian, or with Laplace noise as linear rows over its updates, bits and noises."""
 
     run: Any
+    correlated: Any = None  # (versions, sources) of DP-FTRL's noise
 
     def __post_init__(self) -> None:
         scenario = self.run.resolved.scenario
@@ -143,8 +145,7 @@ class World:
                 base = self.version[self.uploads[task].base_version]
                 terms += [(weight, self._upload(task)), (-weight, before if protocol.aggregation == "mix" else base)]
             if version in self.run.models:
-                self.std["server", version] = self.run.models[version].server_std
-                terms.append((1.0, {("server", version): 1.0}))
+                terms.append((1.0, self._server_noise(version, self.run.models[version].server_std)))
             self.version[version] = add(*terms) if self.linear else {}
             tasks = judged[version]
             most = max(Counter(self.client[task] for task in tasks).values(), default=0)
@@ -155,6 +156,18 @@ class World:
             self.bits[version] = add((1.0, self.bits[version - 1]), (1.0, fraction))
         for task in self.uploads:
             self._upload(task)
+
+    def _server_noise(self, version: int, std: float) -> Row:
+        if self.scheme.kind != "dp_ftrl":
+            self.std["server", version] = std
+            return {("server", version): 1.0}
+        if self.correlated is None:
+            self.correlated = noise_matrix(self.scheme.factorisation, self.run.resolved.scenario.protocol.rounds)
+        found: Row = {}
+        for source, weight in enumerate(self.correlated[version - 1].tolist()):
+            self.std["server", source] = 1.0
+            found["server", source] = std * weight
+        return found
 
     def _upload(self, task: int) -> Row:
         if task not in self.sent:
@@ -374,13 +387,18 @@ def protocols(draw: st.DrawFn) -> dict[str, Any]:
     kind = draw(st.sampled_from(["sync", "fedbuff", "buffered", "fedasync"]))
     # Where hardly an update arrives, time ends the run.
     chosen: dict[str, Any] = {"kind": kind, "rounds": draw(st.integers(1, 8)), "time_limit_s": 20.0}
+    chosen |= draw(st.sampled_from([{}, {}, {"max_participations": 2}]))
     if kind == "fedasync":
+        chosen |= {"min_separation": draw(st.sampled_from([None, 2, 4]))}
         return chosen | {"in_flight": draw(st.integers(1, 5)), "staleness": draw(STALENESS)}
     chosen["server_rate"] = draw(st.sampled_from([0.5, 1.0, 2.0]))
     if kind == "sync":
+        chosen["min_separation"] = draw(st.sampled_from([None, 1]))
         return chosen | {"participants": 3, "over_selection": draw(st.sampled_from([1.0, 1.5]))}
+    buffer = draw(st.integers(1, 5))
     return chosen | {
-        "buffer": draw(st.integers(1, 5)),
+        "buffer": buffer,
+        "min_separation": draw(st.sampled_from([None, 5 // buffer])),
         "dispatch": {"kind": "constant", "in_flight": draw(st.integers(1, 5))},
         "staleness": draw(STALENESS),
         "divisor": draw(st.sampled_from(["buffer", "weight_sum"])),
@@ -390,10 +408,27 @@ def protocols(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
+def factorisations(draw: st.DrawFn) -> dict[str, Any]:
+    kind = draw(st.sampled_from(["independent", "tree", "tree", "banded", "banded"]))
+    if kind == "tree":
+        restart, estimator = draw(st.sampled_from([None, 2, 3, 5])), draw(st.sampled_from(["nodes", "honaker"]))
+        return {"kind": kind, "restart": restart, "estimator": estimator, "complete": draw(st.booleans())}
+    if kind == "banded":
+        coefficients = draw(st.sampled_from(["optimal", "square_root"]))
+        return {"kind": kind, "bands": draw(st.integers(1, 5)), "coefficients": coefficients}
+    return {"kind": kind}
+
+
+@st.composite
 def schemes(draw: st.DrawFn) -> dict[str, Any]:
     """Fields of a scenario that set a scheme with Gaussian or Laplace noise."""
-    kind = draw(st.sampled_from(["dp_fedavg", "dp_fedavg", "dp_fedavg", "dp_sgd", "nbafl", "mechanisms", "mechanisms"]))
+    kinds = ["dp_fedavg", "dp_fedavg", "dp_fedavg", "dp_ftrl", "dp_ftrl", "dp_sgd", "nbafl", "mechanisms", "mechanisms"]
+    kind = draw(st.sampled_from(kinds))
     curious = {"curious": draw(st.sampled_from([[], [1], [0, 2]]))}
+    if kind == "dp_ftrl":
+        factorisation, neighbours = draw(factorisations()), draw(st.sampled_from(["replace", "zero_out"]))
+        scheme = {"clip_norm": 0.1, "noise_multiplier": draw(st.sampled_from([0.7, 3.0])), "neighbours": neighbours}
+        return {"privacy": {"kind": kind, "factorisation": factorisation, **scheme, **curious}}
     if kind == "dp_sgd":
         z, size = draw(st.sampled_from([0.8, 3.0])), draw(st.sampled_from([2, "full"]))
         training = {"example_clip": 1.0, "example_noise": z, "batch_size": size, "epochs": draw(st.integers(1, 2))}

@@ -9,6 +9,7 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,14 @@ from asyncfl.base.instrument import one_by_one
 from asyncfl.base.tables import AuditTable, schema_of
 from asyncfl.client import TaskPath
 from asyncfl.data import FederatedData
+from asyncfl.extras.audit.neighbours.correlated_models import StepPair, row_pairs
 from asyncfl.extras.audit.neighbours.data import Neighbour
 from asyncfl.extras.audit.neighbours.observer import AuditedClient, AuditedTask, TwinsObserver
 from asyncfl.extras.audit.neighbours.training import TwinUpload
 from asyncfl.measurements import OF_CLIENTS, OF_SAMPLES, Twin
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.release_pairs import BINS, GaussianPair, differ, epsilon_of_pairs
+from asyncfl.privacy.correlation import Factorisation
 from asyncfl.privacy.ledger.audit_columns import Row, with_measured
 from asyncfl.privacy.ledger.releases import model_releases
 from asyncfl.privacy.release import ModelRelease
@@ -95,13 +98,48 @@ def model_transcript(
     """
     mine = [(held.models[one.version], one.version, one) for one in models if one.version in held.models]
     for time_s, _, model in sorted(mine, key=lambda row: row[:2]):
-        twins = {
-            upload.task: audited.tasks[upload.task].twins[neighbour.number]
-            for upload in model.uploads
-            if upload.task in audited.tasks and neighbour.number in audited.tasks[upload.task].twins
-        }
-        if twins and (found := _model(path, audited, model, twins, time_s)) is not None:
+        if (found := _moved_model(path, audited, neighbour, model, time_s)) is not None:
             yield found
+
+
+def correlated_transcript(
+    correlation: Factorisation,
+    path: TaskPath,
+    audited: AuditedClient,
+    neighbour: Neighbour,
+    held: AdversaryHoldings,
+    models: Iterable[ModelRelease],
+) -> Iterator[TwinRelease]:
+    """Yield the rows (`row_pairs`) that follow from the first versions as far as the adversary holds all of them, as
+    one release each. Later versions are left out: no bound is known."""
+    published, first = {one.version: one for one in models}, 0
+    while first + 1 in published and first + 1 in held.models:
+        first += 1
+    moved = {v: _moved_model(path, audited, neighbour, published[v], 0.0) for v in range(1, first + 1)}
+    steps = {v: StepPair(one.distance, one.sensitivity, one.std) for v, one in moved.items() if one is not None}
+    times_s = np.maximum.accumulate([held.models[version] for version in range(1, first + 1)])
+    twin = next((one.neighbour for one in moved.values() if one is not None), neighbour)
+    for row in row_pairs(correlation, path.context.rounds, first, steps):
+        std = published[row.version].server_std or 1.0
+        distance, sensitivity = row.distance * std, row.sensitivity * std
+        pair = (float(path.learner.n_parameters), distance**2, std, std)
+        pure = math.inf if differ([pair]) else 0.0
+        time_s = float(times_s[row.version - 1])
+        yield TwinRelease(time_s, -1, twin, distance, sensitivity, std, std, (pair,), None, pure)
+
+
+def _moved_model(
+    path: TaskPath, audited: AuditedClient, neighbour: Neighbour, model: ModelRelease, time_s: float
+) -> TwinRelease | None:
+    """Return a model that the client's uploads entered beside that of a twin; None where they did not, or where no
+    bound is known."""
+    number = neighbour.number
+    twins = {
+        upload.task: audited.tasks[upload.task].twins[number]
+        for upload in model.uploads
+        if upload.task in audited.tasks and number in audited.tasks[upload.task].twins
+    }
+    return _model(path, audited, model, twins, time_s) if twins else None
 
 
 def _model(
@@ -249,6 +287,9 @@ class _Findings:
         of_models, defence = scheme.model_guarantee(path.context), self.observer.federation.resolved.scenario.defence
         in_training = scheme.noise_each_epoch or path.training.example_noise > 0
         are_sums = of_models is not None and not in_training and defence.rule.is_linear and defence.detector is None
+        transcript = model_transcript
+        if (correlation := scheme.correlation) is not None:
+            transcript = partial(correlated_transcript, correlation)
         what = f"epsilons of twins of seed {seed}"
         for adversary, held in one_by_one(list(held_by.items()), self.observer.instrument, what):
             for client in self.clients:
@@ -261,7 +302,7 @@ class _Findings:
             row = (seed, "model", -1, adversary)
             for client in self.clients if are_sums else []:
                 for neighbour in self._best(client):
-                    releases = list(model_transcript(path, client, neighbour, held, self.run.models.values()))
+                    releases = list(transcript(path, client, neighbour, held, self.run.models.values()))
                     self._add(row, client, of_models, releases)
                     disproved = any(_exceeds(one.distance, one.sensitivity) for one in releases)
                     if disproved and neighbour.kind in counted_kinds(of_models) and row in self.known:

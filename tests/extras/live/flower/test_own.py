@@ -17,6 +17,7 @@ from asyncfl.extras.live.flower import own
 from asyncfl.extras.live.flower.nodes import Answers
 from asyncfl.extras.live.flower.own import EXAMPLES, SECONDS, ArrayDialect, FlowerOutcome, clipped, scenario_of
 from asyncfl.extras.live.flower.records import QUERY, TRAIN, FlowerError, Shapes
+from asyncfl.privacy.correlation import Tree
 from asyncfl.privacy.scheme import FixedNorm
 from asyncfl.results.storage import Run
 from asyncfl.testing.laws import same
@@ -105,6 +106,17 @@ def test_the_server_clips_adds_noise_and_accounts_for_it(tmp_path: Any) -> None:
     assert np.isfinite(public["exact_epsilon"]).all()
     gather(outcome.scenario, [run_of(outcome.scenario, outcome.run)]).save(tmp_path / "run")
     assert Run.load(tmp_path / "run").summary["seeds"]["0"]["stopped"] == "all versions published"
+
+
+def test_the_server_correlates_its_noise_over_versions() -> None:
+    privacy = {"kind": "dp_ftrl", "noise_multiplier": 2.0, "clip_norm": 0.5}
+    outcome, _ = federated([approaches(TARGET, 1.0)] * 3, {**FEDBUFF, "rounds": 4}, privacy=privacy)
+    # Steps 1, 2 and 3 of a tree have the noise of one node, step 4 that of the root less a part of the others.
+    units = [row["sigma_d"] / outcome.run.models[row["version"]].server_std for row in outcome.run.rounds[1:]]
+    assert units[:3] == pytest.approx([1.0, 1.0, 1.0])
+    assert units[3] == pytest.approx(Tree().std(4, 4))
+    public = outcome.ledger[outcome.ledger["adversary"] == "public"]
+    assert np.isfinite(public["provable"]).all()
 
 
 def test_only_updates_longer_than_the_norm_are_clipped() -> None:
