@@ -41,6 +41,7 @@ from asyncfl.privacy.scheme import State, coalition_faults
 from asyncfl.privacy.stop_at import StopAt
 from asyncfl.protocol import AnyProtocol, Protocol
 from asyncfl.protocol.model_step import mode_faults, partial_faults
+from asyncfl.protocol.secure_faults import faults_with_secure_aggregation
 from asyncfl.protocol.settings import shuffler_faults
 from asyncfl.threats import Threats
 from asyncfl.world import World
@@ -392,6 +393,8 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
         if evaluation.audit is not None:
             yield from _under("evaluation.audit", evaluation.audit.faults(data.clients))
             yield from evaluation.audit.training_faults(privacy, training, () if model is None else model.personal)
+    if protocol.secure_aggregation is not None:
+        yield from faults_with_secure_aggregation(parts)
     if (algorithm := parts.get("algorithm")) is not None and not algorithm.off:
         yield from _algorithm_faults(algorithm, parts)
     if (downloads := parts.get("download_compression")) is not None:

@@ -7,8 +7,8 @@ samples and staleness are integers of the field too. The clock counts the messag
     pairwise      keys, then shares, of all     d numbers   shares of t senders        a cohort
     lightsecagg   shares of the task's mask     d numbers   sums of U clients' shares  a cohort or a buffer
 
-The masks of `pairwise` cancel among those that agreed on keys together: its cohort must be known. Those of `lightsecagg`
-are recovered by a linear code, so that a buffer may mix versions, and weights may follow when it is full.
+The masks of `pairwise` cancel among those that agreed on keys together: its cohort must be known. Those of
+`lightsecagg` are recovered by a linear code, so that a buffer may mix versions, and weights may follow when it is full.
 """
 
 from __future__ import annotations

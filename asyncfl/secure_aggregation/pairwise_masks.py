@@ -1,7 +1,7 @@
 """Pairwise masks that cancel in the sum of a cohort. Source: Bonawitz et al. 2017, figure 4, honest but curious server.
 
-Each member u of a cohort has a secret key and a seed b_u, and shares both by Shamir's scheme with threshold t. Members u
-and v agree on a key s_uv. With weights w, vectors x and the pseudo-random expansion PRG, member u sends
+Each member u of a cohort has a secret key and a seed b_u, and shares both by Shamir's scheme with threshold t. Members
+u and v agree on a key s_uv. With weights w, vectors x and the pseudo-random expansion PRG, member u sends
 
     y_u = w_u x_u + PRG(b_u) + sum_{v > u} PRG(s_uv) - sum_{v < u} PRG(s_uv)
 

@@ -7,8 +7,8 @@ or down so that the mean is u. For fixed random numbers the rounded vectors of t
 
 apart, since each pair of numbers moves apart by less than gamma; and a rounded vector is at most gamma sqrt(d) longer
 than the update: the worst case of Kairouz, Liu, Steinke 2021, section 4, which also bounds the length with high
-probability by rounding again where it is exceeded. Clients that clip to a norm C clip to C - gamma sqrt(d) first, so that
-no rounded update is longer than C.
+probability by rounding again where it is exceeded. Clients that clip to a norm C clip to C - gamma sqrt(d) first, so
+that no rounded update is longer than C.
 
 Noise is drawn from the discrete Gaussian N_Z(0, s^2), which has the same zero-concentrated privacy as the Gaussian
 (Canonne, Kamath, Steinke 2020, theorem 4).
