@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from asyncfl.algorithms import Algorithm, FedAvg
 from asyncfl.base.answers import require
@@ -114,6 +115,8 @@ class Batch:
     """Name -> (n, size) float32: the algorithm's vectors of each upload, as the training made them."""
     masked: MaskedSum | None = None
     """Clients that take part in secure aggregation of the uploads; None without it."""
+    integers: NDArray[np.int64] | None = None
+    """(n, n_parameters) the integers that clients mask; None without secure aggregation."""
     total: Floats | None = None
     """(n_parameters,) weighted sum of the updates that secure aggregation unmasked; None without it."""
     out_of_range: int = 0

@@ -1,7 +1,9 @@
 """The path of a task at its client: a list of stages, built once for a run.
 
     poison -> train -> measure | -> clip -> noise -> craft attacks -> attackers' noise -> payloads of updates
-        -> compress -> shuffle, or mask
+        -> compress -> shuffle
+
+With secure aggregation, clients round their updates as they add noise, and mask them in the end.
 
 Tasks are carried out together when the server collects them, each from the version its client was sent. If something is
 learnt from every task (`TaskPath.every_task`), each task passes the stages before the bar alone, when its training
@@ -22,7 +24,7 @@ from asyncfl.client.attack import CraftUploads
 from asyncfl.client.batch import Assignment, Batch, PathComponents, Stage
 from asyncfl.client.clip import ClipPayloads, Measure
 from asyncfl.client.compress import Compress
-from asyncfl.client.mask import Mask
+from asyncfl.client.mask import Mask, RoundUpdates
 from asyncfl.client.payloads_of_updates import PayloadsOfUpdates
 from asyncfl.client.poison import Poison
 from asyncfl.client.shuffle import Shuffle
@@ -57,6 +59,7 @@ class TaskPath(PathComponents):
         self._together: list[Stage] = [
             self._clip,
             AddNoise(self),
+            *([] if self.secure is None else [RoundUpdates(self, self.secure)]),
             CraftUploads(self, self._train.accuracies),
             AddAttackersNoise(self),
             *([PayloadsOfUpdates(self, of_update)] if of_update else []),

@@ -4,7 +4,7 @@ and, for buffers of updates from different versions, its section on asynchronous
 Client i draws a mask z_i of d elements, cuts it into U - T parts, appends T random parts, and gives client j of N the
 value at point j of the polynomial with these U parts as coefficients: d/(U - T) elements. It sends the server
 x_i + z_i. The server adds the masked vectors of a buffer with weights w_i, and asks each client for the sum of its
-shares with the same weights. U answers are the values of a polynomial whose lowest U - T coefficients are sum_i w_i z_i.
+shares with the same weights. U answers are values of a polynomial whose lowest U - T coefficients are sum_i w_i z_i.
 T clients together with the server learn nothing of a mask: the T random parts alone make any T shares uniformly random.
 
 The code is linear: masks of different tasks and versions may be added, and the weights follow when the buffer is full.
