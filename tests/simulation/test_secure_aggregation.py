@@ -198,7 +198,8 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"defence.strikes": {"threshold": 2}}, "defence.strikes", "must be null"),
     (
         {"protocol.check_norms": True, "privacy": {"kind": "dp_fedavg", "noise_multiplier": 1.0}},
-        "protocol.check_norms", "must be null or false",
+        "protocol.check_norms",
+        "must be null or false",
     ),
     ({"compression": {"kind": "quantised"}}, "compression.kind", "secure_aggregation.bits rounds them"),
     ({"algorithm": {"kind": "scaffold"}}, "algorithm.kind", "must be fedavg"),
