@@ -41,6 +41,7 @@ from asyncfl.privacy.scheme import State, coalition_faults
 from asyncfl.privacy.stop_at import StopAt
 from asyncfl.protocol import AnyProtocol, Protocol
 from asyncfl.protocol.model_step import mode_faults, partial_faults
+from asyncfl.protocol.secure_faults import faults_with_secure_aggregation
 from asyncfl.protocol.settings import shuffler_faults
 from asyncfl.threats import Threats
 from asyncfl.world import World
@@ -404,6 +405,8 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if zeroed and training is not None and training.batches != "poisson":
         message = f"must be replaced where training.batches are not poisson, got zeroed with {training.batches}"
         yield Fault("data.canaries.excluded", message)
+    if protocol.secure_aggregation is not None:
+        yield from faults_with_secure_aggregation(parts)
     if (algorithm := parts.get("algorithm")) is not None and not algorithm.off:
         yield from _algorithm_faults(algorithm, parts)
     if (downloads := parts.get("download_compression")) is not None:

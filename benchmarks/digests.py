@@ -87,6 +87,7 @@ def scenarios() -> Iterator[tuple[str, dict[str, Any]]]:
     yield from _protocols()
     yield from _attacks()
     yield from _defences()
+    yield from _secure()
     yield from _worlds()
     yield from _data()
 
@@ -278,6 +279,18 @@ def _defences() -> Iterator[tuple[str, dict[str, Any]]]:
     for kind in ("bucketing", "nearest_neighbours", "clipping", "adaptive_clipping"):
         mixed = {"kind": "median", "pre": [{"kind": kind}]}
         yield f"rule/{kind}", {"threats": flip, "defence": {"rule": mixed}}
+
+
+def _secure() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name and changes of each scenario with secure aggregation, which no recording holds."""
+    unrecorded = {"evaluation.record": "none", "world.dropout": 0.1}
+    pairwise = {"kind": "pairwise", "threshold": 2}
+    light = {"kind": "lightsecagg", "threshold": 3, "colluders": 1}
+    flip = {"attack": {"kind": "sign_flip", "factor": 3.0}, "attackers": 2}
+    yield "secure/pairwise", {**unrecorded, "protocol.secure_aggregation": pairwise, "privacy": FEDAVG}
+    buffered = {"protocol": {**BUFFERED["protocol"], "secure_aggregation": light}}
+    yield "secure/lightsecagg", {**unrecorded, **buffered, "privacy": FEDAVG, "threats": flip}
+    yield "secure/central", {**unrecorded, **buffered, "privacy": {**FEDAVG, "noise_at": "server"}}
 
 
 def _worlds() -> Iterator[tuple[str, dict[str, Any]]]:

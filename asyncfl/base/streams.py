@@ -29,8 +29,9 @@ _GROUPS = {
     "data": "samples test_split partition domains attackers curious root_set stand_ins",
     "clock": "device link task_clock availability cohorts selection calibration",
     "training": "initial_model batches poison attack lies compression downloads decoys detection aggregation fallback "
-    "shuffle canaries membership reconstruction twins dropout",
-    "noise": "score_noise client_noise epoch_noise server_noise example_noise clip_quantile poisson_batches",
+    "shuffle canaries membership reconstruction twins dropout masks rounding",
+    "noise": "score_noise client_noise epoch_noise server_noise example_noise clip_quantile poisson_batches "
+    "field_noise",
 }
 PURPOSES = {purpose: group for group, purposes in _GROUPS.items() for purpose in purposes.split()}
 """Purpose of a stream -> group that it is seeded with."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from asyncfl.algorithms import Algorithm, FedAvg
 from asyncfl.base.answers import require
@@ -16,6 +17,8 @@ from asyncfl.learning import Job, Learner, Training
 from asyncfl.learning.job import Deadline
 from asyncfl.privacy import Contribution, Noise, PrivacyContext, Scheme, State
 from asyncfl.privacy.release import Release, Upload
+from asyncfl.protocol.secure_aggregation import SecureAggregation
+from asyncfl.secure_aggregation import MaskedSum
 
 if TYPE_CHECKING:
     from asyncfl.base.streams import Streams
@@ -66,6 +69,8 @@ class PathComponents:
     compression: Compression | None = None
     """Compression of updates; None to send them uncompressed."""
     algorithm: Algorithm = FedAvg()
+    secure: SecureAggregation | None = None
+    """Secure aggregation of updates; None: the server receives each."""
     state: State = field(init=False)
     """State of the privacy scheme. Audits that train a task again restore the state of that time."""
     states: ClientStates = field(init=False, default_factory=ClientStates)
@@ -76,6 +81,8 @@ class PathComponents:
         require(isinstance(self.state, State), self.scheme, "start", "must return a State", self.state)
         self.clips_update = self.scheme.clip_target.payload == "update"
         """Whether the update is clipped; otherwise the model."""
+        self.clips_to_l2_norm = self.clips_update and self.scheme.clip_target.order == 2
+        """Whether the update is what a scheme with a clip norm bounds, in L2."""
 
 
 @dataclass(eq=False)
@@ -106,6 +113,16 @@ class Batch:
     """The record of each upload."""
     payloads: dict[str, Vector] = field(default_factory=dict)
     """Name -> (n, size) float32: the algorithm's vectors of each upload, as the training made them."""
+    masked: MaskedSum | None = None
+    """Clients that take part in secure aggregation of the uploads; None without it."""
+    integers: NDArray[np.int64] | None = None
+    """(n, n_parameters) the integers that clients mask; None without secure aggregation."""
+    total: Floats | None = None
+    """(n_parameters,) weighted sum of the updates that secure aggregation unmasked; None without it."""
+    out_of_range: int = 0
+    """Numbers of honest updates that were clipped to the range of secure aggregation."""
+    wrapped: int = 0
+    """Numbers of the sum that are too large for the field, and wrong."""
     attacked: Bools = field(init=False)
     losses: Floats = field(init=False)
     """(n,) mean training loss of the last local epoch."""

@@ -3,6 +3,8 @@
     poison -> train -> measure | -> clip -> noise -> craft attacks -> attackers' noise -> payloads of updates
         -> compress -> shuffle
 
+With secure aggregation, clients round their updates as they add noise, and mask them in the end.
+
 Tasks are carried out together when the server collects them, each from the version its client was sent. If something is
 learnt from every task (`TaskPath.every_task`), each task passes the stages before the bar alone, when its training
 ends. All random numbers come from the stream of (client, turn), so neither the time nor the order of training changes a
@@ -22,6 +24,7 @@ from asyncfl.client.attack import CraftUploads
 from asyncfl.client.batch import Assignment, Batch, PathComponents, Stage
 from asyncfl.client.clip import ClipPayloads, Measure
 from asyncfl.client.compress import Compress
+from asyncfl.client.mask import Mask, RoundUpdates
 from asyncfl.client.payloads_of_updates import PayloadsOfUpdates
 from asyncfl.client.poison import Poison
 from asyncfl.client.shuffle import Shuffle
@@ -32,6 +35,7 @@ from asyncfl.learning.personal_layers import PersonalLayers
 from asyncfl.privacy import Contribution
 from asyncfl.privacy.ledger.releases import upload_release, usable_norm
 from asyncfl.privacy.release import Upload
+from asyncfl.secure_aggregation import MaskedSum
 
 
 class TaskPath(PathComponents):
@@ -55,19 +59,24 @@ class TaskPath(PathComponents):
         self._together: list[Stage] = [
             self._clip,
             AddNoise(self),
+            *([] if self.secure is None else [RoundUpdates(self, self.secure)]),
             CraftUploads(self, self._train.accuracies),
             AddAttackersNoise(self),
             *([PayloadsOfUpdates(self, of_update)] if of_update else []),
             *([] if self.compression is None or self.compression.off else [Compress(self, self.compression)]),
             *([] if self.scheme.mixing_node is None else [Shuffle(self)]),
+            *([] if self.secure is None else [Mask(self, self.secure)]),
         ]
         self._ready: dict[int, Batch] = {}
         self._collections = 0
         self._rows = np.empty((0, self.learner.n_parameters), dtype=np.float32)
 
-    def carry_out(self, assignments: Sequence[Assignment], version: int, current: Vector) -> Batch:
+    def carry_out(
+        self, assignments: Sequence[Assignment], version: int, current: Vector, masked: MaskedSum | None = None
+    ) -> Batch:
         """Train the tasks of `assignments` and return the batch of their uploads. `version` with parameters `current`
-        is the newest. Raises: NoEpochError if an assignment with a deadline completed no epoch."""
+        is the newest; `masked`: the clients that take part in secure aggregation, None without it. Raises: NoEpochError
+        if an assignment with a deadline completed no epoch."""
         if len(self._rows) < len(assignments):
             self._rows = np.empty((len(assignments), self._rows.shape[1]), dtype=np.float32)
         rows = self._rows[: len(assignments)]
@@ -80,7 +89,7 @@ class TaskPath(PathComponents):
             batch = Batch(assignments, rows)
             for stage in self._alone:
                 stage.run(batch)
-        batch.version, batch.current = version, current
+        batch.version, batch.current, batch.masked = version, current, masked
         for stage in self._together:
             stage.run(batch)
         batch.record()

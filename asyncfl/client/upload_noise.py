@@ -27,6 +27,8 @@ class AddNoise(Stage):
     def _add(self, batch: Batch, where: NDArray[np.bool_]) -> None:
         for row in np.flatnonzero(where & (batch.std > 0)).tolist():
             one, distribution = batch.assignments[row], batch.noises[row].distribution
+            if self.facts.secure is not None and distribution == "gaussian":
+                continue  # added to the rounded update, see `mask`
             stream = (self.facts.streams, "client_noise", one.client, one.turn)
             add_noise(distribution, batch.rows[row], float(batch.std[row]), *stream)
 

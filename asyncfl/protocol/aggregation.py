@@ -23,8 +23,17 @@ from asyncfl.base.arrays import Bools, Floats, Ints, Vector
 from asyncfl.base.instrument import Instrument
 from asyncfl.base.streams import Streams
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, Strikes, Verdict, accept_all
-from asyncfl.protocol.messages import Action, BufferVerdict, Collect, Collected, Fate, ScoreRequest
-from asyncfl.protocol.model_step import ModelStep, next_model
+from asyncfl.protocol.messages import (
+    Action,
+    BufferVerdict,
+    Collect,
+    Collected,
+    CollectedSum,
+    CollectSum,
+    Fate,
+    ScoreRequest,
+)
+from asyncfl.protocol.model_step import ModelStep, model_of_sum, next_model
 from asyncfl.protocol.settings import Protocol
 from asyncfl.protocol.task_record import TaskRecord
 from asyncfl.protocol.task_table import TaskTable
@@ -218,6 +227,8 @@ class Aggregation:
     _buffer: Buffer
     _clip_norm: float | None
     _payloads: Mapping[str, Vector]
+    _total: Floats | None
+    """The securely aggregated sum of the buffer; None: it holds single updates."""
 
     def __init__(
         self,
@@ -236,13 +247,22 @@ class Aggregation:
         """Sender of each update that was rejected since the last sound one, and whether its length was wrong."""
         self.tasks: list[TaskRecord] = []
         """Tasks of the updates in the buffer, in its order."""
+        self._integers: tuple[int, ...] = ()
+        """Weight of each update in a securely aggregated sum; empty without secure aggregation."""
+        self._masked = 0
+        """Buffers in succession that could not be unmasked."""
         self._requests = 0
         self._asked: tuple[int, ...] = ()
 
-    def open(self, tasks: list[TaskRecord]) -> Collect:
-        """Begin a buffer with the updates of `tasks`, and return the action that asks for their parameters."""
+    def open(self, tasks: list[TaskRecord], version: int) -> Collect:
+        """Begin a buffer for `version` with the updates of `tasks`, and return the action that asks for their
+        parameters."""
         self.tasks = tasks
-        return Collect(tuple(task.number for task in tasks))
+        ages = version - np.array([task.base_version for task in tasks], dtype=np.int64)
+        most = int(self.samples.max(initial=1))
+        self._integers = self.defences.protocol.integer_weights(self.samples[self.clients], ages, most)
+        numbers = tuple(task.number for task in tasks)
+        return CollectSum(numbers, self._integers) if self._integers else Collect(numbers)
 
     def clear(self) -> list[TaskRecord]:
         """Empty the buffer and return its tasks."""
@@ -273,6 +293,15 @@ class Aggregation:
             self._malformed.append((task.client, not whole[row]))
         senders = self.clients[~sound]
         return sound, self.defences.strike(senders, np.ones(len(senders), dtype=bool))
+
+    def discard_masked(self, actions: list[Action]) -> str | None:
+        """Empty a buffer that could not be unmasked, and append the fates of its updates to `actions`. Returns the
+        reason to stop if that happened too often in succession."""
+        self._masked += 1
+        actions.extend(self.table.settle(task.number, Fate.BELOW_THRESHOLD) for task in self.clear())
+        if self._masked < LEAST_REJECTED:
+            return None
+        return f"too few clients answered to unmask any of the last {self._masked} sums"
 
     def forget_client(self, client: int) -> None:
         """Forget a client that the driver bans, and that it sent malformed updates."""
@@ -306,7 +335,8 @@ class Aggregation:
         self.tasks = [self.tasks[row] for row in np.flatnonzero(kept)]
         if not self.tasks:
             return False
-        self._clip_norm = collected.clip_norm
+        self._clip_norm, self._masked = collected.clip_norm, 0
+        self._total = collected.total if isinstance(collected, CollectedSum) else None
         asked = np.zeros(len(kept)) if collected.upload_std is None else collected.upload_std
         models = collected.models if kept.all() else collected.models[kept]
         work = None if collected.work is None else collected.work[kept]
@@ -366,7 +396,7 @@ class Aggregation:
         to `actions`; `publish` appends the fates of the others. `scores`: see `Detector.judge`."""
         buffer, tasks = self._buffer, tuple(task.number for task in self.tasks)
         verdict, banned = self.defences.judge(buffer, scores)
-        made = self.defences.aggregate(buffer, verdict)
+        made = self.defences.aggregate(buffer, verdict) if self._total is None else self._summed(buffer, self._total)
         self.instrument.aggregated(buffer, tasks, verdict, made)
         details = verdict.details or [""] * len(tasks)
         columns = self.tasks, made.weights.tolist(), buffer.staleness.tolist(), details
@@ -382,6 +412,11 @@ class Aggregation:
             actions.append(BufferVerdict(buffer.version, clients, accused, banned, notes, tasks, unjudged))
         accepted = None if self.algorithm.off else self._accepted(buffer, made, np.flatnonzero(~verdict.flagged))
         return AggregationResult(made.model, entered, self._clip_norm, banned, made.notes, accepted)
+
+    def _summed(self, buffer: Buffer, total: Floats) -> ModelStep:
+        protocol = self.defences.protocol
+        factors = protocol.factors(buffer.samples, buffer.staleness)
+        return model_of_sum(buffer, total, np.array(self._integers), factors, protocol.aggregation, protocol.rate)
 
     def _accepted(self, buffer: Buffer, made: ModelStep, kept: Ints) -> AcceptedUpdates:
         return AcceptedUpdates(

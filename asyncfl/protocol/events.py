@@ -49,6 +49,9 @@ class Kind(StrEnum):
     SCORED = "scored"
     FLAGGED = "flagged"
     SHUFFLED = "shuffled"
+    MASKS_AGREED = "masks_agreed"
+    UNMASKED = "unmasked"
+    NOT_UNMASKED = "not_unmasked"
     BANNED = "banned"
     BUDGET_SPENT = "budget_spent"
     AGGREGATION_STARTED = "aggregation_started"
@@ -81,6 +84,7 @@ _DISCLOSURES: dict[Disclosure, tuple[Kind, ...]] = {
         *(Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, Kind.TRAINING_STARTED, Kind.TRAINED, Kind.UPLOAD_STARTED),
         *(Kind.RETRANSMITTED, Kind.LOST, Kind.AGGREGATION_STARTED, Kind.TIMER_FIRED, Kind.WENT_OFFLINE),
         *(Kind.CAME_ONLINE, Kind.DROPPED_OUT, Kind.COHORT_REPEATED),
+        *(Kind.MASKS_AGREED, Kind.UNMASKED, Kind.NOT_UNMASKED),
     ),
     _UPLOAD: (Kind.UPLOADED, *CAUGHT),
     _VERDICT: (

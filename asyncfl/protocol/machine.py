@@ -46,6 +46,7 @@ from asyncfl.protocol.messages import (
     ClientLeft,
     ClientRetired,
     Collected,
+    CollectedSum,
     Download,
     Fate,
     Input,
@@ -360,7 +361,7 @@ class Server:
             # All are of one cohort. Sort them, so that floating-point sums do not depend on the order of arrival.
             updates.sort(key=lambda task: (task.client, task.number))
         self._rouse()
-        actions.append(self._aggregation.open(updates))
+        actions.append(self._aggregation.open(updates, self.version))
 
     def _enter(self, tasks: Iterable[TaskRecord], actions: list[Action]) -> None:
         """Add updates to the buffer, unless they are too old for the version that it makes."""
@@ -378,6 +379,12 @@ class Server:
     # --- making the next version -----------------------------------------------------------------------------------
 
     def _collected(self, message: Collected, actions: list[Action]) -> None:
+        if isinstance(message, CollectedSum) and not message.unmasked:
+            if (reason := self._aggregation.discard_masked(actions)) is not None:
+                self._stop(reason, actions)
+            else:
+                self._discard(actions)
+            return
         sound, banned = self._aggregation.reject(message, actions)
         self._ban(banned, actions)
         if message.losses is not None:

@@ -55,6 +55,8 @@ class Fate(StrEnum):
     """The client gave the task up and reported it."""
     TIMED_OUT = "timed_out"
     """The server stopped waiting: it received nothing from the client until the lease ended."""
+    BELOW_THRESHOLD = "below_threshold"
+    """Too few clients took part in secure aggregation: no masks were agreed on, or the sum could not be unmasked."""
     UNFINISHED = "unfinished"
     """The run ended first."""
 
@@ -145,6 +147,17 @@ class Collected(TimedMessage, frozen=True):
     ] = msgspec.field(default_factory=dict)
 
 
+class CollectedSum(Collected, frozen=True):
+    """The securely aggregated sum of the updates that `CollectSum` asked for. The models have length 0.
+
+    `total`: (n_parameters,) sum of the updates, each times its weight; None on a timeline. `unmasked`: False if too few
+    clients answered to unmask it.
+    """
+
+    total: Annotated[Floats | None, Released("the noise of all its updates, which the ledger counts")] = None
+    unmasked: Annotated[bool, Public("devices, links and availability decide who answers")] = True
+
+
 class ScoresArrived(ScoreAnswer, frozen=True, kw_only=True):
     """A client's scores have reached the server, or the server has learnt that none will come."""
 
@@ -233,6 +246,13 @@ class Collect(Message, frozen=True):
     """Request the parameters of these tasks' updates; `Collected` answers it."""
 
     tasks: tuple[int, ...]
+
+
+class CollectSum(Collect, frozen=True):
+    """Request the securely aggregated sum of these tasks' updates; `CollectedSum` answers it. `weights`: integer factor
+    of each update."""
+
+    weights: tuple[int, ...] = ()
 
 
 class SetTimer(Message, frozen=True):

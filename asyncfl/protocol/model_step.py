@@ -122,6 +122,28 @@ def next_model(
     return ModelStep(_moved(current, aggregate.update, rate), aggregate.weights, state, aggregate.notes)
 
 
+def model_of_sum(
+    buffer: Buffer,
+    total: NDArray[np.float64],
+    integers: NDArray[np.int64],
+    factors: NDArray[np.float64],
+    mode: AggregationMode = "delta",
+    rate: float = 1.0,
+) -> ModelStep:
+    """Compute the next global model from a securely aggregated sum, `delta` or `mix` (see `next_model`).
+
+    `total`: (n_parameters,) sum of `integers`[i] (w_i - b_i); `integers`: (n_updates,) the weights in the field;
+    `factors`: (n_updates,) from `weights`. The integers are scaled so that they add up to as much as the factors.
+    """
+    whole = int(integers.sum())
+    unit = float(factors.sum()) / whole if whole else 0.0
+    used, step = np.asarray(unit * integers, dtype=np.float64), (unit * total).astype(np.float32)
+    if mode == "mix":
+        for index, base in enumerate(buffer.bases):
+            step += np.float32(used[buffer.base_of == index].sum()) * (base - buffer.current)
+    return ModelStep(_moved(buffer.current, step, rate), used, None)
+
+
 def partial_faults(partial_work: Partial, rule: Rule, field: str = "rule") -> Iterator[Fault]:
     """Yield a fault for normalised partial work with a rule that is not linear: its factors may exceed those of a mean.
     Fields are named relative to the protocol. `field`: the defence's field that holds the rule."""

@@ -39,6 +39,8 @@ from asyncfl.protocol.dispatch import (
     Share,
 )
 from asyncfl.protocol.model_step import WITH_RATE, AggregationMode, Divisor, Partial, partial_weights, weights
+from asyncfl.protocol.secure_aggregation import AnySecureAggregation
+from asyncfl.protocol.secure_faults import secure_aggregation_faults
 from asyncfl.protocol.selection import AnySelection, UniformSelection
 from asyncfl.protocol.staleness import (
     AnyStaleness,
@@ -104,6 +106,8 @@ class Protocol(Component):
     check_norms: bool | None = None
     """Whether the server rejects an update that is longer than the privacy scheme's clip norm and six standard
     deviations of its noise allow. null: only in a live federation, where the scheme bounds a norm."""
+    secure_aggregation: AnySecureAggregation | None = None
+    """Protocol by which the server learns the sum of a buffer's updates alone; null: it receives each update."""
 
     @default_property
     def dispatch(self) -> DispatchPolicy:
@@ -151,6 +155,27 @@ class Protocol(Component):
     def rate(self) -> float:
         """Factor > 0 of the aggregate when it enters the model."""
         return 1.0
+
+    @property
+    def masks_by_cohort(self) -> bool:
+        """Whether each buffer holds updates of one cohort, which shares the secrets of secure aggregation."""
+        return self.dispatch.in_cohorts and self.late == "drop"
+
+    def share_holders(self, clients: int) -> int:
+        """Return the number of clients that hold shares of secrets in secure aggregation: those of a cohort, or all."""
+        return self.dispatch.at_publish(clients) if self.masks_by_cohort else clients
+
+    def integer_weights(
+        self, samples: NDArray[np.int64], staleness: NDArray[np.int64], most_samples: int
+    ) -> tuple[int, ...]:
+        """Return the integer weight of each update in a securely aggregated sum; () without secure aggregation.
+        `samples`: (n,) of the senders; `staleness`: (n,) versions; `most_samples`: of any client."""
+        if self.secure_aggregation is None:
+            return ()
+        of_samples = self.weighting == "samples"
+        counted = samples if of_samples else np.ones_like(samples)
+        [fresh, *by_age] = staleness_weights(self.staleness, np.concatenate([[0], staleness])).tolist()
+        return self.secure_aggregation.weights(counted, most_samples if of_samples else 1, np.array(by_age), fresh)
 
     def factors(
         self, samples: NDArray[np.int64], staleness: NDArray[np.int64], work: NDArray[np.float64] | None = None
@@ -212,6 +237,8 @@ class Protocol(Component):
                 "late",
                 "must be carry where clients are not drawn in cohorts, got drop; set protocol.dispatch.kind: cohort",
             )
+        if self.secure_aggregation is not None:
+            yield from secure_aggregation_faults(self, clients)
 
 
 def rate_faults(rate: float, aggregation: AggregationMode) -> Iterator[Fault]:

@@ -8,6 +8,9 @@
 | `curious` | what the coalition was sent and made itself (`privacy.curious`) | server, links, other clients |
 | `public_last` | the last model | server, clients, links |
 | `public` | all models | server, clients, links |
+
+With secure aggregation nobody but its client holds an upload: server and eavesdropper see masked ones, and the server
+the sum of each buffer, which it publishes with its own noise. `colluders` of the clients may tell it what they know.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from asyncfl.protocol.event_query import select
 from asyncfl.protocol.events import CAUGHT, SCORING_UP
 from asyncfl.protocol.messages import Fate
 from asyncfl.protocol.score_requests import TracedScoreRequest
+from asyncfl.protocol.secure_aggregation import SecureAggregation
 from asyncfl.protocol.tasks import Tasks
 from asyncfl.simulation.phases import Way
 from asyncfl.world import World
@@ -90,15 +94,21 @@ def adversary_views(
     answers: Sequence[ScoreRelease],
     rejected: Sequence[RejectedUpdate],
     leaks: Collection[str] = (),
+    secure: SecureAggregation | None = None,
 ) -> list[AdversaryView]:
     """Return the view of each adversary of one seed, including that of the coalition `curious` if it has members.
 
     `requests`: for scores. `published`: version -> virtual time of its publication. `sent`: uploads ordered by task.
     `world`: its links have the sizes of packets. `answers`: all scores that clients sent; `rejected`: honest updates
-    that were rejected; `leaks`: flags of what the message of each upload leaks.
+    that were rejected; `leaks`: flags of what the message of each upload leaks. `secure`: secure aggregation of the
+    uploads, None without it.
     """
     up_bytes = world.uplink.mtu_bytes
     held = holdings(tasks, published, packet_bytes=up_bytes)
+    if secure is not None:
+        # Masked updates tell nothing; of their sums the server makes the models.
+        held = {adversary: one._replace(uploads={}) for adversary, one in held.items()}
+    colluders = 0 if secure is None else secure.colluders
     last = max(published, default=0)
     arrived = {place: one.arrived_s for place, one in enumerate(answers) if one.arrived_s is not None}
     caught = {place: one.overheard_s for place, one in enumerate(answers) if one.overheard_s is not None}
@@ -122,7 +132,8 @@ def adversary_views(
         shown = np.full(last + 1, NEVER, dtype=np.int64)
         shown[list(versions)] = [*map(moment, versions.values())]
         members = curious if adversary == "curious" else frozenset[int]()
-        view = AdversaryView(adversary, got, shown, adversary in ("server", "both"), members)
+        is_server = adversary in ("server", "both")
+        view = AdversaryView(adversary, got, shown, is_server, members, colluders=colluders if is_server else 0)
         granted = view.granted(sent)
 
         def known(version: int | None, seen_s: float | None) -> int:

@@ -50,8 +50,10 @@ def _reasons(run: SeedRun, context: PrivacyContext, tasks: Tasks, stated: Guaran
         yield "the clip norm adapts to those who were drawn"
     if scheme.correlation is not None:
         yield "the noise of versions is correlated"
-    if scenario.protocol.min_separation > 1 or scenario.protocol.max_participations is not None:
+    if scenario.protocol.min_separation is not None or scenario.protocol.max_participations is not None:
         yield "clients that have taken part must wait"
+    if scenario.protocol.secure_aggregation is not None:
+        yield "the clients of a cohort learn of each other"
     if not scenario.protocol.divides_by_expected:
         yield "updates are divided by their number, which depends on who was drawn"
     if not context.fixed_weights:

@@ -39,6 +39,7 @@ from asyncfl.results.adversaries import (
 )
 from asyncfl.results.drawn_in_secret import secret_draws
 from asyncfl.results.sent_uploads import SentUploads
+from asyncfl.results.sums_of_noises import sum_of_noises
 from asyncfl.simulation.seed_run import SeedRun
 
 ROUNDS = {
@@ -109,7 +110,8 @@ class SeedLedger:
         members = coalition(self._scheme.curious, self._clients, self._resolved.streams)
         scenario = self._resolved.scenario
         flags = frozenset(leaks(Collected, scenario.leaks))
-        tasks, others = self._uploads_sent.tasks, (self._answers, self._rejected, flags)
+        secure = scenario.protocol.secure_aggregation
+        tasks, others = self._uploads_sent.tasks, (self._answers, self._rejected, flags, secure)
         views = adversary_views(
             tasks, self._requests, published, self._sent, self._moment, members, scenario.world, *others
         )
@@ -124,7 +126,10 @@ class SeedLedger:
         sent, versions = self._sent, self._versions
         of_clients, of_models = self._stated
         known = known_releases(sent, versions, view)
-        proven = None if self._proven is None else known_releases(sent, versions, view, self._proven)
+        law = sum_of_noises(self._resolved.scenario.protocol.secure_aggregation, sent, versions)
+        # A client's own noise is proven in any sum.
+        alone = sent if law.sums_proven else replace(sent, additive=np.zeros_like(sent.additive))
+        proven = None if self._proven is None else known_releases(alone, versions, view, self._proven)
         draws = self._draws
         if draws is not None and not draws.lost and draws.hidden_from(view, sent):
             known = draws.credited(known, sent, versions, view)
@@ -133,8 +138,8 @@ class SeedLedger:
         of_all = of_models is not None and of_models.at_every_client
         to_neighbours, proven_of_models = known, proven
         if of_all:
-            sent = replace(sent, client=np.zeros_like(sent.client))
-            proven_of_models = None if self._proven is None else known_releases(sent, versions, view, self._proven)
+            sent, alone = (replace(one, client=np.zeros_like(one.client)) for one in (sent, alone))
+            proven_of_models = None if self._proven is None else known_releases(alone, versions, view, self._proven)
         if of_all or not np.array_equal(sent.model_sensitivity, sent.sensitivity):
             to_neighbours = known_releases(sent, versions, view, sent.model_sensitivity)
         most_exposed = MostExposed(to_neighbours)
@@ -145,8 +150,8 @@ class SeedLedger:
         bare = view.unprotected_clients(self._sent, versions)
         holders = tuple(client for client in range(self._clients) if client not in view.members)
         return (
-            Account(adversary, of_clients, known, touched, bare, proven, flags, holders, trusts),
-            Account(adversary, of_models, most_exposed, touched, bare, proven_models, flags, None, trusts),
+            Account(adversary, of_clients, known, touched, bare, proven, flags, holders, trusts, *law),
+            Account(adversary, of_models, most_exposed, touched, bare, proven_models, flags, None, trusts, *law),
         )
 
     @cached_property

@@ -3,6 +3,7 @@ needed."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -99,6 +100,12 @@ class SentUploads:
         # A scheme may state only one of the two sensitivities: without noise in between they are the same.
         sensitivity = np.where(np.isinf(sensitivity), model_sensitivity, sensitivity)
         model_sensitivity = np.where(np.isinf(model_sensitivity), sensitivity, model_sensitivity)
+        additive = ~laplace & (count == 1) & (uploads.column("added_std") == std) & self._uncompressed
+        # Noise drawn before the rounding, by Laplace or in training, hides what it hides whatever is done with it.
+        sensitivity = sensitivity + np.where(additive, self._rounding, 0.0)
+        norm = self.usable_norm(self.clip_norm)
+        by_server = self.scheme.model_noise(self.context, norm).distribution
+        model_sensitivity = model_sensitivity + self._rounding * (self._root if by_server == "laplace" else 1.0)
         copy_of = pc.fill_null(table["copy_of"], -1).to_numpy().copy()
         copy_of[copy_of >= 0] = uploads.rows_of(copy_of[copy_of >= 0])
         computed_from = self._computed_from()
@@ -116,7 +123,7 @@ class SentUploads:
             count=count,
             rate=uploads.column("release.rate"),
             epsilon=uploads.column("release.epsilon"),
-            additive=~laplace & (count == 1) & (uploads.column("added_std") == std) & self._uncompressed,
+            additive=additive,
             copy_of=copy_of,
             computed_from=tuple(computed_from.items()),
             previous=previous,
@@ -160,8 +167,22 @@ class SentUploads:
     @property
     def proven(self) -> Floats | None:
         """(n,) proven sensitivities; None if none is proven."""
-        found = self._each(self.scheme.proven_sensitivity)
+        found = self._each(self.scheme.proven_sensitivity) + self._rounding
         return self._bounded(found) if np.isfinite(found).any() else None
+
+    @property
+    def _rounding(self) -> float:
+        """L2 distance by which secure aggregation may round two updates apart before it adds noise; 0 without it, and
+        where clients clip updates to a shorter norm for it."""
+        secure, target = self.resolved.scenario.protocol.secure_aggregation, self.scheme.clip_target
+        if secure is None or (self.clip_norm is not None and (target.payload, target.order) == ("update", 2)):
+            return 0.0
+        return secure.quantiser.rounding_distance(self.resolved.scenario.n_parameters)
+
+    @property
+    def _root(self) -> float:
+        """Largest ratio of the L1 to the L2 norm of an update."""
+        return math.sqrt(self.resolved.scenario.n_parameters)
 
     def _bounded(self, sensitivity: Floats) -> Floats:
         """Return (n,) `sensitivity`, infinite for compressed uploads without noise of their own: they may be longer

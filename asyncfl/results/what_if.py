@@ -68,7 +68,9 @@ def _sums_only(run: Run, rows: Sequence[Row]) -> Hypothesis:
     ]
     own_noise = run.tables["rounds"]["sigma_d"].to_numpy()
     reason = None
-    if not has_fixed_weights(scenario.protocol, scenario.defence, scenario.algorithm):
+    if scenario.protocol.secure_aggregation is not None:
+        reason = "the run has secure aggregation: its own rows of the server are the answer"
+    elif not has_fixed_weights(scenario.protocol, scenario.defence, scenario.algorithm):
         reason = "the rule, detector or algorithm of the run needs single updates, of which sums tell nothing"
     elif single:
         reason = f"clients sent the server more than updates, or one was rejected by its values ({', '.join(single)})"
@@ -93,6 +95,8 @@ def _tap_at(run: Run, rows: Sequence[Row], place: str) -> Hypothesis:
     """Return the eavesdropper's rows if the tap sat at another `place` of the uplinks and missed no packet."""
     tap, heard = run.scenario.world.tap, [row for row in rows if row["adversary"] == "eavesdropper"]
     change = f"--what-if tap.at={place} cannot be answered from this run: "
+    if run.scenario.protocol.secure_aggregation is not None:
+        raise RunError(f"{change}its uploads were masked, and tell a tap nothing at any place")
     if not tap.uplink or tap.downlink or tap.scoring:
         raise RunError(f"{change}only a tap on uplinks alone can be moved (world.tap)")
     if tap.packet_loss > 0:

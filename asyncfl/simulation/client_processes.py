@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from functools import partial
 from heapq import heappop, heappush
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import simpy
 
@@ -45,6 +45,14 @@ from asyncfl.simulation.phases import (
     TaskPlan,
     Way,
 )
+
+
+class Setup(Protocol):
+    """Messages that clients exchange before the phases of a task."""
+
+    def invite(self, task: TaskRecord) -> None:
+        """Take note of a task that is given now."""
+        ...
 
 
 class ClientProcesses:
@@ -87,8 +95,9 @@ class ClientProcesses:
             self.clock.record(Kind.BUDGET_SPENT, client=client, detail=budgets.describe_spending(client))
             self.clock.tell(ClientRetired(client, time_s=self.clock.now))
 
-    def dispatch(self, action: Dispatch) -> ClientGone | None:
-        """Begin a task. Returns a message to the server if the client cannot be reached."""
+    def dispatch(self, action: Dispatch, secure: Setup | None = None) -> ClientGone | None:
+        """Begin a task, with the `secure` setup of its masks if there is one. Returns a message to the server if the
+        client cannot be reached."""
         clock = self.clock
         if not clock.world.online(action.client, clock.now):
             # The server drew a client that it believed idle, but that is offline.
@@ -98,11 +107,18 @@ class ClientProcesses:
         task = clock.server.tasks.open[action.task]
         self.clients.begin(task)
         clock.record_task(Kind.DISPATCHED, task)
+        if secure is None:
+            self.begin_task(task)
+        else:
+            secure.invite(task)
+        return None
+
+    def begin_task(self, task: TaskRecord) -> None:
+        """Begin the phases of a task."""
         process = TaskProcess(self, task)
         if self.latest is not None:
             self.latest[task.client] = process
-        clock.begin(process)
-        return None
+        self.clock.begin(process)
 
     def score(self, action: ScoreRequest) -> None:
         """Begin a request for scores."""

@@ -19,8 +19,9 @@ from asyncfl.client.norm_bound import too_long
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.protocol import Scoring, Server
 from asyncfl.protocol.events import Kind
-from asyncfl.protocol.messages import Collect, Collected, Download, ScoreRequest
+from asyncfl.protocol.messages import Collect, Collected, CollectedSum, Download, ScoreRequest
 from asyncfl.protocol.task_record import TaskRecord
+from asyncfl.secure_aggregation import MaskedSum
 from asyncfl.simulation.phases import TaskPhases, Workload
 from asyncfl.simulation.pool import TrainingOrder, TrainingPool
 from asyncfl.simulation.prepare import Federation
@@ -55,6 +56,10 @@ class SimulatedClients:
         """Number of tasks trained so far."""
         self.zeroed: list[TaskRecord] = []
         """Tasks of the last buffer whose update was not finite and was replaced by zero before the noise."""
+        self.out_of_range = 0
+        """Numbers of the last buffer that were clipped to the range of secure aggregation."""
+        self.wrapped = 0
+        """Numbers of the last sum that were too large for the field of secure aggregation."""
 
     def begin(self, task: TaskRecord) -> None:
         """Register a task that begins."""
@@ -88,8 +93,9 @@ class SimulatedClients:
             # The server gave the task up, or banned its client, during the training.
             self.drop(task)
 
-    def collect(self, time_s: float, action: Collect) -> Collected:
-        """Return the updates of a buffer; models of length 0 without training."""
+    def collect(self, time_s: float, action: Collect, masked: MaskedSum | None = None) -> Collected:
+        """Return the updates of a buffer, models of length 0 without training; with `masked` their sum in place of
+        them."""
         tasks = self.server.tasks.collect(action.tasks)
         work = work_of([task.epochs for task in tasks], self.load.epochs)
         return Collected(
@@ -190,7 +196,7 @@ class TrainingClients(SimulatedClients):
     def drop(self, task: TaskRecord) -> None:
         self._releases.dropped(self.path.drop(task.number))
 
-    def collect(self, time_s: float, action: Collect) -> Collected:
+    def collect(self, time_s: float, action: Collect, masked: MaskedSum | None = None) -> Collected:
         began = time.perf_counter()
         table, version = self.server.tasks, self.server.version
         tasks = table.collect(action.tasks)
@@ -198,7 +204,7 @@ class TrainingClients(SimulatedClients):
             self.trained += len(tasks)
         bases = {one: table.download(one) for one in {version, *(task.base_version for task in tasks)}}
         made = self.path.carry_out(
-            [_assignment(task, bases[task.base_version]) for task in tasks], version, bases[version].model
+            [_assignment(task, bases[task.base_version]) for task in tasks], version, bases[version].model, masked
         )
         self._releases.collected(made.uploads)
         sound = made.sound
@@ -213,6 +219,20 @@ class TrainingClients(SimulatedClients):
             task.trained = False
             self._last[task.client] = task.number, task.base_version, task.turn
         self.seconds += time.perf_counter() - began
+        self.out_of_range, self.wrapped = made.out_of_range, made.wrapped
+        work = work_of([task.epochs for task in tasks], self.load.epochs)
+        if masked is not None:
+            # The server gets no single model, and no loss.
+            return CollectedSum(
+                action.tasks,
+                made.models[:, :0],
+                sound=sound,
+                clip_norm=made.clip_norm,
+                upload_std=made.asked_std,
+                work=work,
+                total=made.total,
+                time_s=time_s,
+            )
         return Collected(
             action.tasks,
             made.models,
@@ -220,7 +240,7 @@ class TrainingClients(SimulatedClients):
             sound=sound,
             clip_norm=made.clip_norm,
             upload_std=made.asked_std,
-            work=work_of([task.epochs for task in tasks], self.load.epochs),
+            work=work,
             payloads=made.payloads,
             time_s=time_s,
         )

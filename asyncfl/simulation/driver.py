@@ -9,6 +9,7 @@ import gc
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import simpy
 
 from asyncfl.base.instrument import Instrument
@@ -21,6 +22,8 @@ from asyncfl.protocol.messages import (
     ClientGone,
     Collect,
     Collected,
+    CollectedSum,
+    CollectSum,
     Dispatch,
     Input,
     Publish,
@@ -35,6 +38,7 @@ from asyncfl.simulation.client_processes import ClientProcesses
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.clock import Clock, Moment, ResumableProcess
 from asyncfl.simulation.event_order import SERVER, EventOrder
+from asyncfl.simulation.secure_rounds import SecureRounds
 from asyncfl.simulation.timeline_recorder import TimelineRecorder
 from asyncfl.world import WorldState
 
@@ -57,12 +61,12 @@ class AggregationProcess(ResumableProcess):
 
 
 class Collection(ResumableProcess):
-    """The updates of a buffer on their way to the server: through the mixing node, and then through an aggregation
-    during which the server does nothing else."""
+    """The updates of a buffer on their way to the server: through the mixing node or until their sum is unmasked, and
+    then through an aggregation during which the server does nothing else."""
 
     def __init__(self, driver: Driver, action: Collect, mixed: Moment | None, aggregate_s: float) -> None:
-        """`mixed`: when the mixing node has sent them; None without one. `aggregate_s`: work of the aggregation,
-        seconds."""
+        """`mixed`: when the mixing node has sent them, or their sum is unmasked; None without either. `aggregate_s`:
+        work of the aggregation, seconds."""
         self._driver, self._action, self._mixed, self._aggregate_s = driver, action, mixed, aggregate_s
         self._work: Work | None = None
         """Work of the aggregation; None before its begin."""
@@ -117,6 +121,10 @@ class Driver(ActionExecutor):
         self.processors = Processors(clock, world.settings.processors)
         workers = Workers(clock, world.settings.workers, world.settings.turnaround_s, self.processors)
         self.processes = ClientProcesses(clock, clients, self.traffic, workers)
+        self.secure: SecureRounds | None = None
+        """Messages of secure aggregation; None without it."""
+        if (secure := server.protocol.secure_aggregation) is not None:
+            self.secure = SecureRounds(self.processes, secure, server.protocol, clients.load.n_parameters)
         self._evaluation: EvaluationProcess | None = None
         """The last evaluation beside the run."""
 
@@ -172,9 +180,11 @@ class Driver(ActionExecutor):
                 return
 
     def _dispatch(self, action: Dispatch) -> ClientGone | None:
-        return self.processes.dispatch(action)
+        return self.processes.dispatch(action, self.secure)
 
     def _begun(self) -> None:
+        if self.secure is not None:
+            self.secure.set_up()
         self.clients.begun(self.clock.now, self.clock.world)
 
     def _forget(self, task: TaskRecord) -> None:
@@ -187,6 +197,9 @@ class Driver(ActionExecutor):
         mixed = None
         if self.mixing_node is not None and self.mixing_node.seconds:
             mixed = Moment(self.clock.now + self.mixing_node.seconds, SERVER)
+        if self.secure is not None and isinstance(action, CollectSum):
+            unmasked_s = self.secure.unmask(action)
+            mixed = Moment(unmasked_s, SERVER) if unmasked_s > self.clock.now else None
         aggregate_s = self.server.plan.seconds_alone(len(action.tasks))
         if mixed is None and not aggregate_s:
             return False
@@ -197,9 +210,23 @@ class Driver(ActionExecutor):
         if self.mixing_node is not None:
             detail = f"{len(action.tasks)} updates, {self.mixing_node.description}"
             self.clock.record(Kind.SHUFFLED, detail=detail)
-        collected = self.clients.collect(self.clock.now, action)
+        if self.secure is not None and isinstance(action, CollectSum):
+            collected = self._sum(self.secure, action)
+        else:
+            collected = self.clients.collect(self.clock.now, action)
         for task in self.clients.zeroed:
             self.clock.record_task(Kind.ZEROED, task, detail="not finite, sent as zero with the noise")
+        return collected
+
+    def _sum(self, secure: SecureRounds, action: CollectSum) -> Collected:
+        """Return the sum of a buffer, whose unmasking is over."""
+        masked = secure.masked_sum(action)
+        if masked is None:
+            self.clients.zeroed = []
+            empty = np.empty((len(action.tasks), 0), dtype=np.float32)
+            return CollectedSum(action.tasks, empty, unmasked=False, time_s=self.clock.now)
+        collected = self.clients.collect(self.clock.now, action, masked)
+        secure.record_sum(masked, self.clients.out_of_range, self.clients.wrapped)
         return collected
 
     def begin_aggregation(self, aggregate_s: float) -> Work:

@@ -44,6 +44,11 @@ class Workload:
     processed: NDArray[np.int64] | None = None
     """(clients,) samples that a whole task processes; None: all samples of the client in each epoch."""
 
+    @property
+    def n_parameters(self) -> int:
+        """Numbers of an uncompressed model."""
+        return self.payload_bytes // BYTES_PER_NUMBER
+
     @classmethod
     def of(cls, scenario: Scenario, samples: NDArray[np.int64]) -> Workload:
         """Return the costs of a task in `scenario`. `samples`: (clients,) training samples of each client."""

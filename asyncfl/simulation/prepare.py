@@ -165,6 +165,7 @@ def prepare(resolved: ResolvedSeed, data: FederatedData | None = None) -> Federa
         attackers,
         scenario.compression,
         scenario.algorithm,
+        scenario.protocol.secure_aggregation,
     )
     record = ReleaseStore()
     defence = defence_plan(scenario, data, learner)

@@ -149,7 +149,11 @@ def seed_run(
         rounds=rounds.rows,
         events=events,
         tasks=executor.event_log.tasks_table(end_of(events)),
-        fates={fate.value: executor.tasks.fates[fate] for fate in Fate},
+        fates={
+            fate.value: executor.tasks.fates[fate]
+            for fate in Fate
+            if fate is not Fate.BELOW_THRESHOLD or executor.server.protocol.secure_aggregation is not None
+        },
         traffic=executor.traffic,
         trained=trained,
         used=executor.tasks.used,

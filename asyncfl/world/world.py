@@ -11,7 +11,7 @@ import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import AfterValidator, Field
@@ -37,6 +37,7 @@ DOWNLINK, UPLINK = 0, 1
 _DOWNLOAD, _COMPUTATION, _UPLOAD, _DROPOUT = range(4)
 _GIVING_UP = 8
 _SCORING = 4  # added to the phase of a score request; requests are numbered separately from tasks
+_MASKING = 16  # first phase of the further messages of a task or request, such as those of secure aggregation
 
 Watts = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -221,6 +222,13 @@ class TaskDraws:
         tap = self._world.settings.tap
         tapped = tap.scoring if self._scoring else tap.uplink
         return self._send(self._world.uplink, self._world.downlink, payload_bytes, tapped, _UPLOAD)
+
+    def message(self, way: Literal["down", "up"], payload_bytes: int, number: int) -> Transfer:
+        """Draw and return the transfer of a further message, of `payload_bytes` >= 1, that the tap ignores. `number`:
+        0.., of the message within its task or request."""
+        links = self._world.downlink, self._world.uplink
+        forth, back = links if way == "down" else links[::-1]
+        return self._send(forth, back, payload_bytes, False, _MASKING + number)
 
     def compute_s(self, samples: int, epochs: float = 1) -> float:
         """Compute the seconds of training on `samples` >= 0 for `epochs` >= 0: linear in both, times the jitter."""

@@ -100,7 +100,7 @@ def test_an_order_is_splitmix_read_backwards_and_ranks_are_read_forwards(n: int,
 
 def test_another_noise_seed_draws_the_noise_anew_and_nothing_else() -> None:
     noise = {"score_noise", "client_noise", "epoch_noise", "server_noise", "example_noise", "clip_quantile"}
-    noise |= {"poisson_batches"}  # as secret as the noise
+    noise |= {"poisson_batches", "field_noise"}  # as secret as the noise
     plain, *others = (Streams(1, noise=own) for own in (None, 0, 1, 2**127))
     for purpose in PURPOSES:
         drawn = [streams.generator(purpose, 3, 4).random() for streams in (plain, *others)]

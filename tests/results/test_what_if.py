@@ -88,6 +88,25 @@ def test_sums_of_two_equal_updates_have_the_noise_of_both() -> None:
         assert left - math.exp(epsilon) * right == pytest.approx(1e-5, rel=1e-6)
 
 
+def test_the_answer_about_secure_aggregation_is_that_of_a_run_that_has_it() -> None:
+    """In rounds of all four clients the clock changes no sum, and equal weights are whole numbers of the field."""
+    changes = {"protocol": {**ROUNDS, "weighting": "uniform"}, "seeds": [0]}
+    clear = simulate(scenario(**changes))
+    secure = {"kind": "pairwise", "threshold": 3}
+    real = simulate(scenario(**{**changes, "protocol": {**changes["protocol"], "secure_aggregation": secure}}))
+    told = answered(clear, "secure-aggregation").rows
+    held = [row for row in client_rows(real.tables["ledger"]) if row["adversary"] == "server"]
+    assert [row["client"] for row in told] == [row["client"] for row in held] == [0, 1, 2, 3]
+    for answer, row in zip(told, held, strict=True):
+        assert answer["releases"] == row["releases"] == 8
+        for column in ("sigma", "sensitivity", "exact_epsilon", "rdp_epsilon"):
+            assert answer[column] == pytest.approx(row[column], rel=1e-9), column
+        # The closed form is that of Gaussian noise; of discrete noise Renyi accounting is proven.
+        assert row["provable"] == row["rdp_epsilon"] > row["exact_epsilon"]
+    with pytest.raises(RunError, match="its own rows of the server are the answer"):
+        answered(real, "secure-aggregation")
+
+
 def test_sums_never_tell_a_server_more_than_single_updates() -> None:
     of = run("sender")
     server = [row for row in client_rows(of.tables["ledger"]) if row["adversary"] == "server"]

@@ -51,6 +51,11 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "diverges": {"training.lr": 1e6},
     "convolutions behind pooling": {"model": {"kind": "lenet", "channels": [4, 6], "hidden": [16]}},
+    "pairwise secure aggregation": {"protocol.secure_aggregation": {"kind": "pairwise", "threshold": 2}},
+    "secure aggregation of a buffer": {
+        "protocol": BUFFERED | {"secure_aggregation": {"kind": "lightsecagg", "threshold": 3, "colluders": 1}},
+        "privacy": {"kind": "dp_fedavg", "noise_multiplier": 0.1},
+    },
 }
 
 

@@ -30,6 +30,7 @@ CHANGES: list[dict[str, Any]] = [
     {"protocol.dispatch": {"kind": "every_kind:Everyone"}},
     {"protocol": {"kind": "sync", "rounds": 2, "open": {"kind": "every_kind:Pairs"}}},
     {"protocol.selection": {"kind": "every_kind:Latest"}},
+    {"protocol.secure_aggregation": {"kind": "every_kind:Trusted"}},
     {"protocol.staleness": {"kind": "every_kind:Slow"}},
     {"protocol": {"kind": "every_kind:Eager", "rounds": 3, "staleness": {"kind": "every_kind:Slow"}}},
     {"world.device": {"kind": "every_kind:TwoSpeeds"}},

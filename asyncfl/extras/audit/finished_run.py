@@ -54,7 +54,11 @@ def with_sparse_evaluation(scenario: Scenario, train_every: int = 0, test_every:
 
 
 def algorithm_faults(scenario: Scenario) -> Iterator[Fault]:
-    """Yield the fault of a run for audits that train tasks again: what its algorithm exchanged is not on disk."""
+    """Yield the faults of a run for audits that train tasks again: what its algorithm exchanged is not on disk, and no
+    adversary of secure aggregation holds an update."""
+    if (secure := scenario.protocol.secure_aggregation) is not None:
+        message = f"must be null, as audits compare single updates, which nobody holds, got {kind_of(secure)}"
+        yield Fault("protocol.secure_aggregation", f"{message}; audit a run without it")
     if scenario.algorithm.changes_tasks:
         names = ", ".join(one.name for one in scenario.payloads.downloads) or "the client's state"
         message = f"must be fedavg, as a task is trained again without {names}, got {kind_of(scenario.algorithm)}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from asyncfl.base.component import kind_of
 from asyncfl.base.errors import Fault
 from asyncfl.privacy import PrivacyContext, State
 from asyncfl.scenario import Scenario
@@ -50,6 +51,9 @@ def live_faults(scenario: Scenario, context: PrivacyContext, shape: bool = False
         yield Fault("privacy.clip_norm", "must be a number, no client knows the norms of the others; set it")
     if privacy.mixing_node is not None:
         yield Fault("privacy", "must do without a node that mixes updates, of which there is none in a live run")
+    if (secure := scenario.protocol.secure_aggregation) is not None:
+        text = f"must be null, live clients do not mask their updates, got {kind_of(secure)}; simulate it"
+        yield Fault("protocol.secure_aggregation", text)
     if scenario.threats is not None and (sees := scenario.threats.attack.sees) != "own":
         text = f"must know its own update only (knowledge own), got {sees}; set it, or choose another"
         yield Fault("threats.attack", text)

@@ -33,6 +33,12 @@ class Account:
     """Client (-1: the models) -> flags that this run adds to those of the scheme."""
     holders: tuple[int, ...] | None = None  # clients that have a row; None: all
     trusts: str = ""  # parties that a guarantee against this adversary trusts
+    discrete: bool = False
+    """Whether the clients' noise is discrete Gaussian: Renyi accounting of it is proven, the exact epsilon is that of
+    Gaussian noise of the same size."""
+    sums_proven: bool = True
+    """Whether sums of the clients' noise are proven to hide as much as one draw of their variance. Otherwise `proven`
+    holds what is proven."""
 
     @cached_property
     def releases(self) -> Releases:

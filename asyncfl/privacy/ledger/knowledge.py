@@ -8,6 +8,9 @@ client by at most s_j. An adversary subtracts each upload u_j + n_j that it hold
     each granted version v   sum_{j of c} w_j s_j  against  sqrt(sum_j w_j^2 sigma_j^2 + sigma_D^2),  j not held
 
 sigma_D counts only if the adversary does not know N_v. Each n_j and N_v is in one row, so the rows of a client compose.
+Clients that collude with the adversary subtract their own updates and noise from each version, whichever clients these
+are: for client c the sum over j leaves out the `AdversaryView.colluders` other clients with the most noise.
+
 Everything that is not a sum of Gaussian noise is bounded from above:
 
 - An upload with Laplace noise, or with noise drawn during training, counts as held if the server adds no noise, and
@@ -26,6 +29,7 @@ its noisy bit, and a version with the noisy sum of the bits of all updates consi
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -189,6 +193,33 @@ def _variances(sent: UploadTable, versions: VersionTable, facts: _Facts) -> Floa
     return np.maximum(found, 0.0)
 
 
+def _told(sent: UploadTable, facts: _Facts, colluders: int, version: Ints, client: Ints) -> Floats:
+    """Return (n,) the most variance of the noise in a version that `colluders` clients other than `client` added, for
+    n pairs of a `version` and a `client`."""
+    found = np.zeros(len(version))
+    if not colluders:
+        return found
+    in_sum = facts.in_sum & sent.additive
+    weight, entered = np.where(in_sum, sent.weight, 0.0), sent.version.copy()
+    for victim, copies in facts.copies.items():
+        # Its noise is in the version as often as it was copied.
+        weight[victim] += sent.weight[copies[facts.in_sum[copies]]].sum()
+        entered[victim] = _version_of(sent, victim, copies)
+    rows = np.flatnonzero(weight)
+    for one in np.unique(version).tolist():
+        mine = rows[entered[rows] == one]
+        senders, of = np.unique(sent.client[mine], return_inverse=True)
+        added = np.bincount(of, np.square(weight[mine] * sent.std[mine]), minlength=len(senders))
+        order = np.argsort(-added, kind="stable")
+        most, beyond = order[:colluders], order[colluders : colluders + 1]
+        for place in np.flatnonzero(version == one).tolist():
+            own = senders[most] == client[place]
+            # A client is not among those that tell of it: the next one is.
+            others = np.concatenate([most[~own], beyond]) if own.any() else most
+            found[place] = added[others].sum()
+    return found
+
+
 def _combined(stds: Floats) -> float:
     """Return the variance of the best mean of observations with these independent noises (n,)."""
     return 0.0 if (stds == 0).any() else float(1 / np.sum(1 / np.square(stds)))
@@ -215,7 +246,8 @@ def _residuals(sent: UploadTable, versions: VersionTable, view: AdversaryView, f
     keys, of = np.unique(sent.version[at] * clients + sent.client[at], return_inverse=True)
     version, client = keys // clients, keys % clients
     laplace = facts.hides[version] & versions.server_laplace
-    std = np.where(laplace, versions.server_std[version], np.sqrt(variance[version]))
+    left = np.maximum(variance[version] - _told(sent, facts, view.colluders, version, client), 0.0)
+    std = np.where(laplace, versions.server_std[version], np.sqrt(left))
     with np.errstate(invalid="ignore"):
         sums = np.bincount(of, own[at], minlength=len(keys)).astype(np.float64)
     claims = np.minimum(np.bincount(of, sent.epsilon[at], minlength=len(keys)), versions.epsilon)
@@ -286,7 +318,8 @@ def _copies(sent: UploadTable, versions: VersionTable, view: AdversaryView, fact
             shift = float(sent.model_sensitivity[victim]) * (weight + float(sent.weight[others].sum()))
         else:
             # Only what the held copies leave unknown of the update is new: a Kalman filter's innovation.
-            std = float(np.sqrt(variance[version]))
+            pair = np.array([version]), np.array([client])
+            std = math.sqrt(max(0.0, variance[version] - _told(sent, facts, view.colluders, *pair)[0]))
             shift = gain * weight * float(s[victim]) + float(_influence(sent, s)[others].sum())
         rows.append((client, moment, laplace, std, shift, 1, claim, 1, 1.0))
     return Releases.of(rows)

@@ -164,10 +164,15 @@ def _rows(
         flags[place] = "; ".join(_in_order(found))
     proven = np.full(n, np.inf)
     if account.proven is not None:
-        last_proven = _last(np.zeros_like(of) if of_models else account.proven.releases.holder, n)
-        proven = at_last(account.proven.spent(account.delta).exact, last=last_proven)
+        proven_of = account.proven.releases.holder
+        last_proven = _last(np.zeros_like(proven_of) if of_models else proven_of, n)
+        proven_spent = account.proven.spent(account.delta)
+        proven = at_last(proven_spent.rdp if account.discrete else proven_spent.exact, last=last_proven)
+    sure = at_last(spent.rdp) if account.discrete else exact
+    if not account.sums_proven:
+        sure = np.where(exact == 0, 0.0, proven)
     # A proven sensitivity may be below the one that the noise was calibrated to: SAFL's printed step of length lr.
-    least = np.where(status == "proven", np.minimum(exact, proven), exact)
+    least = np.where(status == "proven", np.minimum(sure, proven), sure)
     provable = np.where((status == "proven") | (exact == 0), least, np.where(status == "heuristic", proven, np.inf))
     affected = bool(account.affecting) if of_models else np.isin(np.arange(n), list(account.affecting))
     provable[np.array([any(flag in found for flag in UNCOVERED) for found in flags], dtype=bool) & affected] = np.inf

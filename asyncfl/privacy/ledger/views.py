@@ -79,6 +79,9 @@ class AdversaryView:
     members: frozenset[int] = frozenset()  # clients that are the adversary: they know their own noise and have no rows
     further: tuple[tuple[int, int, Release], ...] = ()
     """(client, moment, release) of what else it gets, or whose effect on a model it sees, such as scores."""
+    colluders: int = 0
+    """Clients that tell it all they know. Which ones is unknown: from each version the noise of those that hide a
+    client best is subtracted."""
     leaks: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """Flag of a leak -> clients of which it holds a message with this leak, or a model that decisions based on such
     messages influenced."""

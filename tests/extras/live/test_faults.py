@@ -28,6 +28,8 @@ def nothing(*_: Any) -> float:
          ["threats.attack: must know its own update only"]),
         (True, False, {"evaluation.audit": {"clients": 1, "twins": 2}},
          ["evaluation.audit: must be null: it trains on clients' data"]),
+        (True, False, {"protocol.secure_aggregation": {"kind": "lightsecagg", "threshold": 2}},
+         ["protocol.secure_aggregation: must be null, live clients do not mask their updates, got lightsecagg"]),
         # Whoever trains all epochs and claims one would count for three.
         (True, False, DEADLINE, ["protocol.partial_work: must be whole or work where clients stop by"]),
         # Nor do they share resources.
