@@ -48,9 +48,13 @@ from asyncfl.world import World
 
 MOST_SEEDS = 100_000
 ADDED_SINCE_0_1: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
-    ("training", "", ("steps", "optimizer", "weight_decay", "betas", "eps", "state", "schedule", "version_schedule")),
+    (
+        "training",
+        "",
+        ("steps", "optimizer", "weight_decay", "betas", "eps", "state", "schedule", "version_schedule", "kernels"),
+    ),
     ("model", "", ("dropout",)),
-    ("protocol", "", ("min_separation", "max_participations")),
+    ("protocol", "", ("min_separation", "max_participations", "secure_aggregation")),
     ("protocol", "sync", ("aggregation", "divide_by")),
 )
 """Section, its kind (empty: each), and fields that no run of version 0.1 has in its name; at their defaults they change
