@@ -23,12 +23,13 @@ from asyncfl.simulation import simulate_clock
 
 EXPERIMENT = Path(__file__).parents[2] / "workflow" / "experiments" / "outside" / "fedsasync_clock.yaml"
 SEEDS = range(6)
-NAMES = ("seconds of a round", "updates in a round", "rounds of a slow client, of 25")
+TICKS = ((1, 2, 4, 6), (10, 15, 20), (4, 8, 16, 25))
+NAMES = ("seconds of a round", "updates in a round", "rounds of a slow client")
 
 
 def predicted(scenario: Scenario, slow: int) -> tuple[float, float, float]:
-    """Return seconds of a round (6 to 24), updates in a round (2 to 24) and mean updates of the first `slow` clients, over
-    the seeds."""
+    """Return seconds of a round (6 to 24), updates in a round (2 to 24) and mean updates of the first `slow` clients,
+    as means over the seeds."""
     groups = ((0, slow - 1),) if slow else ()
     found = []
     for seed in SEEDS:
@@ -59,15 +60,14 @@ def main() -> None:
         label: predicted(base.override(changes), slow_clients(label, base.data.clients))
         for label, changes in experiment.variants["cell"].items()
     }
-    for label, ours in cells.items():
-        theirs = [of.get(label) for of in measured]
+    for label, numbers_of in cells.items():
         beside = [
             f"{x:7.3f} {'      -' if t is None else f'{t:7.3f} {x / t - 1:+6.1%}':15}"
-            for x, t in zip(ours, theirs, strict=True)
+            for x, t in zip(numbers_of, (of.get(label) for of in measured), strict=True)
         ]
         print(f"{label:14}", *beside)
     with plt.rc_context(RC):
-        canvas, axes = plt.subplots(1, 3, figsize=(7.2, 2.7))
+        canvas, axes = plt.subplots(1, 3, figsize=(7.2, 3.0))
         for place, (axis, numbers, name) in enumerate(zip(axes, measured, NAMES, strict=True)):
             theirs = np.array([*numbers.values()])
             ours = np.array([cells[label][place] for label in numbers])
@@ -83,9 +83,12 @@ def main() -> None:
             ):
                 if chosen.any():
                     axis.plot(theirs[chosen], ours[chosen], marker, color=colour, markersize=3, label=text)
-            axis.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel=f"theirs: {name}")
+            axis.set(xscale="log", yscale="log", xlim=ends, ylim=ends, title=name, xlabel="measured by them")
+            axis.minorticks_off()
+            axis.set_xticks(TICKS[place], map(str, TICKS[place]))
+            axis.set_yticks(TICKS[place], map(str, TICKS[place]))
             axis.set_aspect("equal")
-        axes[0].set_ylabel("ours")
+        axes[0].set_ylabel("predicted")
         axes[0].legend()
         canvas.suptitle("46 settings of others, predicted from two; shaded: 5 % off")
         canvas.tight_layout()
