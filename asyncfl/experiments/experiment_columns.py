@@ -106,9 +106,16 @@ class WholeRunColumns(Described):
     called proven is wrong. Left out where nothing is proven."""
     uploads_max_over_min: Number
     """Updates that arrived of the client that sent most, over those of the client that sent fewest."""
-    used_below_mean: Number
-    """Mean number of aggregated updates of the clients that had fewer of them than the mean client; of all where none
-    had."""
+    used_lowest_10: Number
+    """Mean number of aggregated updates of the tenth of the clients that had fewest."""
+    used_lowest_20: Number
+    """The same of the fifth that had fewest."""
+    used_lowest_30: Number
+    """The same of the 30 % that had fewest."""
+    used_lowest_40: Number
+    """The same of the 40 % that had fewest."""
+    used_lowest_50: Number
+    """The same of the half that had fewest."""
     overheard_down_share: Share
     """Versions that the tap holds from any downlink, over versions published."""
     aggregated_share: Share
@@ -178,6 +185,9 @@ class PictureColumns(Described):
     labels_chance_share: Share
     """The same of labels drawn evenly."""
 
+
+LOWEST = (10, 20, 30, 40, 50)
+"""Per cent of the clients, those with the fewest aggregated updates, of which `used_lowest_<n>` is the mean."""
 
 METHODS = ("first_layer", "cosine", "l2")
 """Methods that reconstruct images from uploads."""

@@ -24,7 +24,7 @@ from asyncfl.base.errors import RunError
 from asyncfl.base.tables import FORMER
 from asyncfl.defences.quality import COUNTS, detection_shares
 from asyncfl.experiments.csv_files import plain
-from asyncfl.experiments.experiment_columns import OF_WHOLE_RUN, end_name
+from asyncfl.experiments.experiment_columns import LOWEST, OF_WHOLE_RUN, end_name
 from asyncfl.experiments.target import Target
 from asyncfl.protocol.messages import Fate
 
@@ -200,7 +200,8 @@ def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, An
     if "uploads" in clients:
         counted["uploads_max_over_min"] = by_seed["uploads"].max() / by_seed["uploads"].min()
     if "used" in clients:
-        counted["used_below_mean"] = by_seed["used"].apply(_mean_below)
+        for percent in LOWEST:
+            counted[f"used_lowest_{percent}"] = by_seed["used"].apply(_mean_of_lowest, percent=percent)
     counted["exposures_up_median"] = by_seed["exposures_up"].median()
     if {"staleness_mean", "participants"} <= set(rounds):
         counted = counted.join(_staleness(rounds))
@@ -217,11 +218,9 @@ def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, An
     return counted.join(told.astype(np.float64)).rename(columns=end_name).reset_index()
 
 
-def _mean_below(counts: pd.Series) -> float:
-    """Return the mean of the counts that are below the mean of all; that mean where there are none."""
-    mean = float(counts.mean())
-    below = counts[counts < mean]
-    return float(below.mean()) if len(below) else mean
+def _mean_of_lowest(counts: pd.Series, percent: int) -> float:
+    """Return the mean of the lowest `percent` of the counts, at least of one of them."""
+    return float(counts.nsmallest(max(1, round(percent * len(counts) / 100))).mean())
 
 
 def _staleness(rounds: pd.DataFrame) -> pd.DataFrame:

@@ -6,8 +6,9 @@ is the method of simulated moments with diagonal weights. Source: McFadden 1989,
 such as the protocol, links and waits, is taken from the scenario of the log.
 
 Fitted are: a factor on the devices' seconds per sample, one for each group of clients that the log names; the spread of
-a task's time; the seconds that the server takes between two rounds; and the processors that clients and server share,
-where these explain the logs better by more than Akaike's criterion asks for a further number.
+a task's time; the seconds that the server takes between two rounds; and, with logs of several settings, the processors
+that clients and server share, where these explain the logs better by more than Akaike's criterion asks for a further
+number.
 """
 
 from __future__ import annotations
@@ -117,6 +118,8 @@ def fit_rounds(federations: Sequence[LoggedFederation], skip: int) -> RoundFit:
         raise RunError("logs that are fitted together must name the same groups of clients, in the same order")
     search = _Search(federations, skip)
     unshared = search.least(search.guess())
+    if len(federations) == 1:
+        return unshared  # One setting cannot tell slow devices from crowded processors.
     most = max(one.scenario.data.clients for one in federations)
     # Where processors are shared a training takes less time alone: about as much as its share of them.
     crowded = [

@@ -58,13 +58,8 @@ def test_the_fitted_moments_are_those_of_the_log(found: RoundFit) -> None:
     assert found.misfit < 3 * len(found.moments)
 
 
-def test_processors_are_shared_only_where_that_explains_the_log(found: RoundFit) -> None:
+def test_one_setting_cannot_tell_slow_devices_from_shared_processors(found: RoundFit) -> None:
     assert found.processors is None
-    crowded = replace(TRUTH, factors={None: 8.0}, processors=2.0)
-    few, many = (logged(crowded, **{"protocol.open.at_least": count}) for count in (2, 6))
-    fit = fit_rounds([few, many], skip=1)
-    assert fit.processors == pytest.approx(2.0, rel=0.15)
-    assert fit.factors[None] == pytest.approx(8.0, rel=0.15)
 
 
 def test_the_world_keeps_what_a_log_does_not_show() -> None:
