@@ -20,23 +20,24 @@ class Sageflow(Rule):
     """Mean of the updates of each staleness, weighed by the loss of their models on the server's own samples, and of
     these groups by their weights.
 
-    An uploaded model is left out if the mean entropy of its predictions on the root set is `most_entropy` or more. In
-    the group of one staleness an update has a share in proportion to its weight over the `loss_power`-th power of its
-    model's loss. A group counts by the sum of its updates' weights: with `staleness: {kind: polynomial, exponent:
-    lambda}` this is the source's m / (tau + 1)^lambda.
+    With `most_entropy` an uploaded model is left out if the mean entropy of its predictions on the root set is that or
+    more. In the group of one staleness an update has a share in proportion to its weight over the `loss_power`-th power
+    of its model's loss. A group counts by the sum of its updates' weights: with `staleness: {kind: polynomial,
+    exponent: lambda}` this is the source's m / (tau + 1)^lambda.
 
     Use it in asynchronous runs if the server holds clean samples. An untrained model has the entropy ln(classes), 2.3
-    for ten: a limit that honest models exceed in their first versions stops training at its start. The source mixes
-    models, which is `application: mix`; with `delta` updates are added. Source: Park, Han, Choi, Moon 2021,
-    algorithm 1; the defaults of both settings are ours.
+    for ten: a limit that honest models exceed in their first versions stops training at its start, so it must be set
+    for each task. The source mixes models, which is `application: mix`; with `delta` updates are added. Source: Park,
+    Han, Choi, Moon 2021, algorithm 1; the defaults of both settings are ours.
     """
 
     kind: Literal["sageflow"] = "sageflow"
     alongside: ClassVar[Mapping[str, Any]] = {"defence.root_samples": 100}
     needs_root: ClassVar[bool] = True
     needs_classes: ClassVar[bool] = True
-    most_entropy: Annotated[float, Field(gt=0), MeasuredIn("nats")] = 2.0
-    """E_th: mean entropy of predictions from which a model is left out, > 0."""
+    most_entropy: Annotated[float, Field(gt=0), MeasuredIn("nats")] | None = None
+    """E_th: mean entropy of predictions from which a model is left out, > 0; null: none is, which is not the source's
+    choice."""
     loss_power: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("1")] = 1.0
     """delta: power of the loss that a model's weight is divided by, >= 0; 0: losses do not count."""
 
@@ -53,7 +54,8 @@ class Sageflow(Rule):
         of each update, and the mean entropy and loss of its model on the root set; those of updates without weight are
         ignored."""
         rows = present(updates, weights)
-        kept = rows[entropies[rows] < self.most_entropy]
+        # Predictions that are no numbers have an infinite entropy.
+        kept = rows[entropies[rows] < (np.inf if self.most_entropy is None else self.most_entropy)]
         weighed = np.zeros(len(updates))
         for age in np.unique(staleness[kept]):
             group = kept[staleness[kept] == age]

@@ -168,12 +168,16 @@ def test_groups_losses_and_entropies_by_hand() -> None:
     uncertain. Of staleness 2 rows 3 and 4, with half of its loss: 1/3 and 2/3 of .4. The sum is raised to 1."""
     staleness, losses = np.array([0, 0, 0, 2, 2]), np.array([1.0, 3, 1, 2, 1])
     entropies = np.array([0.5, 0.5, 2.0, 1.9, 0.1])
-    made = Sageflow().aggregate_groups(np.eye(5), np.full(5, 0.2), staleness, entropies, losses)
+    made = Sageflow(most_entropy=2).aggregate_groups(np.eye(5), np.full(5, 0.2), staleness, entropies, losses)
     assert made.weights == pytest.approx([0.375, 0.125, 0, 1 / 6, 1 / 3])
     assert made.update == pytest.approx(made.weights)
-    plain = Sageflow(loss_power=0).aggregate_groups(np.eye(5), np.full(5, 0.2), staleness, entropies, losses)
+    plain = Sageflow(most_entropy=2, loss_power=0).aggregate_groups(
+        np.eye(5), np.full(5, 0.2), staleness, entropies, losses
+    )
     assert plain.weights == pytest.approx([0.25, 0.25, 0, 0.25, 0.25])
-    steep = Sageflow(loss_power=2000).aggregate_groups(np.eye(5), np.full(5, 0.2), staleness, entropies, losses)
+    steep = Sageflow(most_entropy=2, loss_power=2000).aggregate_groups(
+        np.eye(5), np.full(5, 0.2), staleness, entropies, losses
+    )
     assert steep.weights == pytest.approx([0.5, 0, 0, 0, 0.5])
 
 
@@ -183,7 +187,9 @@ def test_a_group_counts_by_the_weights_that_staleness_left_it() -> None:
 
 
 def test_a_run_stands_still_where_every_model_is_uncertain_and_is_told_so() -> None:
-    made = Sageflow().aggregate_groups(np.eye(2), np.full(2, 0.5), np.zeros(2), np.full(2, 2.3), np.ones(2))
+    made = Sageflow(most_entropy=2).aggregate_groups(
+        np.eye(2), np.full(2, 0.5), np.zeros(2), np.full(2, 2.3), np.ones(2)
+    )
     assert not made.update.any()
     assert "entropy of every model was too large" in made.notes[0]
 
