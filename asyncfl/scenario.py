@@ -50,6 +50,7 @@ MOST_SEEDS = 100_000
 ADDED_SINCE_0_1: Final = {
     "training": ("steps", "optimizer", "weight_decay", "betas", "eps", "state", "schedule", "version_schedule"),
     "model": ("dropout",),
+    "protocol": ("secure_aggregation",),
 }
 """Fields that no run of version 0.1 has in its name; at their defaults they change nothing."""
 UNCHECKED: Final = {"check": False}
