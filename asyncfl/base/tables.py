@@ -258,7 +258,9 @@ class ClientsTable(Described):
     used: Count = about("Aggregated updates with a weight above 0 (Krum uses one of a buffer).")
     malicious_used: Count = about("Updates with a weight above 0 that the client sent as an attacker.")
     flagged: Count = about("Updates of the client that a detector flagged.")
-    discarded: Count = about("Tasks of the client that ended stale, late, surplus, timed out, or by its ban.")
+    discarded: Count = about(
+        "Tasks of the client that ended stale, late, surplus, timed out, masked for good, or by its ban."
+    )
     train_loss: Number = about(
         "Training loss of the client's last task with a known loss; NaN without one, as live with privacy: losses "
         "have no noise, so clients keep them."

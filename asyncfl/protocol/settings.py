@@ -239,6 +239,10 @@ class Protocol(Component):
             )
         if self.secure_aggregation is not None:
             yield from secure_aggregation_faults(self, clients)
+            if type(self).factors is not Protocol.factors:
+                got = f"got {kind_of(self)}, which weighs updates by `factors` of its own"
+                message = f"must be null where weights are not by samples and staleness, {got}"
+                yield Fault("secure_aggregation", message)
 
 
 def rate_faults(rate: float, aggregation: AggregationMode) -> Iterator[Fault]:

@@ -40,7 +40,10 @@ CLIENT_MARKS = (
     *(Kind.DISCARDED, Kind.BANNED, Kind.BUDGET_SPENT),
 )
 """Kinds of events that become instants on a client's track."""
-SERVER_MARKS = (Kind.SHORT_BUFFER, Kind.COHORT_REPEATED, Kind.SHUFFLED, Kind.STOPPED, Kind.TIMER_FIRED)
+SERVER_MARKS = (
+    *(Kind.SHORT_BUFFER, Kind.COHORT_REPEATED, Kind.SHUFFLED, Kind.UNMASKED, Kind.NOT_UNMASKED),
+    *(Kind.STOPPED, Kind.TIMER_FIRED),
+)
 """Kinds of events that become instants on the server's track."""
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from asyncfl.api import simulate
 from asyncfl.base.errors import RunError, ScenarioError
+from asyncfl.protocol.settings import Sync
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
 
@@ -121,7 +122,7 @@ def test_a_buffer_below_the_threshold_fails_and_the_cohort_is_drawn_again() -> N
 
 
 def test_a_run_that_never_reaches_the_threshold_ends_with_its_reason() -> None:
-    """Each message is lost with probability 0.4: of 21 packets of an update hardly ever all arrive."""
+    """All six clients must answer, half of the tasks drop out and some messages are lost."""
     secure = {**LIGHT, "threshold": 6}
     lossy = {"loss": {"kind": "independent", "probability": 0.1}, "retransmissions": 1, "mtu_bytes": 40_000}
     changes = {"protocol": {"kind": "sync", "rounds": 2, "secure_aggregation": secure}, "world.uplink": lossy}
@@ -190,6 +191,22 @@ def test_rounding_that_eats_the_clip_norm_is_refused_in_words() -> None:
     noise = {"kind": "dp_fedavg", "clip_norm": 0.01, "noise_multiplier": 0.1}
     with pytest.raises(RunError, match=r"must be below the clip norm 0\.01: raise protocol\.secure_aggregation\.bits"):
         run({"protocol.secure_aggregation": {**PAIRWISE, "bits": 8}, "privacy": noise})
+
+
+class Newest(Sync):
+    """Rounds whose first update alone counts."""
+
+    kind: str = "tests.simulation.test_secure_aggregation:Newest"  # type: ignore[assignment]
+
+    def factors(self, samples: Any, staleness: Any, work: Any = None) -> Any:
+        return np.eye(1, len(samples))[0]
+
+
+def test_weights_of_ones_own_are_refused_as_the_field_knows_samples_and_staleness_alone() -> None:
+    own = {"kind": "tests.simulation.test_secure_aggregation:Newest", "rounds": 2}
+    Scenario.read(BASE).override({"protocol": own})
+    with pytest.raises(ScenarioError, match="weighs updates by `factors` of its own"):
+        Scenario.read(BASE).override({"protocol": {**own, "secure_aggregation": PAIRWISE}})
 
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
