@@ -47,7 +47,9 @@ from asyncfl.world import World
 
 MOST_SEEDS = 100_000
 ADDED_SINCE_0_1: Final = {
-    "training": ("steps", "optimizer", "weight_decay", "betas", "eps", "state", "schedule", "version_schedule"),
+    "training": (
+        *("steps", "optimizer", "weight_decay", "betas", "eps", "state", "schedule", "version_schedule", "kernels"),
+    ),
     "model": ("dropout",),
 }
 """Fields that no run of version 0.1 has in its name; at their defaults they change nothing."""
