@@ -32,7 +32,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 
 # Half of an installation's time would be spent on compiling modules that are never imported (sympy, most of torch):
 # those that the program imports are compiled by importing them. An environment is called ready when that works.
-$(READY): pyproject.toml setup.py asyncfl/learning/pooled_convolution.c constraints.txt
+$(READY): pyproject.toml setup.py $(wildcard asyncfl/learning/pooled_*.[ch]) constraints.txt
 	@rm -f $(READY) $(DEVELOP)
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) .

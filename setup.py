@@ -28,6 +28,7 @@ setup(
         Extension(
             "asyncfl.learning._pooled_convolution",
             ["asyncfl/learning/pooled_convolution.c"],
+            depends=["asyncfl/learning/pooled_forward.h", "asyncfl/learning/pooled_backward.h"],
             extra_compile_args=["-O3", "-g0"],
             optional=True,
         )

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from asyncfl import api as api_module
+from asyncfl.learning.kernels import TORCH, VARIABLE, available
 from asyncfl.results.storage import Run
 from asyncfl.scenario import Scenario
 
@@ -46,6 +47,15 @@ def test_data_result_folder_and_duration_are_printed(run: Any, tmp_path: Path, m
     assert printed.endswith(f"{out} written in 2.5 s\n")
     assert yaml.safe_load((out / "scenario.yaml").read_text())["protocol"]["rounds"] == 2
     assert run(*command)[1].endswith(f"{out} exists already\n")
+
+
+@pytest.mark.parametrize("kernels", available())
+def test_compiled_kernels_are_printed(kernels: str, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, kernels)
+    network = ("--set", "model={kind: lenet, channels: [4, 6], hidden: [8]}", "--set", "protocol.rounds=1")
+    printed = run("--out", tmp_path / "run", *network)[1]
+    line = f"convolutions behind pooling: compiled kernels ({kernels})\n"
+    assert (line in printed) == (kernels != TORCH)
 
 
 def test_bans_are_printed_where_the_server_bans(run: Any, tmp_path: Path) -> None:

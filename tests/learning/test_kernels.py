@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from asyncfl.api import _conditions
 from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.learning import LeNet, Training, gemm, kernels, make_learner
 from asyncfl.learning.kernels import TORCH, available, resolve_kernels
+from asyncfl.scenario import Scenario
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +100,19 @@ def test_other_processes_compute_with_the_kernels_of_the_first(monkeypatch: pyte
     assert gemm.choice("default", kernels="auto").kernels == "avx512"
     with gemm.use(gemm.Arithmetic(1, "default", TORCH)):
         assert resolve_kernels("compiled") == TORCH
+
+
+@pytest.mark.parametrize(("network", "names"), [("lenet", 3), ("mlp", 1)])
+def test_an_interrupted_run_goes_on_with_its_own_kernels_or_begins_again(
+    network: str, names: int, tiny: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is kept of a run lies in a folder that is named by its conditions; those of an MLP have no kernels."""
+    pretend(monkeypatch, 16)
+    scenario, found = Scenario.read({**tiny, "model": {"kind": network}}), set()
+    for name in kernels.KERNELS:
+        monkeypatch.setenv(kernels.VARIABLE, name)
+        found.add(_conditions(scenario))
+    assert len(found) == names
 
 
 @pytest.mark.parametrize("name", ["avx512", "sse"])

@@ -247,3 +247,13 @@ def test_no_kernel_writes_beyond_the_workspace_that_it_asks_for(kernels: str) ->
         block._workspace = torch.full((needed + beyond,), 7.5)
         block(images).sum().backward()
         assert (block._workspace[needed:] == 7.5).all()
+
+
+def test_sums_over_a_large_batch_round_no_more_than_those_of_torch(kernels: str) -> None:
+    size = (500, 1, 28, 28, 4, 5, 2)
+    block, images = block_of(size, kernels), images_of(size).add_(1)
+    *exact_inputs, exact = by_torch(block, images, 2)
+    slope = torch.rand_like(exact)
+    found = torch.autograd.grad(block(images), [block.weight, block.bias], slope.float())
+    for one, expected in zip(found, torch.autograd.grad(exact, exact_inputs[1:], slope), strict=True):
+        assert error(one, expected) < ROUNDING

@@ -117,6 +117,6 @@ def _key() -> bytes:
 def package_digest() -> str:
     """Return 16 hexadecimal digits over the source code of this package."""
     root, digest = Path(__file__).parents[2], hashlib.sha256()
-    for path in sorted([*root.rglob("*.py"), *root.rglob("*.c")]):
+    for path in sorted(path for kind in ("py", "c", "h") for path in root.rglob(f"*.{kind}")):
         digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
