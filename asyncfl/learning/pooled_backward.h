@@ -58,13 +58,13 @@ INLINE void NAME(add_filters)(const int vectors, const float *weight, const Entr
  * weight: rows of `size` floats, (filters, vectors) each; sum: gradient of the padded image from the first vector on.
  */
 INLINE void NAME(add_row)(const int vectors, const Layer *l, int64_t r, const float *weight, int64_t size,
-                          const Room *room, float *sum) {
+                          const Workspace *work, float *sum) {
     const int64_t pooled = pooled_rows(l) * pooled_columns(l), F = l->filters, row = padded_row(l);
     for (int64_t q = 0; q < pooled; q++) {
         for (int side = 0; side < 2; side++) {
-            const int32_t *count = room->counts + q * (OFF + 1) + side;
-            const Entry *list = room->lists + (q * (OFF + 1) + side) * F;
-            float *to = sum + room->windows[q] + r * row + side * l->channels;
+            const int32_t *count = work->counts + q * (OFF + 1) + side;
+            const Entry *list = work->lists + (q * (OFF + 1) + side) * F;
+            float *to = sum + work->windows[q] + r * row + side * l->channels;
             const int64_t upper = r < l->kernel ? count[0] : 0, lower = r ? count[2] : 0;
             if (!(upper + lower)) continue;
             Vector a[10];
@@ -80,10 +80,10 @@ INLINE void NAME(add_row)(const int vectors, const Layer *l, int64_t r, const fl
 
 /* Call `add_row` as compiled for this number of vectors. */
 COMPILED void NAME(some_row)(int vectors, const Layer *l, int64_t r, const float *weight, int64_t size,
-                             const Room *room, float *sum) {
+                             const Workspace *work, float *sum) {
 #define CASE(vectors)                                           \
     case vectors:                                               \
-        NAME(add_row)(vectors, l, r, weight, size, room, sum);  \
+        NAME(add_row)(vectors, l, r, weight, size, work, sum);  \
         break;
     switch (vectors) { CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) CASE(9) CASE(10) }
 #undef CASE
@@ -103,11 +103,11 @@ COMPILED void NAME(turn_filters)(const Layer *l, const float *weight, int64_t mo
             }
 }
 
-/* Copy the slopes of an image's outputs to `room`, with 0 where ReLU stops them. */
+/* Copy the slopes of an image's outputs to `work`, with 0 where ReLU stops them. */
 COMPILED void NAME(gather_slopes)(const Layer *l, const float *slope, const Strides *from, const uint8_t *places,
-                                  const Room *room) {
+                                  const Workspace *work) {
     const int64_t rows = pooled_rows(l), columns = pooled_columns(l), F = l->filters;
-    float *to = room->slopes;
+    float *to = work->slopes;
     if (from->filter == 1) {
         for (int64_t q = 0; q < rows * columns; q++) {
             const float *slopes = slope + q / columns * from->row + q % columns * from->column;
@@ -122,43 +122,43 @@ COMPILED void NAME(gather_slopes)(const Layer *l, const float *slope, const Stri
         }
 }
 
-/* Add an image's part of the gradients of weight and bias to the sums in `room`. */
-COMPILED void NAME(add_to_weights)(const Layer *l, const uint8_t *places, const Room *room) {
+/* Add an image's part of the gradients of weight and bias to the sums in `work`. */
+COMPILED void NAME(add_to_weights)(const Layer *l, const uint8_t *places, const Workspace *work) {
     const int64_t K = l->kernel, C = l->channels, F = l->filters, pooled = pooled_rows(l) * pooled_columns(l);
     const int64_t row = padded_row(l), stride = weight_row(l), vectors = (K * C + WIDTH - 1) / WIDTH;
     /* As many sums as there are registers, less those of inputs: 25 or 18 with AVX-512, 10 or 12 with AVX2. */
     const int64_t most = even_part(vectors, WIDTH == 16 ? (K == 5 ? 5 : 6) : 12 / K);
     const int32_t shift[OFF + 1] = {0, (int32_t)C, (int32_t)row, (int32_t)(row + C), 0};
     for (int64_t q = 0; q < pooled; q++)
-        for (int64_t f = 0; f < F; f++) room->bias_sum[f] += room->slopes[q * F + f];
+        for (int64_t f = 0; f < F; f++) work->bias_sum[f] += work->slopes[q * F + f];
     for (int64_t f = 0; f < F; f++) {
         int64_t n = 0;
         for (int64_t q = 0; q < pooled; q++) {
             const uint8_t place = places[q * F + f];
-            room->lists[n] = (Entry){(int32_t)room->windows[q] + shift[place], room->slopes[q * F + f]};
+            work->lists[n] = (Entry){(int32_t)work->windows[q] + shift[place], work->slopes[q * F + f]};
             n += place != OFF;
         }
         for (int64_t v = 0; v < vectors; v += most)
-            NAME(some_windows)((int)K, (int)least(most, vectors - v), room->padded + v * WIDTH, row, room->lists, n,
-                               room->weight_sum + f * K * stride + v * WIDTH, stride);
+            NAME(some_windows)((int)K, (int)least(most, vectors - v), work->padded + v * WIDTH, row, work->lists, n,
+                               work->weight_sum + f * K * stride + v * WIDTH, stride);
     }
 }
 
-/* Compute the gradient of a padded image into `room`. `most`: as in `turn_filters`. */
-COMPILED void NAME(image_slope)(const Layer *l, const uint8_t *places, int64_t most, const Room *room) {
+/* Compute the gradient of a padded image into `work`. `most`: as in `turn_filters`. */
+COMPILED void NAME(image_slope)(const Layer *l, const uint8_t *places, int64_t most, const Workspace *work) {
     const int64_t F = l->filters, pooled = pooled_rows(l) * pooled_columns(l);
     const int64_t vectors = (l->kernel * l->channels + WIDTH - 1) / WIDTH;
     for (int64_t q = 0; q < pooled; q++) {
-        Entry *list = room->lists + q * (OFF + 1) * F, *ends[OFF + 1];
+        Entry *list = work->lists + q * (OFF + 1) * F, *ends[OFF + 1];
         for (int p = 0; p <= OFF; p++) ends[p] = list + p * F;
-        for (int64_t f = 0; f < F; f++) *ends[places[q * F + f]]++ = (Entry){(int32_t)f, room->slopes[q * F + f]};
-        for (int p = 0; p <= OFF; p++) room->counts[q * (OFF + 1) + p] = (int32_t)(ends[p] - (list + p * F));
+        for (int64_t f = 0; f < F; f++) *ends[places[q * F + f]]++ = (Entry){(int32_t)f, work->slopes[q * F + f]};
+        for (int p = 0; p <= OFF; p++) work->counts[q * (OFF + 1) + p] = (int32_t)(ends[p] - (list + p * F));
     }
-    memset(room->sum, 0, sizeof(float) * padded_size(l));
+    memset(work->sum, 0, sizeof(float) * padded_size(l));
     for (int64_t v = 0; v < vectors; v += most)
         for (int64_t r = 0; r <= l->kernel; r++)
-            NAME(some_row)((int)least(most, vectors - v), l, r, room->turned + v * WIDTH * F, vectors * WIDTH * F, room,
-                           room->sum + v * WIDTH);
+            NAME(some_row)((int)least(most, vectors - v), l, r, work->turned + v * WIDTH * F, vectors * WIDTH * F, work,
+                           work->sum + v * WIDTH);
 }
 
 COMPILED void NAME(backward)(const Layer *l, const float *x, const float *weight, const uint8_t *places,
@@ -166,17 +166,17 @@ COMPILED void NAME(backward)(const Layer *l, const float *x, const float *weight
                              float *x_slope, float *workspace) {
     const int64_t pooled = pooled_rows(l) * pooled_columns(l), image = l->height * l->width * l->channels;
     const int64_t most = even_part((l->kernel * l->channels + WIDTH - 1) / WIDTH, 10);
-    const Room room = room_of(l, workspace);
-    memset(room.padded, 0, sizeof(float) * padded_size(l));
-    begin_sums(l, weight_slope, bias_slope, &room);
-    if (x_slope) NAME(turn_filters)(l, weight, most, room.turned);
+    const Workspace work = workspace_of(l, workspace);
+    memset(work.padded, 0, sizeof(float) * padded_size(l));
+    begin_sums(l, weight_slope, bias_slope, &work);
+    if (x_slope) NAME(turn_filters)(l, weight, most, work.turned);
     for (int64_t b = 0; b < l->images; b++) {
-        copy_inside(l, x + b * image, room.padded, 0);
-        NAME(gather_slopes)(l, slope + b * from->image, from, places + b * pooled * l->filters, &room);
-        NAME(add_to_weights)(l, places + b * pooled * l->filters, &room);
-        if ((b + 1) % TOGETHER == 0 || b + 1 == l->images) end_sums(l, weight_slope, bias_slope, &room);
+        copy_inside(l, x + b * image, work.padded, 0);
+        NAME(gather_slopes)(l, slope + b * from->image, from, places + b * pooled * l->filters, &work);
+        NAME(add_to_weights)(l, places + b * pooled * l->filters, &work);
+        if ((b + 1) % GROUP == 0 || b + 1 == l->images) end_sums(l, weight_slope, bias_slope, &work);
         if (!x_slope) continue;
-        NAME(image_slope)(l, places + b * pooled * l->filters, most, &room);
-        copy_inside(l, room.sum, x_slope + b * image, 1);
+        NAME(image_slope)(l, places + b * pooled * l->filters, most, &work);
+        copy_inside(l, work.sum, x_slope + b * image, 1);
     }
 }

@@ -29,7 +29,7 @@ typedef struct {
 enum {
     OFF = 4,     /* Place of an output that ReLU stops. */
     VECTOR = 16, /* Numbers of the widest vector. */
-    TOGETHER = 16 /* Images that are summed before their sum is added to the others': longer sums round more. */
+    GROUP = 16,  /* Images whose gradients are summed before they are added to the others': longer sums round more. */
 };
 
 static int64_t rounded(int64_t n) { return (n + VECTOR - 1) / VECTOR * VECTOR; }
@@ -44,37 +44,37 @@ static int64_t weight_row(const Layer *l) { return rounded(l->kernel * l->channe
 
 /* Arrays of the backward pass. */
 typedef struct {
-    float *padded, *sum;    /* An image with its padding (rows, columns, channels), and the gradient of it. */
-    float *turned;          /* Weights, see turn_filters. */
-    float *weight_sum;      /* (filters, kernel, weight_row) */
-    float *bias_sum;        /* (filters,) */
-    float *slopes;          /* (outputs, filters): gradient of an image's outputs. */
-    int64_t *windows;       /* (outputs,): where the window of an output begins in `padded`. */
-    Entry *lists;           /* (outputs, places, filters), or those of one filter. */
-    int32_t *counts;        /* (outputs, places): lengths of the lists. */
+    float *padded, *sum; /* An image with its padding (rows, columns, channels), and the gradient of it. */
+    float *turned;       /* Weights, see turn_filters. */
+    float *weight_sum;   /* (filters, kernel, weight_row) */
+    float *bias_sum;     /* (filters,) */
+    float *slopes;       /* (outputs, filters): gradient of an image's outputs. */
+    int64_t *windows;    /* (outputs,): where the window of an output begins in `padded`. */
+    Entry *lists;        /* (outputs, places, filters), or those of one filter. */
+    int32_t *counts;     /* (outputs, places): lengths of the lists. */
     float *end;
-} Room;
+} Workspace;
 
-static Room room_of(const Layer *l, float *workspace) {
+static Workspace workspace_of(const Layer *l, float *workspace) {
     const int64_t pooled = pooled_rows(l) * pooled_columns(l), weights = l->kernel * weight_row(l) * l->filters;
-    Room room = {.padded = workspace};
-    room.sum = room.padded + padded_size(l);
-    room.turned = room.sum + padded_size(l);
-    room.weight_sum = room.turned + weights;
-    room.bias_sum = room.weight_sum + weights;
-    room.slopes = room.bias_sum + rounded(l->filters);
-    room.windows = (int64_t *)(room.slopes + rounded(pooled * l->filters));
-    room.lists = (Entry *)((float *)room.windows + rounded(2 * pooled));
-    room.counts = (int32_t *)((float *)room.lists + rounded(2 * pooled * (OFF + 1) * l->filters));
-    room.end = (float *)room.counts + rounded(pooled * (OFF + 1));
-    return room;
+    Workspace work = {.padded = workspace};
+    work.sum = work.padded + padded_size(l);
+    work.turned = work.sum + padded_size(l);
+    work.weight_sum = work.turned + weights;
+    work.bias_sum = work.weight_sum + weights;
+    work.slopes = work.bias_sum + rounded(l->filters);
+    work.windows = (int64_t *)(work.slopes + rounded(pooled * l->filters));
+    work.lists = (Entry *)((float *)work.windows + rounded(2 * pooled));
+    work.counts = (int32_t *)((float *)work.lists + rounded(2 * pooled * (OFF + 1) * l->filters));
+    work.end = (float *)work.counts + rounded(pooled * (OFF + 1));
+    return work;
 }
 
 /* Number of float32 numbers of the workspace, whose address is a multiple of 64 bytes, for either pass. */
 int64_t asyncfl_workspace(const Layer *l) {
     int64_t forward = padded_size(l) + (l->kernel * l->kernel * l->channels + 1) * rounded(l->filters);
     float origin;
-    int64_t backward = room_of(l, &origin).end - &origin;
+    int64_t backward = workspace_of(l, &origin).end - &origin;
     return forward > backward ? forward : backward;
 }
 
@@ -118,25 +118,25 @@ static void copy_inside(const Layer *l, const float *from, float *to, int out) {
                sizeof(float) * width);
 }
 
-/* Set the gradients of weight and bias and the sums in `room` to zero, and find the windows. */
-static void begin_sums(const Layer *l, float *weight_slope, float *bias_slope, const Room *room) {
+/* Set the gradients of weight and bias and the sums in `work` to zero, and find the windows. */
+static void begin_sums(const Layer *l, float *weight_slope, float *bias_slope, const Workspace *work) {
     const int64_t columns = pooled_columns(l), weights = l->kernel * l->filters;
     memset(weight_slope, 0, sizeof(float) * weights * l->kernel * l->channels);
     memset(bias_slope, 0, sizeof(float) * l->filters);
-    memset(room->weight_sum, 0, sizeof(float) * weights * weight_row(l));
-    memset(room->bias_sum, 0, sizeof(float) * l->filters);
+    memset(work->weight_sum, 0, sizeof(float) * weights * weight_row(l));
+    memset(work->bias_sum, 0, sizeof(float) * l->filters);
     for (int64_t q = 0; q < pooled_rows(l) * columns; q++)
-        room->windows[q] = 2 * (q / columns) * padded_row(l) + 2 * (q % columns) * l->channels;
+        work->windows[q] = 2 * (q / columns) * padded_row(l) + 2 * (q % columns) * l->channels;
 }
 
 /* Add the sums of some images to the gradients, and set them to zero. */
-static void end_sums(const Layer *l, float *weight_slope, float *bias_slope, const Room *room) {
+static void end_sums(const Layer *l, float *weight_slope, float *bias_slope, const Workspace *work) {
     const int64_t rows = l->kernel * l->filters, row = l->kernel * l->channels, stride = weight_row(l);
     for (int64_t r = 0; r < rows; r++)
-        for (int64_t k = 0; k < row; k++) weight_slope[r * row + k] += room->weight_sum[r * stride + k];
-    for (int64_t f = 0; f < l->filters; f++) bias_slope[f] += room->bias_sum[f];
-    memset(room->weight_sum, 0, sizeof(float) * rows * stride);
-    memset(room->bias_sum, 0, sizeof(float) * l->filters);
+        for (int64_t k = 0; k < row; k++) weight_slope[r * row + k] += work->weight_sum[r * stride + k];
+    for (int64_t f = 0; f < l->filters; f++) bias_slope[f] += work->bias_sum[f];
+    memset(work->weight_sum, 0, sizeof(float) * rows * stride);
+    memset(work->bias_sum, 0, sizeof(float) * l->filters);
 }
 
 /* Names of this file's functions and of intrinsics for vectors of WIDTH numbers, BITS bits. */

@@ -58,8 +58,8 @@ class PooledConvolution(nn.Module):
         places = torch.empty((n, rows, columns, filters), dtype=torch.uint8)
         arrays = _addresses(images, weight, bias, output)
         strides = _Strides(*output.stride())
-        room = self._room(sizes)
-        self._library.asyncfl_forward(self._vector, sizes, *arrays, strides, *_addresses(places, room))
+        workspace = self._workspace_for(sizes)
+        self._library.asyncfl_forward(self._vector, sizes, *arrays, strides, *_addresses(places, workspace))
         return output, places
 
     def gradients(
@@ -73,7 +73,7 @@ class PooledConvolution(nn.Module):
         of_weight, of_bias = torch.empty_like(weight), torch.empty(len(weight))
         back = torch.empty(images.shape, memory_format=torch.channels_last) if of_images else None
         strides = _Strides(*slope.stride())
-        arrays = _addresses(of_weight, of_bias, back, self._room(sizes))
+        arrays = _addresses(of_weight, of_bias, back, self._workspace_for(sizes))
         self._library.asyncfl_backward(
             self._vector, sizes, *_addresses(images, weight, places, slope), strides, *arrays
         )
@@ -86,7 +86,7 @@ class PooledConvolution(nn.Module):
     def _sizes(self, images: torch.Tensor, weight: torch.Tensor) -> Any:
         return _Sizes(*images.shape, len(weight), weight.shape[2], self._padding, self.rectified)
 
-    def _room(self, sizes: Any) -> torch.Tensor:
+    def _workspace_for(self, sizes: Any) -> torch.Tensor:
         """Return a workspace for a pass."""
         needed = self._library.asyncfl_workspace(sizes)
         if len(self._workspace) < needed:
