@@ -34,12 +34,16 @@ PRECISION = 0.01
 SEEDS = (0, 1, 2)
 """Seeds of the simulations of each log. They are the same at each trial, so that trials differ by their world alone."""
 MOST_TRIALS = 70
-"""Worlds that are tried in one search."""
+"""Worlds that are tried in one search, where all clients share one factor."""
+TRIALS_PER_GROUP = 50
+"""Further ones for each group of clients."""
 STEPS = (0.35, 0.15)
 """First steps of a search and of its repetition, of logarithms: large ones, since a poll turns a small delay into a
 whole interval, so that the misfit has small jumps."""
 SHARES = (0.2, 0.3, 0.4, 0.5, 0.75)
 """Processors for each client with which searches for shared ones may begin: they do so at the two best."""
+LEAST_RATE = 0.01
+"""Updates per round that a group is taken to send at least."""
 BUSY = 0.75
 """Share of the clients that are taken to be at work at the beginning of that search."""
 
@@ -174,7 +178,7 @@ class _Search:
 
     def guess(self) -> RoundFit:
         """Guess where to begin: in the fastest federation half of a round is training, or what its log says of tasks,
-        and a quarter is the server's."""
+        and a quarter is the server's. A group of which half as many updates come is twice as slow."""
         guesses = []
         for federation, moments in zip(self.federations, self.observed, strict=True):
             values = {one.name: one.observed for one in moments}
@@ -184,9 +188,11 @@ class _Search:
             drawn = scenario.world.device.draw(scenario.data.clients, streams.generator("device"))
             work = [scenario.training.processed(int(one)) for one in scenario.data.client_sizes(streams)]
             own_s = float(np.median(drawn * np.array(work)))
-            guesses.append((round_s, values.get("seconds per task, mean", round_s / 2) / own_s))
-        round_s, factor = min(guesses)
-        return RoundFit(dict.fromkeys([None, *self.federations[0].groups], factor), 0.1, round_s / 4, None)
+            rates = {group: _rate(federation, group, values) for group in (None, *federation.groups)}
+            guesses.append((round_s, values.get("seconds per task, mean", round_s / 2) / own_s, rates))
+        round_s, factor, rates = min(guesses, key=lambda guess: guess[0])
+        factors = {group: factor * (rates[None] / rate) for group, rate in rates.items()}
+        return RoundFit(factors, 0.1, round_s / 4, None)
 
     def measured(self, fit: RoundFit) -> RoundFit:
         """Return `fit` with its moments and misfit."""
@@ -217,9 +223,26 @@ class _Search:
         for step in STEPS:
             # Begun again from its best point, with smaller steps: a simplex may shrink before it has arrived.
             simplex = np.vstack([point, point + step * np.eye(len(point))])
-            options = {"initial_simplex": simplex, "maxfev": MOST_TRIALS, "xatol": 0.01, "fatol": 0.1}
+            options = {
+                "initial_simplex": simplex,
+                "maxfev": MOST_TRIALS + TRIALS_PER_GROUP * (len(groups) - 1),
+                "xatol": 0.01,
+                "fatol": 0.1,
+            }
             found = optimize.minimize(
                 lambda at: self.measured(fit_at(at)).misfit, point, method="Nelder-Mead", options=options
             )
             point = found.x
         return self.measured(fit_at(point))
+
+
+def _rate(federation: LoggedFederation, group: Group | None, values: dict[str, float]) -> float:
+    """Return the updates per round of a client of a group, None: of no group. `values`: moments of the federation by
+    name."""
+    members = {one: one[1] - one[0] + 1 for one in federation.groups}
+    updates = {one: values.get(f"updates of clients {one[0]} to {one[1]}, mean", 0.0) for one in members}
+    others = federation.scenario.data.clients - sum(members.values())
+    if group is None:
+        total = values["updates per round, mean"] - sum(updates.values())
+        return max(total, LEAST_RATE) / max(others, 1)
+    return max(updates[group], LEAST_RATE) / members[group]
