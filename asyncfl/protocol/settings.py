@@ -136,9 +136,9 @@ class Protocol(Component):
         return "buffer"
 
     @property
-    def divides_by_expected(self) -> bool:
-        """Whether the divisor of the updates is fixed before the run, whoever takes part."""
-        return False
+    def expected_updates(self) -> int | None:
+        """Divisor of the sum of the updates, where it is fixed before the run, whoever takes part; None: it is not."""
+        return None
 
     @default_property
     def max_staleness(self) -> int | None:
@@ -183,6 +183,8 @@ class Protocol(Component):
         """Compute the (n,) factor of each of n updates that are aggregated together, before the server's rate.
         `samples`: (n,) training samples of the senders; `staleness`: (n,) versions; `work`: (n,) share of a task's
         epochs behind each update, above 0 to 1; None if all are whole."""
+        if self.expected_updates is not None:
+            return np.full(len(samples), 1 / self.expected_updates)
         counted = samples if self.weighting == "samples" else np.ones_like(samples)
         by_age = staleness_weights(self.staleness, staleness)
         if work is None or self.partial_work == "whole":
@@ -294,15 +296,8 @@ class Sync(Protocol):
         return self.server_rate
 
     @property
-    def divides_by_expected(self) -> bool:
-        return self.divide_by == "expected"
-
-    def factors(
-        self, samples: NDArray[np.int64], staleness: NDArray[np.int64], work: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64]:
-        if self.divides_by_expected and isinstance(self.participants, int):
-            return np.full(len(samples), 1 / self.participants)
-        return super().factors(samples, staleness, work)
+    def expected_updates(self) -> int | None:
+        return self.participants if self.divide_by == "expected" and isinstance(self.participants, int) else None
 
     def faults(self, clients: int) -> Iterator[Fault]:
         yield from super().faults(clients)
@@ -310,7 +305,7 @@ class Sync(Protocol):
         if self.selection.independent and self.over_selection != 1:
             message = f"must be 1 where each client is drawn by itself, got {self.over_selection:g}"
             yield Fault("over_selection", f"{message}: such a cohort has no reserves")
-        if self.divides_by_expected:
+        if self.divide_by == "expected":
             if not isinstance(self.participants, int):
                 got = "null" if self.participants is None else f"{self.participants:g}"
                 yield Fault("participants", f"must be a number of clients with protocol.divide_by expected, got {got}")

@@ -54,7 +54,7 @@ def _reasons(run: SeedRun, context: PrivacyContext, tasks: Tasks, stated: Guaran
         yield "clients that have taken part must wait"
     if scenario.protocol.secure_aggregation is not None:
         yield "the clients of a cohort learn of each other"
-    if not scenario.protocol.divides_by_expected:
+    if scenario.protocol.expected_updates is None:
         yield "updates are divided by their number, which depends on who was drawn"
     if not context.fixed_weights:
         yield "weights depend on data"
