@@ -174,9 +174,12 @@ NEEDS_CLASSES = "needs classes, but diabetes is a regression"
                              ("by", {"column": "label"}))),
         ({"data.concept": {"kind": "relabelled"}}, f"data.concept: relabelled {NEEDS_CLASSES}; leave it null"),
         *(({"threats": {"attackers": 1, "attack": {"kind": kind}}}, f"threats.attack.kind: {kind} is an attack on "
-           "classes, which a regression has none of; take another attack") for kind in ("label_flip", "backdoor")),
+           "classes, which a regression has none of; take another attack")
+          for kind in ("label_flip", "backdoor", "puller")),
         ({"defence.detector": SAFL}, "defence.detector.kind: safl asks clients for accuracies of classes, but "
          "diabetes is a regression without classes; use another"),
+        ({"defence.rule": {"kind": "sageflow"}, "defence.root_samples": 20}, "defence.rule.kind: sageflow reads "
+         "predictions of classes, but diabetes is a regression without classes; use another"),
         ({"model": {"kind": "char_lstm"}}, "model.kind: char_lstm answers with classes, but diabetes is a regression "
          "without classes; use another"),
     ],
