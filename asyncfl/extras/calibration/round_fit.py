@@ -62,7 +62,7 @@ class LoggedFederation:
 
 
 @dataclass(frozen=True)
-class Moment:
+class MomentMatch:
     """A mean or standard deviation over the rounds of a log."""
 
     federation: str
@@ -87,7 +87,7 @@ class RoundFit:
     """Processors that clients and server share; None: each has one of its own."""
     misfit: float = math.nan
     """Sum of the squared differences of the moments, in units of their tolerances."""
-    moments: tuple[Moment, ...] = ()
+    moments: tuple[MomentMatch, ...] = ()
 
     def world(self, scenario: Scenario) -> World:
         """Return the world of a scenario with the fitted numbers in place of its own."""
@@ -140,7 +140,7 @@ def fit_rounds(federations: Sequence[LoggedFederation], skip: int) -> RoundFit:
     return shared if shared.misfit < unshared.misfit - 2 else unshared
 
 
-def moments_of(name: str, logs: Sequence[RoundLog], skip: int) -> list[Moment]:
+def moments_of(name: str, logs: Sequence[RoundLog], skip: int) -> list[MomentMatch]:
     """Return mean and standard deviation of each quantity over the rounds of all `logs` after the first `skip`. Of
     groups and tasks the means alone count. `name`: the federation."""
     columns = [one.quantities(skip) for one in logs]
@@ -148,10 +148,10 @@ def moments_of(name: str, logs: Sequence[RoundLog], skip: int) -> list[Moment]:
     for quantity in columns[0]:
         values = np.concatenate([one[quantity] for one in columns])
         mean, spread, n = float(values.mean()), float(values.std()), len(values)
-        found.append(Moment(name, f"{quantity}, mean", mean, math.hypot(spread / math.sqrt(n), PRECISION * mean)))
+        found.append(MomentMatch(name, f"{quantity}, mean", mean, math.hypot(spread / math.sqrt(n), PRECISION * mean)))
         if quantity.endswith("per round"):
             error = math.hypot(spread / math.sqrt(2 * n), PRECISION * mean)
-            found.append(Moment(name, f"{quantity}, deviation", spread, error))
+            found.append(MomentMatch(name, f"{quantity}, deviation", spread, error))
     return [one for one in found if one.tolerance > 0]
 
 
