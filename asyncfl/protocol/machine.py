@@ -194,6 +194,7 @@ class Server:
         if self.protocol.time_limit_s is not None:
             actions.append(SetTimer("time_limit", self.protocol.time_limit_s))
         self._cohorts.begin_cohort(self.version, time_s, actions)
+        self._publish_of_nobody(time_s, actions)
         self._refill(time_s, actions)
         self._stop_without_clients(actions)
         self.validator.record_start(time_s, actions)
@@ -314,6 +315,7 @@ class Server:
             self._publish(message.time_s, actions)
         elif name == "cohort":
             self._cohorts.repeat(self.version, message.time_s, actions, is_empty=self._is_empty)
+            self._publish_of_nobody(message.time_s, actions)
         elif name == "time_limit":
             self._stop("time limit reached", actions)
         elif name == "deadline":
@@ -337,6 +339,7 @@ class Server:
     def _refill(self, time_s: float, actions: list[Action]) -> None:
         if self.phase is not ServerPhase.STOPPED:
             self._cohorts.refill(self.version, time_s, actions, is_empty=self._is_empty)
+            self._publish_of_nobody(time_s, actions)
 
     def _open_if_ready(self, time_s: float, actions: list[Action], *, looks: bool = False) -> None:
         """Take the updates of the buffer and ask for their parameters, if enough have arrived or no more can arrive. A
@@ -449,7 +452,7 @@ class Server:
         self.version += 1
         self.population.statistics.version = self.version
         model, std = made.model, 0.0
-        if self.plan.noise is not None and made.updates:
+        if self.plan.noise is not None and (made.updates or self._cohorts.drew_nobody):
             model, std = self.plan.noise(made, self.version)
         if made.accepted is not None and made.updates:
             model = self._algorithm.apply(model, self.tasks.current, made.accepted)
@@ -471,6 +474,14 @@ class Server:
             return
         self._admit(actions)
         self._cohorts.begin_cohort(self.version, time_s, actions)
+        self._publish_of_nobody(time_s, actions)
+
+    def _publish_of_nobody(self, time_s: float, actions: list[Action]) -> None:
+        """Publish a version of no update, with the server's noise, for a cohort for which nobody was drawn."""
+        filling = self.phase is ServerPhase.FILLING and not (self._buffer or self._waiting or self.tasks.in_flight)
+        if filling and self._cohorts.drew_nobody:
+            self._made = AggregationResult(self.tasks.current.copy(), (), None, (), ())
+            self._publish(time_s, actions)
 
     def _released(self, publish: Publish) -> Publish:
         """Store the published model, and return `publish` with the compressed model that clients are sent, if any."""
@@ -504,7 +515,7 @@ class Server:
         if self.phase is not ServerPhase.FILLING or self._buffer or self._waiting or self.tasks.in_flight:
             return
         reason, idle = self.population.why_none_left, len(self.population)
-        if reason is None and idle and self._cohorts.drew_none:
+        if reason is None and idle and self._cohorts.drew_none and not self._cohorts.drew_nobody:
             reason = f"selection {kind_of(self.protocol.selection)} chose none of {idle} idle clients"
         if reason is not None:
             self._stop(reason, actions)

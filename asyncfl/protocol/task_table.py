@@ -20,9 +20,6 @@ from asyncfl.protocol.population import Population
 from asyncfl.protocol.settings import Protocol
 from asyncfl.protocol.task_record import TaskRecord
 
-MOST_DRAWS = 10_000
-"""Draws of a cohort, where each client is drawn by itself, before none of the idle clients counts as drawn."""
-
 SAME_TIME_S = 1e-9
 """Seconds within which two times are the same, since sums of floats differ in their last digits."""
 
@@ -181,6 +178,12 @@ class Cohorts:
         return idle if self._level else min(self._unreached, idle)
 
     @property
+    def drew_nobody(self) -> bool:
+        """Whether each client was drawn by itself for the latest cohort, and none was. Its version is then made of no
+        update: another draw would tell that this one was empty."""
+        return self.protocol.selection.independent and self.drew_none and not self._cohort
+
+    @property
     def _wanted(self) -> int:
         """Number of updates that the latest cohort is asked for."""
         return self._cohort if self.protocol.selection.independent else self._asked_for
@@ -263,11 +266,6 @@ class Cohorts:
         self._cohorts += 1
         self._cohort = self._coming = self._unreached = 0
         self._enlarge(self._at_publish, version, time_s, actions)
-        for _ in range(MOST_DRAWS if self.protocol.selection.independent else 0):
-            if self._cohort or not len(self.population):
-                break
-            actions.append(CohortRepeated(0))
-            self._enlarge(self._at_publish, version, time_s, actions)
         self.deadline_passed = False
         if (seconds := self._deadline_s) is not None:
             # The deadline is the cohort's, not the version's: a repeated cohort has a deadline of its own.

@@ -42,6 +42,9 @@ def _reasons(run: SeedRun, context: PrivacyContext, tasks: Tasks, stated: Guaran
     scenario = run.resolved.scenario
     scheme, models = scenario.privacy, run.models
     noise = scheme.model_noise(context, None)
+    # Whatever was drawn: whether there is a credit must not depend on the coins that it hides.
+    if scenario.threats is not None and not scenario.threats.off:
+        yield "attackers may send what they computed from updates of others"
     if stated.unit != "client" or stated.at_every_client:
         yield "the guarantee is not about a client"
     if noise.distribution != "gaussian" or not noise.std or (run.uploads.column("release.std") > 0).any():

@@ -5,7 +5,8 @@ else (`PoissonSelection`), W is fixed, |u_i| <= S after clipping, and N_v is the
 deviation sigma. For a client whose updates count as zero (`zero_out`) each version is then a Poisson-sampled Gaussian
 release with multiplier sigma / (W S) and rate q (Mironov, Talwar, Zhang 2019; Zhu, Dong, Wang 2022, theorem 11); for a
 client whose data are replaced it is that of a replaced record, which the accountants know (`MechanismEvent.replaced`).
-Whether a client took part is what is hidden, so that every version counts for every client.
+A cohort of nobody makes a version of noise alone, as the law has it. In the literature this is privacy amplification by
+Poisson subsampling. Whether a client took part is what is hidden, so that every version counts for every client.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def test_curious_clients_know_their_own_draws_alone() -> None:
             {"world": {"availability": {"kind": "alternating", "on_s": 0.02, "off_s": 0.02}}},
             "a client was offline",
         ),
-        ({"protocol": {**DRAWN, "participants": 1, "rounds": 8}}, "a cohort was drawn again"),
+        ({"threats": {"attackers": 2, "attack": {"kind": "label_flip"}}}, "attackers may send what they computed"),
     ],
 )
 def test_what_breaks_the_independence_costs_the_credit_and_is_told(more: dict[str, Any], reason: str) -> None:
@@ -171,3 +171,39 @@ def test_draws_and_divisors_that_make_no_sense_are_refused(protocol: dict[str, A
 def test_twins_which_repeat_the_draws_are_refused() -> None:
     with pytest.raises(ScenarioError, match=r"protocol.selection: .*whose secrecy the credit needs"):
         Scenario.read(description(evaluation={"audit": {}}))
+
+
+def test_a_cohort_of_nobody_makes_a_version_of_noise_alone() -> None:
+    """Another draw would tell that this one was empty, and the rate would be higher than Q."""
+    protocol = {**DRAWN, "participants": 1, "rounds": 30}
+    data = {"dataset": "digits", "clients": 3, "samples_per_client": 10}
+    run = simulate_seed(Scenario.read(description(protocol=protocol, data=data)), 0)
+    sizes = [row["participants"] for row in run.rounds[1:]]
+    assert len(sizes) == 30
+    # (2/3)^3 of the cohorts
+    assert 3 <= sizes.count(0) <= 16
+    assert "cohort_repeated" not in set(run.events["kind"].to_pylist())
+    stds = [row["sigma_d"] for row in run.rounds[1:]]
+    assert min(stds) == pytest.approx(max(stds)) == pytest.approx(Z * 0.5)
+    rows = SeedLedger(run).ledger.to_pandas().query("holder == 'client' and adversary == 'public'")
+    assert (rows["releases"] == 30).all()
+    assert not rows["flags"].str.contains("no credit").any()
+
+
+def test_a_client_of_two_is_hidden_as_the_law_says() -> None:
+    """Whether the other was drawn or not, and with it nobody: the credit does not condition on that."""
+    data = {"dataset": "digits", "clients": 2, "samples_per_client": 10}
+    found = set()
+    for seed in range(4):
+        found |= set(exact_of(rows_of(seed, protocol={**DRAWN, "participants": 1}, data=data), "public"))
+    assert len(found) == 1
+    x = np.linspace(-9 * Z, 9 * Z + 1, 4001)
+    p, q = 0.5 * norm.pdf(x, 0, Z) + 0.5 * norm.pdf(x, 1, Z), norm.pdf(x, 0, Z)
+    both = np.outer(p, p).ravel(), np.outer(q, q).ravel()
+    cell = (x[1] - x[0]) ** 2
+
+    def excess(epsilon: float) -> float:
+        return max(float(np.maximum(a - math.exp(epsilon) * b, 0).sum()) * cell for a, b in (both, both[::-1])) - DELTA
+
+    truth = brentq(excess, 0, 30)
+    assert truth - 1e-3 <= found.pop() <= truth + 0.02
