@@ -139,7 +139,10 @@ def _twin_audit(clients: str, neighbours: str, twins: int) -> TwinAudit:
 @app.command("canaries")
 def canaries(
     run: RunFolder,
-    count: Annotated[int, option("Canaries to plant.", min=1, max=10_000_000)] = 1000,
+    count: Annotated[
+        int | None,
+        option("Canaries to plant. Default: 1000 samples, or half of the clients.", min=1, max=10_000_000),
+    ] = None,
     unit: Annotated[
         Literal["sample", "client"],
         option("Unit that is included or left out by a fair coin: one sample, or one client's updates."),
@@ -165,7 +168,8 @@ def canaries(
     from asyncfl.extras.audit.neighbours.audit_run import save_run
 
     with _audited(run, seed, own_code, quiet or json) as (finished, seeds, bar):
-        planted = canaries_for(finished.run.scenario, count, unit, kind)
+        usual = 1000 if unit == "sample" else max(1, finished.run.scenario.data.clients // 2)
+        planted = canaries_for(finished.run.scenario, count or usual, unit, kind)
         audit = audit_canaries(finished, planted, seeds, delta, [bar])
         folder = save(finished, audit)
         bounded = enter_bounds(finished.run, audit)

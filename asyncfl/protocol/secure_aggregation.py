@@ -13,6 +13,7 @@ The masks of `pairwise` cancel among those that agreed on keys together: its coh
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
@@ -25,7 +26,7 @@ from asyncfl.base.answers import require
 from asyncfl.base.component import Component, choice
 from asyncfl.base.errors import Fault
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.protocol.dispatch import Count, Share, number_of
+from asyncfl.protocol.dispatch import Count, Share
 from asyncfl.secure_aggregation import (
     ELEMENT_BYTES,
     KEY_BYTES,
@@ -79,13 +80,19 @@ class SecureAggregation(Component):
         return False
 
     @property
+    def answers_tell(self) -> bool:
+        """Whether more answers than `colluders` tell of a sum, even where they do not suffice to unmask it."""
+        return False
+
+    @property
     def quantiser(self) -> Quantiser:
         """Grid to which updates are rounded."""
         return Quantiser(self.bits, self.range)
 
     def needed(self, clients: int) -> int:
         """Return the number of clients that must answer, of `clients` that hold shares."""
-        return number_of(self.threshold, clients)
+        # A share is rounded up: with fewer answers than stated no sum may be unmasked.
+        return self.threshold if isinstance(self.threshold, int) else math.ceil(self.threshold * clients - 1e-9)
 
     def weights(
         self, samples: NDArray[np.integer], most_samples: int, staleness: NDArray[np.float64], fresh: float
@@ -168,6 +175,11 @@ class LightSecAgg(SecureAggregation):
     source's U, `colluders` its T. Source: So et al. 2022 (LightSecAgg), algorithm 1 and its asynchronous form."""
 
     kind: Literal["lightsecagg"] = "lightsecagg"
+
+    @property
+    def answers_tell(self) -> bool:
+        # A sum of shares is a combination of the parts of the masks' sum and of `colluders` random vectors.
+        return True
 
     def setup(self, members: int, n_parameters: int) -> tuple[RoundTrip, ...]:
         """Return one message with a share of the task's mask for each other client."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from asyncfl.base.component import kind_of
+from asyncfl.base.component import components_in, kind_of
 from asyncfl.base.errors import Fault
+from asyncfl.protocol.dispatch import BufferStatus
 
 if TYPE_CHECKING:
+    from asyncfl.protocol.secure_aggregation import SecureAggregation
     from asyncfl.protocol.settings import Protocol
 
 INSTEAD = (
@@ -33,6 +35,11 @@ def secure_aggregation_faults(protocol: Protocol, clients: int) -> Iterator[Faul
         yield Fault(
             "secure_aggregation", "must be null where a buffer holds one update, got one: a sum of one is that update"
         )
+    if protocol.selection.independent:
+        got = f"got {kind_of(protocol.selection)}: threshold and field are set for a cohort of known size"
+        yield Fault("selection", f"must draw a fixed number of clients {WITH}, {got}")
+    elif protocol.masks_by_cohort:
+        yield from _opening_faults(protocol, secure, clients)
     if protocol.partial_work != "whole":
         got = f"got {protocol.partial_work}: updates are weighed by samples and staleness alone"
         yield Fault("partial_work", f"must be whole {WITH}, {got}")
@@ -50,9 +57,26 @@ def secure_aggregation_faults(protocol: Protocol, clients: int) -> Iterator[Faul
         yield fault.under("secure_aggregation")
 
 
+def _opening_faults(protocol: Protocol, secure: SecureAggregation, clients: int) -> Iterator[Fault]:
+    """Yield a fault where a buffer may open with fewer updates than must answer: its senders alone are asked."""
+    asked = protocol.dispatch.at_publish(clients)
+    least = protocol.opening.target(BufferStatus(0, asked, asked, protocol.dispatch.wanted(clients), True))
+    if least < (needed := secure.needed(asked)) <= asked:
+        yield Fault(
+            "secure_aggregation.threshold",
+            f"must be at most the {least} updates with which a buffer opens, whose senders unmask it, got {needed} of "
+            f"{asked} clients; lower it, or let the server wait for more updates",
+        )
+
+
 def faults_with_secure_aggregation(parts: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield the parts of a scenario that cannot be had with secure aggregation."""
     defence, privacy, world = map(parts.get, ("defence", "privacy", "world"))
+    if (threats := parts.get("threats")) is not None and any(
+        kind_of(one) == "wrong_length" for one in components_in(threats)
+    ):
+        got = "got wrong_length: a masked vector of another length fits into no sum"
+        yield Fault("threats.attack", f"must be one of the right length {WITH}, {got}")
     data, algorithm, compression = map(parts.get, ("data", "algorithm", "compression"))
     for field, rule in {} if defence is None else defence.rules.items():
         if not rule.is_linear:
@@ -62,7 +86,7 @@ def faults_with_secure_aggregation(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if defence is not None and defence.strikes is not None:
         yield Fault("defence.strikes", f"must be null {WITH}, got strikes: {INSTEAD}")
     if algorithm is not None and not algorithm.off:
-        got = f"got {kind_of(algorithm)}: further vectors of clients are not masked"
+        got = f"got {kind_of(algorithm)}: others are not supported with it"
         yield Fault("algorithm.kind", f"must be fedavg {WITH}, {got}")
     if compression is not None and not compression.off:
         got = f"got {kind_of(compression)}: masked numbers have no smaller form; secure_aggregation.bits rounds them"

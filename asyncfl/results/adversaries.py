@@ -106,8 +106,14 @@ def adversary_views(
     up_bytes = world.uplink.mtu_bytes
     held = holdings(tasks, published, packet_bytes=up_bytes)
     if secure is not None:
-        # Masked updates tell nothing; of their sums the server makes the models.
-        held = {adversary: one._replace(uploads={}) for adversary, one in held.items()}
+        # Masked updates tell nothing; of their sums the server makes the models. Answers of a buffer that failed may
+        # tell of its sum all the same, and that tells of an update no more than the update itself.
+        failed = set(tasks.task[tasks.with_fate(Fate.BELOW_THRESHOLD)].tolist() if secure.answers_tell else ())
+        told = {task: time_s for task, time_s in held["server"].uploads.items() if task in failed}
+        held = {
+            adversary: one._replace(uploads={} if adversary == "eavesdropper" else told)
+            for adversary, one in held.items()
+        }
     colluders = 0 if secure is None else secure.colluders
     last = max(published, default=0)
     arrived = {place: one.arrived_s for place, one in enumerate(answers) if one.arrived_s is not None}

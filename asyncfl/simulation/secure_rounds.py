@@ -4,7 +4,7 @@ A cohort that agrees on masks together passes its rounds before its models are s
 client has answered, has lost a message or its connection. The server relays shares; of those that wait at it for a
 client only the bytes count. To unmask a sum it asks all that can help and goes on with the first answers that suffice.
 A client whose message is lost, or that goes offline, drops out. Messages of these rounds tell an eavesdropper nothing:
-public keys and shares that are encrypted.
+public keys and shares, which stand for encrypted ones.
 """
 
 from __future__ import annotations

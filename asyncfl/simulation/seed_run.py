@@ -245,6 +245,12 @@ def _notes(events: pa.Table, federation: Federation) -> Iterator[str]:
     # Live clients that draw their noise from secrets of their own share it with no other run.
     if not path.scheme.off and path.streams is federation.resolved.streams:
         yield SHARED_NOISE
+    sums = select(events, kinds=[Kind.UNMASKED])["detail"].to_pylist()
+    if wrapped := sum("wrapped around" in detail for detail in sums):
+        yield (
+            f"{wrapped} of {len(sums)} securely aggregated sums were too large for the field in some numbers, which "
+            "mean nothing then: give noise and updates more room by fewer bits or weight_bits, or a larger range"
+        )
     if repeated := len(select(events, kinds=[Kind.COHORT_REPEATED])):
         yield (
             f"{repeated} cohorts brought no update, and the server drew another for the same version: clients sent "

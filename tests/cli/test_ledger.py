@@ -156,7 +156,7 @@ def test_secure_aggregation_is_labelled_as_hypothetical(lines: Any, found: Any, 
         "Hypothetical: server and the clients, secure-aggregation, seed 4",
         "              clients  releases  proven  least exact  median  largest",
         "in the run          2         1   24.38        24.38   24.38    24.38",
-        "hypothetical        2         1   15.46        15.46   15.46    15.46",
+        "hypothetical        2         1   16.51        15.46   15.46    15.46",
     ]
     assert "Hypothetical, not what happened: the server receives the weighted sum of" in words(out)
     assert [line for line in out if len(line) > 80] == []

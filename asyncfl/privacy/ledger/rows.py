@@ -1,9 +1,10 @@
 """The rows of the ledger: for each client and for the global model, the claimed epsilon next to the computed ones.
 
 A row contains everything that its adversary knows of the holder. Rows must not be added up: adversaries share much of
-their knowledge. Noise for an invalid sensitivity is accounted for with the true one. Secret sampling of clients gets no
-credit. Decisions of a run that depend on data (a clip norm, a budget, the selection of clients) are covered by no row:
-`flags` name them, and nothing is proven for clients whose data may have influenced them.
+their knowledge. Noise for an invalid sensitivity is accounted for with the true one. Secret sampling of clients has
+credit where a proof is at hand (`secret_draws`). Decisions of a run that depend on data (a clip norm, a budget, the
+selection of clients) are covered by no row: `flags` name them, and nothing is proven for clients whose data may have
+influenced them.
 """
 
 from __future__ import annotations
