@@ -8,6 +8,7 @@ import pytest
 from asyncfl.api import simulate
 from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.protocol.settings import Sync
+from asyncfl.results.seed_ledger import SeedLedger
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
 
@@ -233,6 +234,21 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         "a sum of one is that update",
     ),
     (
+        {"protocol.selection": {"kind": "poisson"}, "protocol.participants": 4},
+        "protocol.selection",
+        "must draw a fixed number of clients .* a cohort of known size",
+    ),
+    (
+        {"protocol.open": {"kind": "quorum", "share": 0.5}},
+        "protocol.secure_aggregation.threshold",
+        "at most the 3 updates with which a buffer opens, .* got 4 of 6",
+    ),
+    (
+        {"threats": {"attackers": 1, "attack": {"kind": "wrong_length"}}},
+        "threats.attack",
+        "of another length fits into no sum",
+    ),
+    (
         {"privacy": {"kind": "dp_fedavg", "noise_multiplier": 1.0, "adaptive": {}}},
         "privacy.adaptive",
         "bits are sent one by one",
@@ -245,3 +261,36 @@ def test_what_needs_single_updates_is_refused_by_name(changes: dict[str, Any], f
     with pytest.raises(ScenarioError, match=message) as raised:
         Scenario.read(BASE).override({"protocol.secure_aggregation": PAIRWISE, **changes})
     assert field in [fault.field for fault in raised.value.faults]
+
+
+@pytest.mark.parametrize(
+    ("share", "members", "needed"), [(0.5, 5, 3), (0.6, 4, 3), (0.7, 10, 7), (0.7, 3, 3), (2, 9, 2)]
+)
+def test_no_sum_is_unmasked_by_fewer_clients_than_the_threshold_states(share: float, members: int, needed: int) -> None:
+    protocol = Scenario.read(BASE).override({"protocol.secure_aggregation": {**PAIRWISE, "threshold": share}}).protocol
+    assert protocol.secure_aggregation is not None
+    assert protocol.secure_aggregation.needed(members) == needed
+
+
+def test_answers_of_a_buffer_that_failed_count_where_they_tell_of_the_sum() -> None:
+    """Each answer of LightSecAgg is a combination of the parts of the masks' sum; shares of `pairwise` below the
+    threshold tell nothing."""
+    lossy = {"loss": {"kind": "independent", "probability": 0.2}, "retransmissions": 0, "mtu_bytes": 10**6}
+    private = {"kind": "dp_fedavg", "noise_multiplier": 1.0}
+    for secure, tells in (({**LIGHT, "threshold": 5}, True), ({**PAIRWISE, "threshold": 5}, False)):
+        changes = {"protocol": {"kind": "sync", "rounds": 3, "secure_aggregation": secure}, "privacy": private}
+        one = run({**changes, "world.uplink": lossy})
+        assert events_of(one, "not_unmasked")
+        tasks, rows = one.tasks.to_pandas(), SeedLedger(one).ledger.to_pandas()
+        server = rows[(rows["adversary"] == "server") & (rows["holder"] == "client")].set_index("client")
+        failed = tasks[(tasks["fate"] == "below_threshold") & tasks["uploaded_s"].notna()].groupby("client").size()
+        summed = tasks[tasks["fate"] == "aggregated"].groupby("client").size()
+        for client in range(6):
+            assert server.loc[client, "releases"] == summed.get(client, 0) + (failed.get(client, 0) if tells else 0)
+
+
+def test_sums_that_do_not_fit_into_the_field_are_told() -> None:
+    secure = {**PAIRWISE, "bits": 20, "range": 0.001}
+    private = {"kind": "dp_fedavg", "noise_multiplier": 50.0}
+    one = run({"protocol.secure_aggregation": secure, "privacy": private})
+    assert any("were too large for the field" in note for note in one.notes)
