@@ -131,6 +131,10 @@ def log_ticks(axis: Axis, low: float, high: float, closest: tuple[int, ...] = (1
     """
     from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
+    if not 0 < low < high:  # nothing is drawn that a logarithm has
+        axis.set_major_locator(NullLocator())
+        axis.set_minor_locator(NullLocator())
+        return
     steps = [closest, (1, 2, 3, 5), tuple(range(1, 10))] if high / low < 100 else [(1,), (1, 3), closest]
     low, high = low * (1 - 1e-9), high * (1 + 1e-9)  # an axis that begins at a tick shows it
     decades = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
