@@ -238,6 +238,7 @@ class Server:
                 return
         if not self.validator.is_started:
             return
+        self._publish_of_nobody(message.time_s, actions)
         self._open_if_ready(message.time_s, actions)
         if self.phase is ServerPhase.FILLING and self._failed.total() >= self._give_up_at:
             # If all clients are offline, or the links lose everything, each failed task is followed by another.
@@ -315,7 +316,6 @@ class Server:
             self._publish(message.time_s, actions)
         elif name == "cohort":
             self._cohorts.repeat(self.version, message.time_s, actions, is_empty=self._is_empty)
-            self._publish_of_nobody(message.time_s, actions)
         elif name == "time_limit":
             self._stop("time limit reached", actions)
         elif name == "deadline":
@@ -474,12 +474,12 @@ class Server:
             return
         self._admit(actions)
         self._cohorts.begin_cohort(self.version, time_s, actions)
-        self._publish_of_nobody(time_s, actions)
 
     def _publish_of_nobody(self, time_s: float, actions: list[Action]) -> None:
-        """Publish a version of no update, with the server's noise, for a cohort for which nobody was drawn."""
-        filling = self.phase is ServerPhase.FILLING and not (self._buffer or self._waiting or self.tasks.in_flight)
-        if filling and self._cohorts.drew_nobody:
+        """Publish a version of no update, with the server's noise, for each cohort for which nobody was drawn."""
+        while self.phase is ServerPhase.FILLING and self._cohorts.drew_nobody:
+            if self._buffer or self._waiting or self.tasks.in_flight:
+                return
             self._made = AggregationResult(self.tasks.current.copy(), (), None, (), ())
             self._publish(time_s, actions)
 

@@ -33,7 +33,8 @@ def secret_draws(run: SeedRun, context: PrivacyContext, tasks: Tasks, stated: Gu
     protocol = run.resolved.scenario.protocol
     rate = protocol.dispatch.at_publish(context.clients) / context.clients
     lost = next(_reasons(run, context, tasks, stated), "")
-    return SecretDraws(context.clients, rate, stated.neighbours == "replace", lost)
+    whole = run.resolved.scenario.privacy.model_noise(context, None).sensitivity
+    return SecretDraws(context.clients, rate, whole, stated.neighbours == "replace", lost)
 
 
 def _reasons(run: SeedRun, context: PrivacyContext, tasks: Tasks, stated: Guarantee) -> Iterator[str]:

@@ -132,8 +132,8 @@ class SeedLedger:
         proven = None if self._proven is None else known_releases(alone, versions, view, self._proven)
         draws = self._draws
         if draws is not None and not draws.lost and draws.hidden_from(view, sent):
-            known = draws.credited(known, sent, versions, view)
-            proven = None if proven is None else draws.credited(proven, sent, versions, view)
+            known = draws.releases(sent, versions, view)
+            proven = None if proven is None else known
         # The data sets that a guarantee of models is about may differ at all clients at once, as if these were one.
         of_all = of_models is not None and of_models.at_every_client
         to_neighbours, proven_of_models = known, proven

@@ -30,6 +30,8 @@ class SecretDraws:
     """Number of clients."""
     rate: float
     """q: probability with which a client is drawn for a version, 0..1."""
+    sensitivity: float
+    """W S, or 2 W S where data are replaced: how far a client that is drawn moves a version."""
     replaced: bool
     """Whether the neighbours differ by the data of a client, rather than by its updates."""
     lost: str = ""
@@ -41,14 +43,11 @@ class SecretDraws:
         sees = bool((view.uploads[of_others] < NEVER).any()) or view.knows_server_noise or bool(view.further)
         return view.adversary in BLIND and not sees
 
-    def credited(self, known: Releases, sent: UploadTable, versions: VersionTable, view: AdversaryView) -> Releases:
-        """Return the releases of all clients outside the coalition. `known`: those of clients that took part, without
-        credit; their sensitivities are equal in a version, as the weights are fixed."""
+    def releases(self, sent: UploadTable, versions: VersionTable, view: AdversaryView) -> Releases:
+        """Return the releases of all clients outside the coalition, whoever was drawn."""
         granted = view.granted(sent)
         shown = np.flatnonzero((granted < NEVER) & (versions.server_std > 0))
         clients = np.setdiff1d(np.arange(self.clients), list(view.members))
-        if not len(shown) or not len(known.holder) or not len(clients):
-            return known
         n = len(shown) * len(clients)
         # Version by version: in the order of the moments.
         each = np.repeat(shown, len(clients))
@@ -58,7 +57,7 @@ class SecretDraws:
             moment=granted[each],
             laplace=np.zeros(n, dtype=bool),
             sigma=versions.server_std[each],
-            sensitivity=np.full(n, known.sensitivity.max()),
+            sensitivity=np.full(n, self.sensitivity),
             count=ones,
             epsilon=np.full(n, versions.epsilon),
             counted=ones,

@@ -207,3 +207,17 @@ def test_a_client_of_two_is_hidden_as_the_law_says() -> None:
 
     truth = brentq(excess, 0, 30)
     assert truth - 1e-3 <= found.pop() <= truth + 0.02
+
+
+def test_what_is_credited_does_not_depend_on_whether_anybody_was_drawn() -> None:
+    protocol = {**DRAWN, "participants": 1, "rounds": 1}
+    data = {"dataset": "digits", "clients": 3, "samples_per_client": 10}
+    found, sizes = set(), set()
+    for seed in range(8):
+        run = simulate_seed(Scenario.read(description(protocol=protocol, data=data)), seed)
+        sizes.add(run.rounds[1]["participants"])
+        rows = SeedLedger(run).ledger.to_pandas().query("holder == 'client' and adversary == 'public'")
+        found |= set(rows["exact_epsilon"].round(9))
+    assert 0 in sizes
+    assert len(sizes) > 1
+    assert len(found) == 1
