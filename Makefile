@@ -5,7 +5,7 @@
 # make test-long  the tests that take minutes: kills at random moments, the documentation, a wheel in an empty environment
 # make check      formatting, lint, types, architecture
 # make docs       the documentation, into build/docs
-# make paper      the paper, into build/paper: HTML, and LaTeX and PDF where pandoc and TeX are installed
+# make paper      the paper, into build/paper: HTML, LaTeX by pandoc, PDF by TeX or Chromium, where these are installed
 # make publish    the full scale, experiment by experiment, into docs/results: hours; goes on where it was stopped
 # make live       the recorded live runs of experiments anew, in real time, about half an hour
 

@@ -1,7 +1,7 @@
 """Build the paper: `make paper` writes build/paper/paper.html, and LaTeX and PDF where the programs for them are there.
 
-The HTML holds its figures and asks no network. With pandoc on the PATH paper.tex is written beside it, and with a
-TeX engine too paper.pdf. Raises SystemExit where a number of the paper is not that of its source.
+The HTML holds its figures and asks no network. With pandoc on the PATH paper.tex is written beside it, and paper.pdf
+with a TeX engine too, or else with Chromium. Raises SystemExit where a number of the paper is not that of its source.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ th, td { text-align: left; vertical-align: top; padding: .25em .5em; border-bott
 thead th { border-bottom: 1.5px solid #333 } tr { break-inside: avoid }
 img { display: block; max-width: 100%; margin: 1.5em auto .5em } a { color: #1a4a8a; text-decoration: none }
 code { font-size: .9em } h2, h3 { break-after: avoid }
+@media print { body { font-size: 9.5pt; max-width: none; margin: 0; padding: 0 } img { max-width: 80% } }
 """
+NEEDS = {"paper.tex": "needs pandoc", "paper.pdf": "needs pandoc and TeX, or Chromium"}
+"""File that is built where a program for it is found -> that program."""
 UNNUMBERED = ("Abstract", "Reproducing this", "References")
 
 
@@ -87,27 +90,37 @@ def for_pandoc(text: str) -> str:
     return f'---\ntitle: "{title}"\nauthor: "{authors}"\nabstract: |\n{indented}\n---\n\n{body}'
 
 
-def main() -> None:
-    """Build what can be built, and say what was and what was not."""
-    text = checked(PAPER.read_text(encoding="utf-8"))
-    INTO.mkdir(parents=True, exist_ok=True)
-    (INTO / "paper.html").write_text(html_of(text), encoding="utf-8")
-    print(INTO / "paper.html")
-    if shutil.which("pandoc") is None:
-        print("no LaTeX, no PDF: pandoc is not on the PATH")
-        return
-    source = for_pandoc(text)
+def write_latex(text: str) -> None:
+    """Write paper.tex by pandoc, and paper.pdf where there is a TeX engine."""
     command = ["pandoc", "--from=markdown", "--standalone", "--number-sections", "--shift-heading-level-by=-1"]
     command += ["--variable=papersize:a4", "--variable=geometry:margin=25mm", "--variable=colorlinks"]
-    subprocess.run([*command, f"--output={INTO / 'paper.tex'}"], input=source.encode(), check=True)
-    print(INTO / "paper.tex")
     engine = next((name for name in ENGINES if shutil.which(name)), None)
-    if engine is None:
-        print(f"no PDF: none of {', '.join(ENGINES)} is on the PATH")
-        return
-    made = [*command, f"--pdf-engine={engine}", f"--output={INTO / 'paper.pdf'}"]
-    subprocess.run(made, input=source.encode(), check=True)
-    print(INTO / "paper.pdf")
+    made = {"paper.tex": command} | ({"paper.pdf": [*command, f"--pdf-engine={engine}"]} if engine else {})
+    for name, by in made.items():
+        subprocess.run([*by, f"--output={INTO / name}"], input=for_pandoc(text).encode(), check=True)
+
+
+def print_page() -> None:
+    """Write paper.pdf from paper.html by Chromium."""
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"]
+    page = (INTO / "paper.html").as_uri()
+    subprocess.run([*command, f"--print-to-pdf={INTO / 'paper.pdf'}", page], check=True, capture_output=True)
+
+
+def main() -> None:
+    """Build what can be built, and name it."""
+    text = checked(PAPER.read_text(encoding="utf-8"))
+    shutil.rmtree(INTO, ignore_errors=True)
+    INTO.mkdir(parents=True)
+    (INTO / "paper.html").write_text(html_of(text), encoding="utf-8")
+    if shutil.which("pandoc"):
+        write_latex(text)
+    if shutil.which("chromium") and not (INTO / "paper.pdf").exists():
+        print_page()
+    print("\n".join(map(str, sorted(INTO.iterdir()))))
+    missing = [f"{name} ({needs})" for name, needs in NEEDS.items() if not (INTO / name).exists()]
+    if missing:
+        print(f"not built: {', '.join(missing)}")
 
 
 if __name__ == "__main__":
