@@ -91,6 +91,9 @@ def build(results: Path, experiments: Mapping[str, Experiment], into: Path) -> N
         if not (place / STAMP).is_file() or (place / STAMP).read_text() != stamp:
             draw(item.experiment, item.folder, place)
             write_text(stamp, place / STAMP)
+    for place in into.glob("full/*/*"):
+        if not (results / place.relative_to(into)).is_dir():  # published no more
+            shutil.rmtree(place)
     table = read_csv(results / LIST)
     why = table["not_run"].astype(object).fillna("")
     write_report(into, experiments, not_run=dict(zip(table["experiment"], why, strict=True)))

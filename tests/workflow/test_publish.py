@@ -234,11 +234,16 @@ def test_what_exceeds_the_hours_is_listed_as_not_run_with_the_reason(files: Path
     assert why in (files / "published" / "claims.md").read_text()
 
 
-def test_an_experiment_that_is_gone_is_published_no_more(files: Path) -> None:
-    publish(publisher(files))
+def test_an_experiment_that_is_gone_is_published_and_drawn_no_more(files: Path) -> None:
+    one = publisher(files)
+    publish(one)
+    build(one.into, one.experiments, files / "drawn")
     (files / "experiments" / "nbafl" / "one.yaml").rename(files / "experiments" / "nbafl" / "two.yaml")
-    publish(publisher(files))
+    again = publisher(files)
+    publish(again)
     assert [path.parent.name for path in files.glob("published/full/*/*/claims.csv")] == ["two"]
+    build(again.into, again.experiments, files / "drawn")
+    assert [path.parent.name for path in files.glob("drawn/full/*/*/claims.csv")] == ["two"]
 
 
 def test_an_experiment_that_plans_more_looks_is_computed_again(files: Path) -> None:
