@@ -8,27 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.arrays import Bools, Floats, Ints, Vector
-from asyncfl.defences import Buffer, DefenceContext, Detector
+from asyncfl.defences import Buffer, DefenceContext, Detector, Verdict
 from asyncfl.testing.builders import buffer, random, read_only, updates
 
-Dependence: TypeAlias = Literal["order", "numbering", "model", "age"]
+Dependence: TypeAlias = Literal["order", "numbering", "model", "scale", "age"]
 """What verdicts may depend on: the order of updates in a buffer, the numbers of clients, the place of the models in the
-space of parameters, the age of honest updates."""
+space of parameters, the unit of parameters, the age of honest updates."""
 Answers: TypeAlias = Callable[[Detector, Any, Buffer], tuple[Any, Floats | None]]
 """(detector, state, buffer) -> the next state and the scores that clients answered with; None: none."""
 
 ROUNDS = 8
+OLDEST = 20
+"""Largest age of an honest update, versions."""
 LEARNS = 4
 """Buffers after which a gross attack must be found: a detector may compare with what it saw before."""
 SHIFT = 4.0
 """Number that is added to all parameters of all models. A power of two costs float32 few bits."""
+SCALES = (2.0**-7, 2.0**7)
+"""Factors on all models, updates and noise. Powers of two change no digit."""
 MAJORITY = 0.5
+Ages: TypeAlias = Callable[[int, int], list[int]]
+"""(number of the buffer, clients) -> staleness of each client's update, versions."""
 
 
 def faults(
@@ -40,28 +46,41 @@ def faults(
     depends_on: Collection[Dependence],
 ) -> Iterator[tuple[str, str]]:
     """Yield each law that `detector` violates, and what was seen. See `asyncfl.testing.check_detector`."""
+    unknown = sorted({depends_on} if isinstance(depends_on, str) else set(depends_on) - set(get_args(Dependence)))
+    if unknown:
+        allowed = ", ".join(get_args(Dependence))
+        raise ValueError(f"depends_on must be a collection of {allowed}; got {', '.join(map(repr, unknown))}")
     told = list(_history(known, poisoned=known.clients // 3))
     verdicts = _struck(detector, known, answers, told)
+    honest = [list(_history(known, 0, ages, first)) for ages, first in ((_mixed, 0), (_two_late, OLDEST))]
+    judged = [_struck(detector, known, answers, one) for one in honest]
+    for one, first in zip(honest, judged, strict=True):
+        again = _struck(detector, known, answers, one)
+        yield from _differences(one, first, again, "equal buffers and equal streams must give equal verdicts")
     shuffled = np.random.default_rng(1)
     if "order" not in depends_on:
         orders = [shuffled.permutation(len(one)) for one in told]
         again = _struck(detector, known, answers, [_rows(one, order) for one, order in zip(told, orders, strict=True)])
-        yield from _differences(
-            [one[order] for one, order in zip(verdicts, orders, strict=True)],
-            again,
-            "the order of updates in a buffer must not matter; a memory must be of clients, not of rows",
-        )
+        back = [one[np.argsort(order)] for one, order in zip(again, orders, strict=True)]
+        law = "the order of updates in a buffer must not matter: is memory by row, or a sorted result not put back?"
+        yield from _differences(told, verdicts, back, law)
     if "numbering" not in depends_on:
         number = shuffled.permutation(known.clients)
         renamed = [replace(one, clients=read_only(number[one.clients], np.int64)) for one in told]
         again = _struck(detector, known, answers, renamed)
-        yield from _differences(verdicts, again, "the numbers of equal clients must not matter")
+        yield from _differences(told, verdicts, again, "the numbers of equal clients must not matter")
     if "model" not in depends_on and known.root_gradient is None:
         again = _struck(detector, known, answers, [_moved(one) for one in told])
         law = "a number added to all parameters of all models must not matter: an update is its difference to its base"
-        yield from _differences(verdicts, again, law)
+        yield from _differences(told, verdicts, again, law)
+    if "scale" not in depends_on and known.root_gradient is None:
+        for factor in SCALES:
+            again = _struck(detector, known, answers, [_scaled(one, factor) for one in told])
+            law = f"all models, updates and noise times {factor:g} must not matter: is a square compared with a length?"
+            yield from _differences(told, verdicts, again, law)
     if "age" not in depends_on:
-        yield from _age_faults(detector, known, answers)
+        for one, first in zip(honest, judged, strict=True):
+            yield from _age_faults(one, first)
     if must_find is not None:
         yield from _power_faults(known, told, verdicts, must_find)
 
@@ -79,28 +98,43 @@ def _power_faults(
         yield "must not leave out more of the honest updates than of a gross attack's", seen
 
 
-def _age_faults(detector: Detector, known: DefenceContext, answers: Answers) -> Iterator[tuple[str, str]]:
-    aged = [*_history(known, poisoned=0, oldest=3)]
-    struck = _struck(detector, known, answers, aged)
-    stale = np.concatenate([one[held.staleness > 0] for one, held in zip(struck, aged, strict=True)])
-    fresh = np.concatenate([one[held.staleness == 0] for one, held in zip(struck, aged, strict=True)])
+def _age_faults(told: Sequence[Buffer], verdicts: Sequence[Bools]) -> Iterator[tuple[str, str]]:
+    stale = np.concatenate([one[held.staleness > 0] for one, held in zip(verdicts, told, strict=True)])
+    fresh = np.concatenate([one[held.staleness == 0] for one, held in zip(verdicts, told, strict=True)])
+    oldest = max(int(held.staleness.max()) for held in told)
+    seen = f"it flags or strikes {stale.mean():.0%} of the stale ones, {fresh.mean():.0%} of the fresh ones"
+    law = f"must not leave out honest updates because they are stale (at most {oldest} versions)"
     if stale.mean() > MAJORITY and fresh.mean() < MAJORITY:
-        seen = f"it flags or strikes {stale.mean():.0%} of the stale ones, {fresh.mean():.0%} of the fresh ones"
-        yield "must not leave out honest updates because they are stale", seen
+        yield law, seen
 
 
-def _history(known: DefenceContext, poisoned: int, oldest: int = 1) -> Iterator[Buffer]:
-    """Yield buffers with one update of each client; the last `poisoned` clients attack in each."""
+def _alternating(number: int, clients: int) -> list[int]:
+    return [min((row + number) % 2, number) for row in range(clients)]
+
+
+def _mixed(number: int, clients: int) -> list[int]:
+    return [min((row + number) % 4, number) for row in range(clients)]
+
+
+def _two_late(number: int, clients: int) -> list[int]:
+    """Return ages of which two, of other clients in each buffer, are so old that the model moved by a whole update."""
+    ages = [0] * clients
+    ages[number % clients], ages[(number + clients // 2) % clients] = OLDEST // 2, OLDEST
+    return ages
+
+
+def _history(known: DefenceContext, poisoned: int, ages: Ages = _alternating, first: int = 0) -> Iterator[Buffer]:
+    """Yield buffers with one update of each client; the last `poisoned` clients attack in each. `first`: version of the
+    first buffer."""
     for number in range(ROUNDS):
-        ages = [min((row + number) % (oldest + 1), number) for row in range(known.clients)]
-        current: Vector = np.full(known.n_parameters, 0.1 * number, np.float32)
+        current: Vector = np.full(known.n_parameters, 0.1 * (first + number), np.float32)
         centre: NDArray[np.floating] = np.ones(known.n_parameters)
         if known.root_gradient is not None:
             # Honest clients go where the server's own samples point to.
             centre = -known.lr * float(np.mean(known.steps)) * known.root_gradient(current)
         spread = 0.1 * float(np.abs(centre).mean())
-        deltas = updates(len(ages), len(centre), poisoned=poisoned, centre=centre, spread=spread, seed=number)
-        yield buffer(deltas, staleness=ages, version=number, current=current)
+        deltas = updates(known.clients, len(centre), poisoned=poisoned, centre=centre, spread=spread, seed=number)
+        yield buffer(deltas, staleness=ages(number, known.clients), version=first + number, current=current)
 
 
 def _struck(detector: Detector, known: DefenceContext, answers: Answers, told: Sequence[Buffer]) -> list[Bools]:
@@ -108,15 +142,51 @@ def _struck(detector: Detector, known: DefenceContext, answers: Answers, told: S
     state, struck = detector.start(known, random()), []
     for held in told:
         state, scores = answers(detector, state, held)
-        verdict, state = detector.judge(state, held, scores)
+        verdict, state = judged(detector, state, held, scores)
         struck.append(verdict.flagged | verdict.strikes)
     return struck
 
 
-def _differences(verdicts: Sequence[Bools], others: Sequence[Bools], law: str) -> Iterator[tuple[str, str]]:
-    for number, (one, other) in enumerate(zip(verdicts, others, strict=True)):
+def judged(detector: Detector, state: Any, held: Buffer, scores: Floats | None) -> tuple[Verdict, Any]:
+    """Return the verdict on a buffer and the next state. An exception of the detector gets a note on the buffer.
+
+    Raises AssertionError if the detector returns anything else, or lets NumPy divide by zero.
+    """
+    try:
+        with np.errstate(divide="raise", invalid="raise"):
+            found: Any = detector.judge(state, held, scores)
+    except FloatingPointError as error:
+        law = "must not divide by zero; guard the division, or write np.errstate around it if that is meant"
+        raise AssertionError(f"{type(detector).__name__}: {law}; {error}, in a buffer of {described(held)}") from error
+    except Exception as error:
+        error.add_note(f"{type(detector).__name__} judged a buffer of {described(held)}")
+        raise
+    if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], Verdict)):
+        got = (
+            "(" + ", ".join(type(one).__name__ for one in found) + ")"
+            if isinstance(found, tuple)
+            else type(found).__name__
+        )
+        raise AssertionError(f"{type(detector).__name__}: judge must return (Verdict, next state); got {got}")
+    return found
+
+
+def described(held: Buffer) -> str:
+    """Return a buffer in words."""
+    return (
+        f"version {held.version}, {len(held)} updates of clients {held.clients.tolist()}, {held.staleness.tolist()} "
+        "versions old"
+    )
+
+
+def _differences(
+    told: Sequence[Buffer], verdicts: Sequence[Bools], others: Sequence[Bools], law: str
+) -> Iterator[tuple[str, str]]:
+    """Yield `law` with the first buffer whose updates are judged otherwise. Rows of both verdicts follow `told`."""
+    for held, one, other in zip(told, verdicts, others, strict=True):
         if not np.array_equal(one, other):
-            yield law, f"of buffer {number}, updates {np.flatnonzero(one != other).tolist()} are judged otherwise"
+            first, then = (held.clients[struck].tolist() for struck in (one, other))
+            yield law, f"it left out or struck clients {first}, then {then}, in a buffer of {described(held)}"
             return
 
 
@@ -136,3 +206,19 @@ def _moved(held: Buffer) -> Buffer:
 
     bases = tuple(moved(one) for one in held.bases)
     return replace(held, current=moved(held.current), bases=bases, models=moved(held.models))
+
+
+def _scaled(held: Buffer, factor: float) -> Buffer:
+    """Return a buffer with all models, and thus updates and noise, times a factor."""
+
+    def scaled(model: Vector) -> Vector:
+        found: Vector = read_only(model * np.float32(factor))
+        return found
+
+    return replace(
+        held,
+        current=scaled(held.current),
+        bases=tuple(map(scaled, held.bases)),
+        models=scaled(held.models),
+        upload_std=read_only(held.upload_std * factor, np.float64),
+    )

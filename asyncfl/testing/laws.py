@@ -22,7 +22,7 @@ from asyncfl.extras.stress.stress_test import stress
 from asyncfl.extras.stress.trials import Trial
 from asyncfl.protocol.staleness import Staleness
 from asyncfl.testing.builders import buffer, context, random, updates, view, weights
-from asyncfl.testing.detector_behaviour import Dependence, faults
+from asyncfl.testing.detector_behaviour import Dependence, faults, judged
 from asyncfl.threats import Attack, AttackView
 
 Scores: TypeAlias = Callable[[int, Vector], ArrayLike | None]
@@ -245,15 +245,16 @@ def check_detector(
     written and read; verdicts have one entry per update; buffers and states are not changed; equal histories give equal
     verdicts; a score request goes to a client that was not asked before, and requests end; the detector copes with
     clients that never answer. In eight buffers of all clients, whom it strikes depends neither on the order of updates,
-    nor on the clients' numbers, nor on the place of the models; honest updates are not left out for their age; and it
-    finds a gross attack.
+    nor on the clients' numbers, nor on the place of the models, nor on their unit; honest updates are not left out for
+    their age, up to 20 versions; and it finds a gross attack.
 
     `scores`: answers of clients to score requests, by default an accuracy that falls with the distance from 1.
     `federation`: context that the detector is started with, for 12 clients and 4 parameters; None: one without a root
     set. `trials`: small federations in which the detector must do no harm (`asyncfl.extras.stress.stress_test`), e.g.
     `stress_grid()`, which takes a minute. `must_find`: share 0..1 of the updates of a gross attack (a third of the
     clients send minus ten times what the others send) that must be flagged or struck; None: a detector that looks for
-    something else. `depends_on`: what verdicts depend on by design, of `order`, `numbering`, `model`, `age`.
+    something else. `depends_on`: what verdicts depend on by design, of `order`, `numbering`, `model`,
+    `scale`, `age`; other names raise ValueError.
     """
     check_description(detector, Detector)
     known = context(CLIENTS) if federation is None else federation
@@ -288,7 +289,7 @@ def _judged(detector: Detector, known: DefenceContext, answer: Scores) -> list[V
             unchanged(detector, "the state must not be changed but returned anew", state),
             unchanged(detector, "a buffer must not be changed", held),
         ):
-            verdict, after = detector.judge(state, held, given)
+            verdict, after = judged(detector, state, held, given)
         _check_verdict(detector, verdict, held)
         verdicts.append(verdict)
         state = after

@@ -362,6 +362,15 @@ class Distant(Detector):
                 struck |= buffer.clients > 9
             case "sleeps":
                 struck[:] = False
+            case "strikes the oldest":
+                struck |= buffer.staleness > 5
+            case "squares":
+                struck = distances**2 > 4 * np.median(distances)
+            case "divides":
+                struck |= distances / np.median(np.abs(distances - np.median(distances))) > 40
+            case "dice for honest buffers":
+                if not struck.any():
+                    struck = np.random.default_rng().random(len(struck)) < 0.5
         return replace(accept_all(buffer), flagged=struck, strikes=struck), {**state, **known}
 
     def forget_client(self, state: Any, client: int) -> Any:
@@ -377,11 +386,55 @@ class Distant(Detector):
         ("remembers rows", "the order of updates in a buffer must not matter"),
         ("strikes high numbers", "the numbers of equal clients must not matter"),
         ("forgets bases", "a number added to all parameters of all models must not matter"),
+        (
+            "strikes the oldest",
+            r"must not leave out honest updates because they are stale .at most 20 versions.; .* 100%",
+        ),
+        ("squares", "all models, updates and noise times 128 must not matter"),
+        ("divides", "must not divide by zero; .*; invalid value .* in a buffer of version 0, 1 updates of clients"),
+        ("dice for honest buffers", "equal buffers and equal streams must give equal verdicts"),
     ],
 )
 def test_a_detector_with_a_usual_bug_is_found_out(fault: str, law: str) -> None:
     with pytest.raises(AssertionError, match=f"Distant: {law}"):
         check_detector(Distant(fault=fault))
+
+
+@pytest.mark.parametrize(("fault", "by_design"), [("squares", "scale"), ("strikes the oldest", "age")])
+def test_what_verdicts_depend_on_by_design_is_not_checked(fault: str, by_design: Any) -> None:
+    check_detector(Distant(fault=fault), depends_on=(by_design,))
+
+
+@pytest.mark.parametrize("names", [("orders",), "order"])
+def test_a_dependence_that_does_not_exist_is_refused(names: Any) -> None:
+    with pytest.raises(ValueError, match=r"depends_on must be a collection of order, .*, age; got 'order"):
+        check_detector(Distant(), depends_on=names)
+
+
+class Careless(Detector):
+    kind: str = "own:Careless"
+    way: str
+
+    def start(self, context: Any, random: Any) -> Any:
+        return ()
+
+    def judge(self, state: Any, buffer: Any, scores: Any) -> Any:
+        if self.way == "raises":
+            raise KeyError("mine")
+        return accept_all(buffer)
+
+
+def test_an_exception_of_a_detector_comes_with_the_buffer_that_it_judged() -> None:
+    with pytest.raises(KeyError) as caught:
+        check_detector(Careless(way="raises"))
+    assert caught.value.__notes__ == [
+        "Careless judged a buffer of version 0, 1 updates of clients [0], [0] versions old"
+    ]
+
+
+def test_a_verdict_without_the_next_state_is_named() -> None:
+    with pytest.raises(AssertionError, match=r"Careless: judge must return \(Verdict, next state\); got Verdict"):
+        check_detector(Careless(way="forgets the state"))
 
 
 def test_a_plain_detector_that_finds_a_gross_attack_passes() -> None:
