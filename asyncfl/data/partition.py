@@ -176,8 +176,7 @@ class Similarity(Partition):
 
     With gamma 1 this is `iid`; with gamma 0 clients hold one or two classes each, the first clients the first classes.
 
-    Source: Hsu et al. 2019 for the idea; Karimireddy et al. 2020 (SCAFFOLD), section 7; Allouah et al. 2024 and ByzFL
-    call it gamma similarity.
+    Source: Karimireddy et al. 2020 (SCAFFOLD), section 7; ByzFL calls it gamma similarity.
     """
 
     by_class: ClassVar[bool] = True
