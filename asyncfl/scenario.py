@@ -53,6 +53,7 @@ ADDED_SINCE_0_1: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
         "",
         ("steps", "optimizer", "weight_decay", "betas", "eps", "state", "schedule", "version_schedule", "kernels"),
     ),
+    ("data", "", ("holders", "test_scaling")),
     ("model", "", ("dropout",)),
     ("protocol", "", ("min_separation", "max_participations", "secure_aggregation")),
     ("protocol", "sync", ("aggregation", "divide_by")),

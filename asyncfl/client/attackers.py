@@ -43,7 +43,7 @@ class Attackers:
         """Clients that are attackers; if attackers are drawn per round, clients that have been one."""
         self.drawn: set[int] | None = None
         """Malicious tasks, if attackers are drawn per round; None: all tasks of members are malicious."""
-        if threats.selection == "pool":
+        if threats.selection != "per_round":
             self.members.update(threats.draw(streams, clients).tolist())
         else:
             self.drawn = set()

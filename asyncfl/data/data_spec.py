@@ -28,8 +28,18 @@ from asyncfl.data.named_sets import (
 )
 from asyncfl.data.own import Dataset, HuggingFace, ImageFolder, NpyFolder, NpzFile, ScikitLearn, TableFile
 from asyncfl.data.own.dataset import ArraySource, MappedRows
-from asyncfl.data.partition import ByColumn, Dirichlet, Iid, InnerDirichlet, Partition, Pathological, Quantity, Shards
-from asyncfl.data.sample_source import COMMON_SIDE, Array, Floats, Ints, SampleSource, Split, to_common_shape
+from asyncfl.data.partition import (
+    ByColumn,
+    Dirichlet,
+    Iid,
+    InnerDirichlet,
+    Partition,
+    Pathological,
+    Quantity,
+    Shards,
+    Similarity,
+)
+from asyncfl.data.sample_source import COMMON_SIDE, Array, Floats, Ints, SampleSource, Scaling, Split, to_common_shape
 
 if TYPE_CHECKING:
     AnyConcept = Concept
@@ -38,7 +48,16 @@ if TYPE_CHECKING:
 else:
     AnyConcept: Any = choice(Concept, Relabelled, Restyled)
     AnyPartition: Any = choice(
-        Partition, Iid, Quantity, Dirichlet, Shards, Pathological, InnerDirichlet, GivenClassCounts, ByColumn
+        Partition,
+        Iid,
+        Quantity,
+        Dirichlet,
+        Shards,
+        Similarity,
+        Pathological,
+        InnerDirichlet,
+        GivenClassCounts,
+        ByColumn,
     )
     AnyDataset: Any = name_or_description(
         choice(Dataset, NpzFile, NpyFolder, ImageFolder, TableFile, HuggingFace, ScikitLearn)
@@ -70,12 +89,19 @@ class DataSpec(Described):
     set, divided evenly (of stand-ins as many as the original has). At most 500 000 stand-ins are drawn."""
     partition: AnyPartition = Iid()
     """Partition of the samples among clients."""
+    holders: Annotated[int, MeasuredIn("clients")] | None = Field(default=None, ge=1)
+    """Number of clients, the first, among which the samples are divided; each other client holds one further sample.
+    With `threats.selection: last` these are attackers that hold no share of the data. null: all clients."""
     source: Literal["auto", "real", "embedded"] = "auto"
     """Source of a named data set: `real` reads its files (and downloads them if possible), `embedded` draws stand-ins
     (of pictures; texts and tables have none), `auto` is real if the files are on disk, else embedded."""
-    scaling: Literal["standardised", "unit"] = "standardised"
+    scaling: Scaling = "standardised"
     """Scaling of pixels. `standardised`: minus the data set's published mean, divided by its published deviation (of
-    your own images: both measured on the test split). `unit`: 0..1. Other numbers of your own data are not scaled."""
+    your own images: both measured on the test split). `unit`: 0..1. `symmetric`: -1..1. Other numbers of your own data
+    are not scaled."""
+    test_scaling: Scaling | None = None
+    """Scaling of the pixels that models are tested on, for the numbers of published code that tests on other pixels
+    than it trains on; null: that of `scaling`."""
     test_samples: Annotated[int, MeasuredIn("samples")] | None = Field(default=None, ge=1, le=10_000_000)
     """Test samples (of each domain); null: the whole test split, of stand-ins 2000."""
     test_share: Annotated[float, MeasuredIn("share")] | None = Field(default=None, gt=0, lt=1)
@@ -103,7 +129,7 @@ class DataSpec(Described):
     def reveals_scales(self) -> bool:
         """Whether the inputs of each client depend on the samples of all, through scales or texts measured on them."""
         own = self.own
-        unscaled = own is None or (own.are_images and self.scaling == "unit")
+        unscaled = own is None or (own.are_images and self.scaling != "standardised")
         return not unscaled and own is not None and own.measured_on == self.train_on
 
     @property
@@ -172,7 +198,7 @@ class DataSpec(Described):
             yield Fault("clients", f"{allowed} where samples_per_client is null, got {clients}")
             return
         short = list(self._limit_faults(samples, sources, drawn_for=1))
-        short = short or [fault.under("partition") for fault in self.partition.faults(clients, samples)]
+        short = short or [fault.under("partition") for fault in self.partition.faults(self._holders, samples)]
         yield from short
         if not short and (self.partition.sizes_from_data or self.partition.split_column != "label"):
             for domain, source in enumerate(sources):
@@ -195,7 +221,7 @@ class DataSpec(Described):
         elif root_samples and not list(self.faults()):
             sources = self.sources()
             samples = self._samples(sources)
-            tested, trained = self._test_count(samples), self._clients_per_domain * samples
+            tested, trained = self._test_count(samples), self._trained(samples)
             left = [
                 one.size("train") + one.size("test") - trained - (one.size(self.test_on) if tested is None else tested)
                 for one in sources
@@ -225,9 +251,9 @@ class DataSpec(Described):
                 reason = _REASON + (f", {domains} domains" if domains > 1 else "")
                 test = MOST_DRAWN // domains, reason, reason
         else:
-            if short := [source for source in sources if clients * samples > source.size(self.train_on)]:
+            if short := [source for source in sources if self._trained(samples) > source.size(self.train_on)]:
                 most, listed = _fewest(short, self.train_on)
-                train = most // clients, f"{listed}, {clients} clients{each}"
+                train = (most - self._without_share) // self._holders, f"{listed}, {clients} clients{each}"
             if short := [source for source in sources if (tested or 0) > source.size(self.test_on)]:
                 most, listed = _fewest(short, self.test_on)
                 test = most, listed, f"there are {listed}"
@@ -247,6 +273,9 @@ class DataSpec(Described):
         if self.clients % len(self.names):
             allowed = f"must be a multiple of the number of domains ({len(self.names)})"
             yield Fault("clients", f"{allowed}, got {self.clients}")
+        if self.holders is not None and (self.domains or self.holders > self.clients):
+            allowed = "null where domains are given" if self.domains else f"1..clients ({self.clients})"
+            yield Fault("holders", f"must be {allowed}, got {self.holders}")
         if self.test_share is not None and self.test_samples is not None:
             yield Fault("test_share", f"must be null where test_samples ({self.test_samples}) is given")
         if self.train_on == "test" and (self.domains or self.test_share is not None):
@@ -280,11 +309,13 @@ class DataSpec(Described):
         A partition that needs no labels opens no data set, so a population larger than it can be timed.
         """
         sources = [] if self.samples_per_client and not self.partition.sizes_from_data else self.sources()
-        clients, samples = self._clients_per_domain, self._samples(sources)
+        samples = self._samples(sources)
         sizes = []
         for domain in range(len(self.names)):
-            own = self.partition.sizes(clients, samples, streams.generator("partition", number=domain))
-            if own is None:
+            own = self.partition.sizes(self._holders, samples, streams.generator("partition", number=domain))
+            if own is not None:
+                own = np.concatenate([own, np.ones(self._without_share, own.dtype)])
+            else:
                 shares, _ = self._shares(domain, self.sources()[domain], samples, streams)
                 own = np.array([len(share) for share in shares])
             sizes.append(own)
@@ -325,20 +356,20 @@ class DataSpec(Described):
             held_by.append(owners)
             labels.append(shifted_labels)
             if isinstance(source, ArraySource) and source.on_disk:
-                mapped = MappedRows(source, self.train_on, held, self.scaling == "standardised")
+                mapped = MappedRows(source, self.train_on, held, self.scaling)
                 images.append(cast(Floats, mapped))  # behaves like an array
             else:
-                images.append(self._inputs(source, source.images(self.train_on, held), owners))
+                images.append(self._inputs(source, source.images(self.train_on, held), owners, self.scaling))
             random = streams.generator("samples", client=0, number=domain)
             features, given, tested = source.test_set(self._test_count(samples), random, self.test_on)
-            tests.append(self._unheld(source, features, given, members, streams))
+            tests.append(self._unheld(source, features, given, members, streams, self.test_scaling or self.scaling))
             random, left = streams.generator("root_set", number=domain), root_per_domain[domain]
             for split, used in ((self.train_on, held), (self.test_on, tested)):
                 chosen = source.unused(left, used, random, split) if left else used[:0]
                 left -= len(chosen)
                 if len(chosen):
                     features, given = source.images(split, chosen), source.labels(split, chosen)
-                    roots.append(self._unheld(source, features, given, members, streams))
+                    roots.append(self._unheld(source, features, given, members, streams, self.scaling))
         notes = [source.provenance for source in sources] + ([self.concept.description] if self.concept else [])
         notes += [self.canaries.description] if self.canaries else []
         notes += ["clients hold the test split, tested on the training split"] if self.train_on == "test" else []
@@ -399,11 +430,25 @@ class DataSpec(Described):
     def _clients_per_domain(self) -> int:
         return self.clients // len(self.names)
 
+    @property
+    def _holders(self) -> int:
+        """Clients of a domain among which the partition divides its samples."""
+        return self.holders or self._clients_per_domain
+
+    @property
+    def _without_share(self) -> int:
+        """Clients of a domain that hold one sample each."""
+        return self._clients_per_domain - self._holders
+
+    def _trained(self, samples: int) -> int:
+        """Return the number of training samples of a domain, of `samples` per client that holds a share."""
+        return self._holders * samples + self._without_share
+
     def _samples(self, sources: list[SampleSource]) -> int:
         """Return the average number of training samples per client; an upper limit if the data determine the sizes."""
         if self.samples_per_client is not None and not self.partition.sizes_from_data:
             return self.samples_per_client
-        available = min(map(self._default_samples, sources)) // self._clients_per_domain
+        available = (min(map(self._default_samples, sources)) - self._without_share) // self._holders
         return min(self.samples_per_client or available, available)
 
     def _default_samples(self, source: SampleSource) -> int:
@@ -416,7 +461,7 @@ class DataSpec(Described):
         """Return the number of test samples of each domain, None for all; `samples` is the number per client."""
         if self.test_share is None:
             return self.test_samples
-        return max(1, round(self._clients_per_domain * samples * self.test_share / (1 - self.test_share)))
+        return max(1, round(self._trained(samples) * self.test_share / (1 - self.test_share)))
 
     def sources(self) -> list[SampleSource]:
         """Open the source of each domain, or of the one data set. Raises DataError."""
@@ -426,10 +471,13 @@ class DataSpec(Described):
 
     def _shares(self, domain: int, source: SampleSource, samples: int, streams: Streams) -> tuple[list[Ints], Array]:
         """Assign samples to the clients of a domain; return each client's indices, and the labels of all."""
-        clients = self._clients_per_domain
+        clients, alone = self._holders, self._without_share
         random = streams.generator("samples", number=domain)
-        candidates = source.candidates(clients * samples * self.partition.oversampling, random, self.train_on)
-        labels = source.labels(self.train_on, candidates)
+        wanted = clients * samples * self.partition.oversampling + alone
+        drawn = source.candidates(wanted, random, self.train_on)
+        (single, candidates), (single_labels, labels) = (
+            np.split(of, [alone]) for of in (drawn, source.labels(self.train_on, drawn))
+        )
         split_column = self.partition.split_column
         if split_column != "label" and split_column not in source.columns:
             allowed = f"must be label or a column of {source.title} ({', '.join(source.columns) or 'it has none'})"
@@ -448,24 +496,25 @@ class DataSpec(Described):
             got = f"client {domain * clients + empty[0]} got none" if empty else f"got {len(shares)} shares"
             message = f"{kind_of(self.partition)} must leave each of {clients} clients at least one sample, {got}"
             raise DataError([Fault("data.partition", message)])
-        return [candidates[share] for share in shares], labels[np.concatenate(shares)]
+        held = [*(candidates[share] for share in shares), *single.reshape(alone, 1)]
+        return held, np.concatenate([labels[np.concatenate(shares)], single_labels])
 
     def _apply_label_shift(self, labels: Array, owners: Ints, streams: Streams) -> Array:
         return labels if self.concept is None else self.concept.labels(labels, owners, self.classes, streams)
 
     def _unheld(
-        self, source: SampleSource, features: Array, labels: Array, of: Array, streams: Streams
+        self, source: SampleSource, features: Array, labels: Array, of: Array, streams: Streams, scaling: Scaling
     ) -> tuple[Floats, Array]:
         """Return samples that no client holds as the domain's clients `of` see them in turn."""
         owners = of[np.arange(len(labels)) % len(of)]
-        return self._inputs(source, features, owners), self._apply_label_shift(labels, owners, streams)
+        return self._inputs(source, features, owners, scaling), self._apply_label_shift(labels, owners, streams)
 
-    def _inputs(self, source: SampleSource, features: Array, owners: Ints) -> Floats:
+    def _inputs(self, source: SampleSource, features: Array, owners: Ints, scaling: Scaling) -> Floats:
         """Return stored features (n, ...) as the models of their clients `owners` (n,) receive them."""
         if self.concept is not None:
             features = self.concept.images(features, owners)
         features = to_common_shape(features) if self.domains else features
-        return source.scaled(features, self.scaling == "standardised")
+        return source.scaled(features, scaling)
 
 
 def _divided(root: int, domains: int) -> list[int]:

@@ -170,6 +170,28 @@ class Shards(Partition):
         return list(rng.permutation(shards).reshape(clients, samples_per_client))
 
 
+class Similarity(Partition):
+    """A share `gamma` of the samples is dealt to clients at random, the rest is sorted by label and cut into one piece
+    per client.
+
+    With gamma 1 this is `iid`; with gamma 0 clients hold one or two classes each, the first clients the first classes.
+
+    Source: Karimireddy et al. 2020 (SCAFFOLD), section 7; ByzFL calls it gamma similarity.
+    """
+
+    by_class: ClassVar[bool] = True
+    equal_sizes: ClassVar[bool] = True
+    kind: Literal["similarity"] = "similarity"
+    gamma: Annotated[float, MeasuredIn("share")] = Field(default=0.5, ge=0, le=1)
+    """Share of each client's samples that are drawn from all classes alike, 0..1; rounded to whole samples."""
+
+    def assign(self, labels: Array, clients: int, samples_per_client: int, rng: Rng) -> Shares:
+        chosen = rng.permutation(len(labels))[: clients * samples_per_client]
+        alike, rest = np.split(chosen, [clients * round(self.gamma * samples_per_client)])
+        in_order = rest[np.argsort(labels[rest], kind="stable")]
+        return list(np.concatenate([alike.reshape(clients, -1), in_order.reshape(clients, -1)], axis=1))
+
+
 class Pathological(Partition):
     """Each client holds samples of exactly `classes_per_client` classes, equally many of each, in shares of equal size.
 

@@ -13,8 +13,12 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Rng = np.random.Generator
 Split = Literal["train", "test"]
+Scaling = Literal["standardised", "symmetric", "unit"]
+"""Scaling of pixels, see `data.scaling`."""
 Scale = tuple[tuple[float, ...], tuple[float, ...]]
 """Mean and deviation of pixels in units of 0..1, one number per channel."""
+FIXED_SCALES: dict[str, Scale] = {"symmetric": ((0.5,), (0.5,)), "unit": ((0.0,), (1.0,))}
+"""Scaling -> mean and deviation, of those that are the same for all data sets."""
 COMMON_SIDE = 28  # height and width of the images in a federation of several domains
 
 
@@ -46,9 +50,9 @@ class SampleSource(ABC):
     def images(self, split: Split, indices: Ints) -> Array:
         """Return the features (n, ...) of the samples `indices`, as stored."""
 
-    def scaled(self, images: Array, standardised: bool) -> Floats:
-        """Convert stored features to model inputs (n, *shape), C-contiguous. `standardised`: see `data.scaling`."""
-        return to_float(images, self.scale if standardised else None)
+    def scaled(self, images: Array, scaling: Scaling) -> Floats:
+        """Convert stored features to model inputs (n, *shape), C-contiguous."""
+        return to_float(images, self.scale if scaling == "standardised" else FIXED_SCALES[scaling])
 
     def column(self, name: str, split: Split, indices: Ints) -> Array:
         """Return the values (n,) of one of `columns`, or of `label`, for the samples `indices`."""
@@ -79,18 +83,17 @@ class SampleSource(ABC):
         return np.sort(rng.permutation(left)[:count])
 
 
-def to_float(images: NDArray[np.uint8], scale: Scale | None) -> Floats:
+def to_float(images: NDArray[np.uint8], scale: Scale) -> Floats:
     """Convert images (n, height, width[, channels]) to (n, channels, height, width) float32, C-contiguous.
 
-    The values are 0..1, or standardised by `scale`.
+    Pixels 0..1 are standardised by `scale`.
     """
     if images.ndim == 3:
         images = images[..., None]
     planes = np.empty((len(images), images.shape[3], *images.shape[1:3]), np.float32)
     for channel in range(images.shape[3]):
-        mean, std = (0.0, 1.0)
-        if scale is not None:  # a grey set in a federation of domains has three channels but one mean
-            mean, std = (values[channel % len(values)] for values in scale)
+        # A grey set in a federation of domains has three channels but one mean.
+        mean, std = (values[channel % len(values)] for values in scale)
         plane = planes[:, channel]
         np.multiply(images[..., channel], np.float32(1 / (255 * std)), out=plane, dtype=np.float32)
         plane -= np.float32(mean / std)

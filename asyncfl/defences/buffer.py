@@ -67,6 +67,8 @@ class Buffer:
 
     def only(self, kept: Ints) -> Buffer:
         """Return the buffer with only the rows with indices `kept` (k,), in that order."""
+        if np.array_equal(kept, np.arange(len(self))):
+            return self
         names = ("models", "base_of", "base_versions", "clients", "samples", "upload_std")
         work = None if self.work is None else self.work[kept]
         return replace(self, work=work, **{name: getattr(self, name)[kept] for name in names})

@@ -63,7 +63,7 @@ class RobustRule(Rule):
         for pre in self.pre:
             mixing = pre.mix(mixed, shares, random)
             shares = pre.share_out(mixing, shares)
-            mixed, composition = mixing.astype(updates.dtype) @ mixed, mixing @ composition
+            mixed, composition = _mixed(mixing, mixed), mixing @ composition
         return mixed, shares, composition
 
     def _solved(self, updates: Vector, weights: Floats, random: np.random.Generator | None) -> Aggregate:
@@ -116,6 +116,14 @@ class CountingRule(RobustRule, AttackerCount):
 
     def notes(self, collected: int) -> list[str]:
         return self.count_notes(self.rows(collected))
+
+
+def _mixed(mixing: Floats, rows: Vector) -> Vector:
+    """Return `mixing` (m, n) @ `rows` (n, d) in the rows' type, without the product where rows are only shortened."""
+    factors = mixing.diagonal()
+    if len(mixing) != len(rows) or np.count_nonzero(mixing) != np.count_nonzero(factors):
+        return np.asarray(mixing.astype(rows.dtype) @ rows)
+    return rows if (factors == 1).all() else np.asarray(rows * factors.astype(rows.dtype)[:, None])
 
 
 FAINT = 1e-30

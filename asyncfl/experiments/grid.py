@@ -27,11 +27,12 @@ Tables = Mapping[str, pd.DataFrame]
 
 VALUE = re.compile(
     r"^(?:best (?P<axis>\S+) of )?"
-    r"(?:(?P<when>final|mean|lowest|highest|fluctuation|rise)|round (?P<round>\d+)) (?P<column>\w+)$"
+    r"(?:(?P<when>final|mean|lowest|highest|fluctuation|rise)(?: from round (?P<first>\d+))?|round (?P<round>\d+)) "
+    r"(?P<column>\w+)$"
 )
 """`final train_loss`, `mean test_accuracy` (over rounds), `lowest train_loss`, `fluctuation test_accuracy` (see
-`fluctuation`), `rise sigma_d` (last round minus first), `round 14 train_loss`, or `best protocol.rounds of final
-train_loss`: the axis value at which the rest is best."""
+`fluctuation`), `rise sigma_d` (last round minus first), `highest from round 3 test_accuracy`, `round 14 train_loss`, or
+`best protocol.rounds of final train_loss`: the axis value at which the rest is best."""
 
 
 class MissingError(Exception):
@@ -141,7 +142,11 @@ class Grid:
         if match["round"]:
             by_seed = curves[curves["round"] == int(match["round"])].groupby("seed")[column].mean()
         else:
-            of = curves[curves["round"] > 0].sort_values("round", kind="stable").groupby("seed")[column]
+            of = (
+                curves[curves["round"] >= int(match["first"] or 1)]
+                .sort_values("round", kind="stable")
+                .groupby("seed")[column]
+            )
             reduced: dict[str, Callable[[], pd.Series]] = {
                 "mean": of.mean,
                 "lowest": of.min,

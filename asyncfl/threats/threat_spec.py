@@ -50,10 +50,11 @@ class Threats(Described):
     attack: AnyAttack
     """The attack."""
     attackers: Annotated[CountOrShare, MeasuredIn("clients or share"), Field(examples=[0.2])]
-    """Number of attackers: an integer, or a share with a decimal point, 0.0..1.0 (rounded); of all clients (`pool`), or
-    of the tasks of each round (`per_round`)."""
-    selection: Literal["pool", "per_round"] = "pool"
-    """`pool`: the same clients attack throughout the run. `per_round`: a fixed number of the tasks that start together
+    """Number of attackers: an integer, or a share with a decimal point, 0.0..1.0 (rounded); of all clients (`pool`,
+    `last`), or of the tasks of each round (`per_round`)."""
+    selection: Literal["pool", "last", "per_round"] = "pool"
+    """`pool`: the same clients, drawn at random, attack throughout the run. `last`: those with the largest numbers do,
+    to which `data.holders` leaves no share of the data. `per_round`: a fixed number of the tasks that start together
     attack, drawn anew each time; where tasks do not start in cohorts, K consecutive tasks form a round."""
     attackers_add_noise: bool = True
     """Whether attackers add the privacy scheme's noise to their uploads, as honest clients do."""
@@ -87,9 +88,11 @@ class Threats(Described):
         return round(self.attackers * of)
 
     def draw(self, streams: Streams, clients: int) -> Ints:
-        """Return the sorted indices of the attackers among clients 0..clients-1, for selection `pool`. Clients are
-        ranked at random and the first are the attackers. A larger number of attackers includes a smaller one, so that
-        runs with different numbers can be compared."""
+        """Return the sorted indices of the attackers among clients 0..clients-1, for selections `pool` and `last`. Of
+        a pool clients are ranked at random and the first are the attackers. A larger number of attackers includes a
+        smaller one, so that runs with different numbers can be compared."""
+        if self.selection == "last":
+            return np.arange(clients - self.count(clients), clients)
         return np.sort(streams.generator("attackers").permutation(clients)[: self.count(clients)])
 
     def active(self, base_version: int, turn: int = 0) -> bool:

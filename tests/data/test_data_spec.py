@@ -286,3 +286,24 @@ def test_a_large_population_can_be_timed_but_not_built():
         spec.build(Streams(0))
     with pytest.raises(DataError, match=r"data\.clients: must be at most 500000 \(no more than 500000 stand-ins"):
         small(source="embedded", clients=1_000_000).build(Streams(0))
+
+
+@pytest.mark.parametrize("source", ["real", "embedded"])
+def test_clients_beyond_the_holders_have_one_sample_each(save, source):
+    save("mnist")
+    spec = small(source=source, clients=6, holders=4, partition={"kind": "similarity", "gamma": 0.0})
+    data = spec.build(Streams(0))
+    assert np.diff(data.offsets).tolist() == spec.client_sizes(Streams(0)).tolist() == [10, 10, 10, 10, 1, 1]
+
+
+def test_more_holders_than_clients_are_refused():
+    assert faults_of(small(holders=5)) == ["data.holders: must be 1..clients (4), got 5"]
+
+
+def test_models_may_be_tested_on_pixels_of_another_scale(save):
+    save("mnist")
+    other, same = (small(source="real", scaling="symmetric", test_scaling=one) for one in ("unit", None))
+    mixed, alike = other.build(Streams(0)), same.build(Streams(0))
+    assert mixed.images.min() == -1.0
+    np.testing.assert_array_equal(mixed.images, alike.images)
+    np.testing.assert_allclose(2 * mixed.test_images - 1, alike.test_images, atol=1e-6)

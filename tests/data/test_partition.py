@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from asyncfl.base.errors import DataError
 from asyncfl.data.given_counts import GivenClassCounts
-from asyncfl.data.partition import ByColumn, Dirichlet, Iid, InnerDirichlet, Pathological, Quantity, Shards
+from asyncfl.data.partition import ByColumn, Dirichlet, Iid, InnerDirichlet, Pathological, Quantity, Shards, Similarity
 
 LABELS = np.repeat(np.arange(10), 2000)
 WRITERS = np.array(["ann", "bob", "ann", "cat", "bob", "ann", "dan"])
@@ -32,6 +32,7 @@ PARTITIONS = [
     Dirichlet(alpha=100),
     Dirichlet(alpha=1.0, share_sizes="free", min_samples=1),
     Shards(shards_per_client=2),
+    Similarity(gamma=0.33),
     InnerDirichlet(alpha=0.1, min_samples=1),
     InnerDirichlet(alpha=100, min_samples=2, distribution="power"),
 ]
@@ -82,6 +83,15 @@ def test_clients_hold_runs_of_the_sorted_data():
     starts = [run[0] for client in runs for run in client]
     assert sorted(starts) == [0, 3, 6, 9, 12, 15, 18, 21] != starts
     assert all(run.tolist() == [run[0], run[0] + 1, run[0] + 2] for client in runs for run in client)
+
+
+@pytest.mark.parametrize(("gamma", "own_class"), [(0.0, 100), (0.5, 55), (1.0, 10)])
+def test_similar_clients_share_a_part_of_all_classes_and_hold_a_class_each(gamma, own_class):
+    """Of 100 samples of a client, 100 gamma are of ten classes alike, and the others of the client's own class."""
+    held = counts(Similarity(gamma=gamma), 10, 100, labels=np.repeat(np.arange(10), 100))
+    assert (held.sum(1) == 100).all()
+    assert held.diagonal().mean() == pytest.approx(own_class, abs=4)
+    assert (gamma > 0) or (held == 100 * np.eye(10)).all()
 
 
 def test_power_law_by_hand():

@@ -218,6 +218,13 @@ def test_a_mean_agrees_within_both_intervals(values, expected):
     assert answer(claim, table("test_accuracy", {1: values})) == expected
 
 
+def test_the_strongest_attack_is_compared_with_the_worst_number():
+    attacks = table("test_accuracy", {1: [0.98], 2: [0.61], 3: [0.87]})
+    claim = {"check": "agrees", "value": "final test_accuracy", "target": 0.6, "spread": 0.03, "worst_along": "x"}
+    assert answer(claim, attacks) == "holds"
+    assert answer({**claim, "target": 0.98}, attacks) == "not decided"
+
+
 def test_accounting_without_randomness_is_deterministic():
     claim = {"check": "near", "value": "final epsilon_exact_max", "target": 4, "tolerance": 0.1}
     for values, expected in (([4.05, 4.05], "holds"), ([4.2, 4.2], "does not hold"), ([4.05], "not decided")):

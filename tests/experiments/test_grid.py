@@ -36,6 +36,7 @@ def test_values_are_ordered_by_seed() -> None:
     assert read("mean loss", K=5, mode="a") == ([3, 7], [pytest.approx(53 + 14 / 3), pytest.approx(57 + 14 / 3)])
     assert read("lowest loss", K=5, mode="a") == ([3, 7], [54.0, 58.0])
     assert read("highest loss", K=5, mode="b") == ([3, 7], [124.0, 132.0])
+    assert read("lowest from round 2 loss", K=5, mode="a") == ([3, 7], [57.0, 61.0])
     assert read("round 2 loss", K=5, mode="a") == ([3, 7], [57.0, 61.0])
     # Half of the second difference of r^2.
     assert read("fluctuation loss", K=5, mode="a") == ([3, 7], [1.0, 1.0])

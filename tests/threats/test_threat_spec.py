@@ -75,3 +75,8 @@ def test_faults_with_clients_and_data():
     assert faults[0].startswith("attackers: must be 0..clients (10)")
     assert faults[1].startswith("attack.target_class: must be 0..9")
     assert list(threats().faults(10, 10, (1, 28, 28))) == []
+
+
+def test_the_last_clients_attack():
+    assert threats(selection="last", attackers=2).draw(Streams(3), 7).tolist() == [5, 6]
+    assert threats(selection="last", attackers=0).draw(Streams(3), 7).tolist() == []

@@ -16,7 +16,7 @@ from asyncfl.base.component import Component, default_property, kind_of
 from asyncfl.base.errors import DataError, Fault, InputError
 from asyncfl.base.own_classes import describe_exception, own_file
 from asyncfl.data.own.samples import PART_NAMES, Samples, sample_faults, split_train_test
-from asyncfl.data.sample_source import Array, Floats, Ints, SampleSource, Scale, Split
+from asyncfl.data.sample_source import Array, Floats, Ints, SampleSource, Scale, Scaling, Split
 
 log = logging.getLogger(__name__)
 _ROWS = 4096  # samples that are processed at once
@@ -155,8 +155,8 @@ class ArraySource(SampleSource):
             return self.labels(split, indices)
         return np.asarray(self._parts[split][2][name][self._places(split, indices)])
 
-    def scaled(self, images: Array, standardised: bool) -> Floats:
-        return super().scaled(images, standardised) if self.are_images else np.ascontiguousarray(images, np.float32)
+    def scaled(self, images: Array, scaling: Scaling) -> Floats:
+        return super().scaled(images, scaling) if self.are_images else np.ascontiguousarray(images, np.float32)
 
     @cached_property
     def digest(self) -> str:
@@ -198,8 +198,8 @@ class MappedRows:
 
     dtype = np.dtype(np.float32)
 
-    def __init__(self, source: ArraySource, split: Split, rows: Ints, standardised: bool) -> None:
-        self._source, self._split, self._rows, self._standardised = source, split, rows, standardised
+    def __init__(self, source: ArraySource, split: Split, rows: Ints, scaling: Scaling) -> None:
+        self._source, self._split, self._rows, self._scaling = source, split, rows, scaling
         self.shape = (len(rows), *source.shape)
         self.ndim = len(self.shape)
 
@@ -208,5 +208,5 @@ class MappedRows:
 
     def __getitem__(self, chosen: Any) -> Floats:
         rows = self._rows[chosen]
-        found = self._source.scaled(self._source.images(self._split, np.atleast_1d(rows)), self._standardised)
+        found = self._source.scaled(self._source.images(self._split, np.atleast_1d(rows)), self._scaling)
         return found if np.ndim(rows) else found[0]

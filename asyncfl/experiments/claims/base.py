@@ -87,8 +87,8 @@ class ClaimBase(ExperimentPart):
     def _is_value(cls, value: str) -> str:
         if not VALUE.match(value):
             raise ValueError(
-                "must be 'final|mean|lowest|highest|fluctuation|rise <column>', 'round <n> <column>' or "
-                "'best <axis> of final <column>'"
+                "must be 'final|mean|lowest|highest|fluctuation|rise [from round <n>] <column>', "
+                "'round <n> <column>' or 'best <axis> of final <column>'"
             )
         return value
 

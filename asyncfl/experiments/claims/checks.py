@@ -306,9 +306,11 @@ class Agrees(ClaimBase):
     """The source's number."""
     spread: float = Field(ge=0)
     """Half-width of the source's interval, as the source states it, in units of the value."""
+    worst_along: Annotated[str | None, Reference("axis")] = None
+    """Axis at whose worst point the value is read: the accuracy under the strongest of several attacks. null: none."""
 
     def point(self, grid: Grid, at: Where) -> tuple[ClaimEvidence, str]:
-        x = self.read(grid, at)
+        x = self._worst(grid, at) if self.worst_along else self.read(grid, at)
         mean, n = self.mean(x), int((~np.isnan(x.values)).sum())
         if n == 0:
             raise MissingError(f"no seed has a value of {self.column}")
@@ -325,6 +327,12 @@ class Agrees(ClaimBase):
         kind: Kind = "statistical" if n == 1 and excess[0] < 0 else "deterministic"
         found = Comparison(x.seeds, excess, about, strict=False, kind=kind, threshold=allowed, sign=-1.0, cells=(at,))
         return found, f"{self.value} {self.value_in_words(x)}"
+
+    def _worst(self, grid: Grid, at: Where) -> Sample:
+        """Return the values at the point of `worst_along` whose mean is the worst."""
+        assert self.worst_along is not None
+        samples = [self.read(grid, {**at, self.worst_along: one}) for one in grid.axes[self.worst_along]]
+        return (max if self.low_is_good else min)(samples, key=self.mean)
 
 
 class Near(ClaimBase):

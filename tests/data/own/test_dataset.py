@@ -95,10 +95,10 @@ def test_images_are_standardised_by_the_test_samples():
     pixels = np.random.default_rng(0).integers(0, 256, (30, 4, 5, 3), dtype=np.uint8)
     own = source(pixels[:5], np.arange(5) % 3, pixels, np.arange(30) % 3)
     assert own.shape == (3, 4, 5)
-    seen = own.scaled(own.images("test", np.arange(30)), standardised=True)
+    seen = own.scaled(own.images("test", np.arange(30)), "standardised")
     np.testing.assert_allclose(seen.mean((0, 2, 3)), 0, atol=1e-5)
     np.testing.assert_allclose(seen.std((0, 2, 3)), 1, atol=1e-5)
-    unit = own.scaled(own.images("test", np.arange(30)), standardised=False)
+    unit = own.scaled(own.images("test", np.arange(30)), "unit")
     np.testing.assert_allclose(unit[:, 1], pixels[..., 1] / 255, atol=1e-6)
 
 

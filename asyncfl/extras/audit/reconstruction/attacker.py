@@ -42,6 +42,7 @@ from numpy.typing import NDArray
 from asyncfl.base.arrays import Floats, Vector
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.data_spec import DataSpec
+from asyncfl.data.sample_source import FIXED_SCALES
 from asyncfl.extras.audit.finished_run import HeldUpload
 from asyncfl.extras.audit.reconstruction.upload import NoisedUpload
 from asyncfl.learning import Layout, Learner
@@ -87,10 +88,11 @@ def pixel_range(data: DataSpec, domain: int = 0) -> PixelRange:
         lows, highs = zip(*(pixel_range(alone, place) for place in range(len(data.names))), strict=True)
         return PixelRange(np.minimum.reduce(lows), np.maximum.reduce(highs))
     channels = data.shape[0]
-    mean, std = np.zeros(channels), np.ones(channels)
     if data.scaling == "standardised":
         scale = CATALOG[data.names[domain]].scale if data.own is None else data.own.scale
-        mean, std = (np.resize(np.asarray(values, float), channels) for values in scale)
+    else:
+        scale = FIXED_SCALES[data.scaling]
+    mean, std = (np.resize(np.asarray(values, float), channels) for values in scale)
     ends = ((pixel - mean) / std for pixel in (0.0, 1.0))
     return PixelRange(*(end.astype(np.float32).reshape(channels, 1, 1) for end in ends))
 
