@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from math import ceil
+from math import ceil, isnan, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,16 +16,19 @@ import pandas as pd
 from asyncfl.base.files.yaml_text import read_yaml
 
 MATRIX = Path(__file__).parents[1] / "workflow/experiments/defence/matrix.yaml"
+SEEDS = 3  # fewest seeds of a cell that decides
 WORTH = 0.01
 """Largest accuracy that a chosen defence may cost without attackers, and the least that it must gain under attack."""
 LABELS = {"IID": "alike", "Dirichlet .5": "skewed"}
 INTRODUCTION = """\
-It depends on two questions: has the server samples of its own, and do clients' labels differ? Chosen is the defence
-with the highest mean accuracy over the attacks, of those that cost at most a point without attackers and ban no honest
-client; only defences run against a third of the attacks or more. The last column is the best of all that pass
-the same two tests, on the few attacks that each was run against. Where none is a point better than no defence, nothing
-is chosen. An attack that is not in this table [beats `evidence`](detectors.md#what-beats-these-detectors), and accuracy
-hides that no defence removes a boosted backdoor.
+It depends on two questions: has the server samples of its own, and do clients' labels differ? Harm decides first: of
+the defences that ban no honest client, and of these, of those that cost at most a point without attackers, the one with
+the highest mean accuracy over the attacks is chosen; only defences run against a third of the attacks or more. Accuracy
+hides backdoors: how often these succeed stands beside it. The last column is the best of all that pass the same two
+tests, on the few attacks that each was run against. Where none is a point better than no defence, nothing is chosen. A
+choice from fewer than three seeds is marked, and may be chance. {default}
+
+Attacks can be made for a defence: see [what beat `evidence`](detectors.md#what-beats-these-detectors).
 
 100 clients with 600 MNIST samples, 40 % of them attackers. Accuracies are percent. {measured}.
 `docs/choosing.py` makes this page from the results of `defence/matrix`, which the published results do not hold yet.
@@ -56,14 +59,28 @@ class Row(NamedTuple):
     worst: float
     worst_attack: str
     banned: int  # most honest clients banned in a run
+    success: float  # mean share of triggered samples that backdoors get to their target, 0..1; NaN: none was run
+    seeds: int  # fewest seeds of an accuracy
 
     @property
     def under_attack(self) -> str:
         return f"{percent(self.mean)}, {percent(self.worst)} ({self.worst_attack})"
 
+    @property
+    def backdoors(self) -> str:
+        return "-" if isnan(self.success) else percent(self.success)
+
+    @property
+    def attacked(self) -> tuple[str, str, int]:
+        return self.under_attack, self.backdoors, self.seeds
+
+    def harm(self, plain: Row) -> tuple[bool, bool]:
+        """Return whether it bans honest clients, and whether it costs more than `WORTH` without attackers."""
+        return self.banned > 0, self.clean < plain.clean - WORTH
+
 
 Settings = dict[tuple[str, str], tuple[list[Row], list[str]]]
-"""(noise, partition) -> rows, the best mean first, and the attacks that they are over."""
+"""(noise, partition) -> rows, the least harm first and then the best mean, and the attacks that they are over."""
 
 
 def requirements() -> dict[str, str]:
@@ -89,11 +106,17 @@ def rows_of(final: pd.DataFrame, noise: str, partition: str, least: float) -> tu
         return [], []
     attacked = attacked.dropna(axis="columns")
     banned = part[part["metric"] == "honest_banned"].groupby("defence")["mean"].max()
-    rows = [
-        Row(str(name), clean[name], row.mean(), row.min(), str(row.idxmin()), round(banned.get(name, 0.0)))
-        for name, row in attacked.iterrows()
-    ]
-    return sorted(rows, key=lambda row: -row.mean), list(attacked.columns)
+    measured = (part["metric"] == "attack_success") & (part["federation"] == "attacked")
+    success = part[measured].groupby("defence")["mean"].mean()
+    counted = (accuracies["federation"] == "clean") | accuracies["attack"].isin(attacked.columns)
+    seeds = accuracies[counted].groupby("defence")["seeds"].min()
+    rows = []
+    for name, row in attacked.iterrows():
+        worst = str(row.idxmin())
+        told = (round(banned.get(name, 0.0)), float(success.get(name, nan)), int(seeds[name]))
+        rows.append(Row(str(name), clean[name], row.mean(), row.min(), worst, *told))
+    plain = undefended(rows)
+    return sorted(rows, key=lambda row: (*row.harm(plain), -row.mean)), list(attacked.columns)
 
 
 def choices(final: pd.DataFrame, found: Settings, given: Mapping[str, str]) -> Iterator[tuple[list[str], str]]:
@@ -103,9 +126,13 @@ def choices(final: pd.DataFrame, found: Settings, given: Mapping[str, str]) -> I
             chosen, plain = harmless(rows, samples, given), undefended(rows)
             gains = chosen.mean >= plain.mean + WORTH
             choice = f"**{chosen.defence}**" if gains else f"nothing ({chosen.defence} does no harm)"
+            seeds = min(chosen.seeds, plain.seeds)
+            if seeds < SEEDS:
+                choice += f", {seeds} seed{'s' * (seeds > 1)}"
             line = ["100" if samples else "none", LABELS[partition], noise, choice]
             line += [f"{100 * (chosen.clean - plain.clean):+.1f}", chosen.under_attack]
-            line += [f"{percent(plain.mean)}, {percent(plain.worst)}", of_all(final, noise, partition, samples, given)]
+            line += [f"{chosen.backdoors}, {plain.backdoors}", f"{percent(plain.mean)}, {percent(plain.worst)}"]
+            line += [of_all(final, noise, partition, samples, given)]
             yield line, chosen.defence
 
 
@@ -120,9 +147,8 @@ def harmless(rows: Sequence[Row], samples: bool, given: Mapping[str, str]) -> Ro
     samples: whether the server has clean samples.
     """
     plain = undefended(rows)
-    allowed = [row for row in rows if samples or "clean samples" not in given[row.defence]]
-    allowed = [row for row in allowed if not row.banned]
-    return next(row for row in allowed if row.clean >= plain.clean - WORTH)
+    allowed = (row for row in rows if samples or "clean samples" not in given[row.defence])
+    return next(row for row in allowed if not any(row.harm(plain)))
 
 
 def of_all(final: pd.DataFrame, noise: str, partition: str, samples: bool, given: Mapping[str, str]) -> str:
@@ -132,13 +158,24 @@ def of_all(final: pd.DataFrame, noise: str, partition: str, samples: bool, given
     return f"{best.defence}: {percent(best.mean)} ({len(attacks)} attacks; no defence {percent(plain.mean)})"
 
 
+def default(lines: Sequence[tuple[list[str], str]]) -> str:
+    """Return in words what is chosen most often with clean samples and without. `lines`: see `choices`."""
+    words = []
+    for samples in ("100", "none"):
+        chosen = [defence for line, defence in lines if line[0] == samples and line[3].startswith("**")]
+        most = max(chosen, key=chosen.count) if chosen else "nothing"
+        number = sum(line[0] == samples for line, _ in lines)
+        words.append(f"{most} in {chosen.count(most) if chosen else number} of {number} settings")
+    return f"Chosen most often: with clean samples {words[0]}, without {words[1]}."
+
+
 def of_krum(final: pd.DataFrame) -> str:
     """Return what Krum reaches with noise: an answer, and a sentence for each division of labels."""
     said, helps, is_best = [], True, False
     for partition, labels in LABELS.items():
         rows, attacks = rows_of(final, "epsilon 6", partition, least=0.0)
         named = {row.defence: row for row in rows}
-        krum, plain, best = named["Krum"], named["mean"], rows[0]
+        krum, plain, best = named["Krum"], named["mean"], max(rows, key=lambda row: row.mean)
         helps, is_best = helps and krum.mean > plain.mean, is_best or best is krum
         said.append(
             f"Where labels are {labels} it keeps {percent(krum.mean)} under {', '.join(attacks)}, no defence "
@@ -176,8 +213,9 @@ def page(final: pd.DataFrame, measured: str) -> str:
     found = {setting: (rows, attacks) for setting, (rows, attacks) in found.items() if rows}
     lines = list(choices(final, found, given))
     columns = ["clean samples", "labels", "noise", "choose", "no attack, against the mean", "under attack: mean, worst"]
-    blocks = ["# Which defence should I choose?", INTRODUCTION.format(measured=measured)]
-    blocks += [table([*columns, "no defence", "of all defences"], [line for line, _ in lines])]
+    columns += ["backdoors succeed, %: with it, with none", "no defence", "of all defences"]
+    blocks = ["# Which defence should I choose?", INTRODUCTION.format(measured=measured, default=default(lines))]
+    blocks += [table(columns, [line for line, _ in lines])]
     blocks += ["## Is Krum any good with noise?", of_krum(final)]
     blocks += ["## Against which attack?", "Accuracy where labels are alike / skewed; - is not measured."]
     for noise in dict.fromkeys(noise for noise, _ in found):
@@ -187,10 +225,9 @@ def page(final: pd.DataFrame, measured: str) -> str:
     for noise, partition in found:
         rows, attacks = rows_of(final, noise, partition, least=0.0)
         blocks += [f"### Labels {LABELS[partition]} ({partition}), noise: {noise}", f"Over {', '.join(attacks)}."]
-        cells = [
-            [row.defence, given[row.defence], percent(row.clean), row.under_attack, row.banned or ""] for row in rows
-        ]
-        blocks += [table(["defence", "needs", "no attack", "under attack: mean, worst", "honest banned, most"], cells)]
+        columns = ["defence", "needs", "honest banned, most", "no attack", "under attack: mean, worst"]
+        cells = [[row.defence, given[row.defence], row.banned or "", percent(row.clean), *row.attacked] for row in rows]
+        blocks += [table([*columns, "backdoors succeed, %", "fewest seeds"], cells)]
     return "\n\n".join(block.strip() for block in [*blocks, AFTERWARDS]) + "\n"
 
 

@@ -28,7 +28,7 @@ def choosing() -> Any:
     return module
 
 
-def results(left_out: tuple[str, str] = ("", ""), bans: int = 3) -> pd.DataFrame:
+def results(left_out: tuple[str, str] = ("", ""), bans: int = 3, seeds: int = 3) -> pd.DataFrame:
     """Return a `final.csv`; SAFL bans honest clients. `left_out`: defence and attack without a result."""
     rows = []
     for (defence, values), partition in product(ACCURACY.items(), ("IID", "Dirichlet .5")):
@@ -44,24 +44,40 @@ def results(left_out: tuple[str, str] = ("", ""), bans: int = 3) -> pd.DataFrame
             }
             banned = bans if defence == "SAFL" and attack == "sign flip" else 0
             if (defence, attack) != left_out or run == "clean":
-                rows += [cell | {"metric": "test_accuracy", "mean": value}]
-                rows += [cell | {"metric": "honest_banned", "mean": banned}]
+                rows += [cell | {"metric": "test_accuracy", "mean": value, "seeds": seeds}]
+                rows += [cell | {"metric": "honest_banned", "mean": banned, "seeds": seeds}]
+        backdoor = cell | {"attack": "backdoor", "metric": "attack_success", "seeds": seeds}
+        rows += [backdoor | {"mean": 0.03 if defence == "SAFL" else 0.9}]
     return pd.DataFrame(rows)
 
 
 def test_the_best_defence_that_does_no_harm_is_chosen(choosing: Any) -> None:
     page = choosing.page(results(), "One seed")
-    assert "| 100 | alike | epsilon 6 | **AFLGuard, 100** | -0.5 | 66.0, 60.0 (sign flip) | 45.0, 40.0 |" in page
-    assert "| none | skewed | epsilon 6 | **evidence** | +0.0 | 60.0, 60.0 (label flip) | 45.0, 40.0 |" in page
+    assert (
+        "| 100 | alike | epsilon 6 | **AFLGuard, 100** | -0.5 | 66.0, 60.0 (sign flip) | 90.0, 90.0 | 45.0, 40.0 |"
+        in page
+    )
+    assert (
+        "| none | skewed | epsilon 6 | **evidence** | +0.0 | 60.0, 60.0 (label flip) | 90.0, 90.0 | 45.0, 40.0 |"
+        in page
+    )
     assert page.count("AFLGuard, 100: 66.0 (2 attacks; no defence 45.0) |") == 2
     assert page.count("evidence: 60.0 (2 attacks; no defence 45.0) |") == 2
     assert "Better than no defence under these attacks, never the best. It must be told the share" in page
     assert (
         "Where labels are alike it keeps 69.0 under label flip, sign flip, no defence 45.0, the best one 72.5" in page
     )
-    assert "| SAFL | | 80.0 | 72.5, 70.0 (sign flip) | 3 |" in page
-    assert "| Krum | share of attackers | 70.0 | 69.0, 69.0 (label flip) | |" in page
+    assert "| SAFL | | 3 | 80.0 | 72.5, 70.0 (sign flip) | 3.0 | 3 |" in page
+    assert "| Krum | share of attackers | | 70.0 | 69.0, 69.0 (label flip) | 90.0 | 3 |" in page
+    # Those that do no harm come first, then those that cost accuracy, then those that ban.
+    order = [page.rindex(f"| {name} |") for name in ("AFLGuard, 100", "evidence", "mean", "Krum", "SAFL")]
+    assert order == sorted(order)
+    assert "with clean samples AFLGuard, 100 in 2 of 2 settings, without evidence in 2 of 2 settings." in page
     assert "| sign flip | 40.0 / 40.0 | 60.0 / 60.0 | 60.0 / 60.0 |" in page
+
+
+def test_a_choice_from_fewer_than_three_seeds_is_marked(choosing: Any) -> None:
+    assert "| **AFLGuard, 100**, 1 seed | -0.5 |" in choosing.page(results(seeds=1), "One seed")
 
 
 def test_nothing_is_chosen_where_no_defence_helps(choosing: Any) -> None:
@@ -76,4 +92,4 @@ def test_nothing_is_chosen_where_no_defence_helps(choosing: Any) -> None:
 def test_defences_are_compared_over_the_attacks_that_all_were_run_against(choosing: Any) -> None:
     page = choosing.page(results(left_out=("evidence", "sign flip")), "One seed")
     assert "Over label flip.\n" in page
-    assert "**evidence** | +0.0 | 60.0, 60.0 (label flip) | 50.0, 50.0 |" in page
+    assert "**evidence** | +0.0 | 60.0, 60.0 (label flip) | 90.0, 90.0 | 50.0, 50.0 |" in page

@@ -25,8 +25,8 @@ class Dnc(Rule, AttackerCount):
     out. The mean is of those that are left in every iteration; if there are none, of those of the first.
 
     Use it if attackers agree on one direction. Updates that attackers spread over many directions stand out less than
-    honest ones that differ. Weights do not enter the selection, but the mean. Source: Shejwalkar and Houmansadr 2021,
-    algorithm 2; its f is known, and so are its one iteration, 10,000 coordinates and `filtered` 1.
+    honest ones that differ. Weights do not enter the selection, but the mean. Source: Shejwalkar and Houmansadr 2021;
+    its f is known, and so are its one iteration, 10,000 coordinates and `filtered` 1.
     """
 
     kind: Literal["dnc"] = "dnc"

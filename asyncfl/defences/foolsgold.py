@@ -28,7 +28,7 @@ class FoolsGold(Rule):
     Use it against Sybils that work for one goal, if honest clients' data differ. Honest clients that are alike lose
     their credit, and with it the model its progress; one attacker alone is not found. All parameters are compared (S =
     1). All clients that have sent an update are compared, in the buffer or not. Negative similarities count as 0. It
-    stores a vector for each client. Source: Fung, Yoon, Beschastnikh 2020, algorithm 1.
+    stores a vector for each client. Source: Fung, Yoon, Beschastnikh 2020; pardoning and credit as in their program.
     """
 
     kind: Literal["foolsgold"] = "foolsgold"

@@ -23,7 +23,7 @@ class Rflbat(Rule):
     counting as 1. Of these the updates beyond `straying` times the median of their summed distances are left out.
 
     Use it against backdoors, if attackers resemble each other more than honest clients do. Weights do not enter the
-    selection, but the mean. Source: Wang et al. 2022, algorithm 1.
+    selection, but the mean. Source: Wang et al. 2022.
     """
 
     kind: Literal["rflbat"] = "rflbat"

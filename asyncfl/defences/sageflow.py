@@ -28,7 +28,7 @@ class Sageflow(Rule):
     Use it in asynchronous runs if the server holds clean samples. An untrained model has the entropy ln(classes), 2.3
     for ten: a limit that honest models exceed in their first versions stops training at its start, so it must be set
     for each task. The source mixes models, which is `application: mix`; with `delta` updates are added. Source: Park,
-    Han, Choi, Moon 2021, algorithm 1; the defaults of both settings are ours.
+    Han, Choi, Moon 2021; the defaults of both settings are ours.
     """
 
     kind: Literal["sageflow"] = "sageflow"

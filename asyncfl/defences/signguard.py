@@ -28,9 +28,9 @@ class SignGuard(Rule):
     `similarity`; S2 is the largest cluster of these by mean shift. The mean is of the updates in both.
 
     Use it against attacks that change signs, such as `sign_flip` and `ipm`, without knowing how many attack. The noise
-    of privacy makes the signs of all updates alike. Weights count in the mean. The bandwidth of mean shift is
-    the mean distance within which half of the other updates lie, on which the source is silent. Source: Xu et al. 2022,
-    algorithm 2.
+    of privacy makes the signs of all updates alike. Weights count in the mean. Lengths, shares and the bandwidth of
+    mean shift, the mean distance within which half of the other updates lie, are as in the authors' program, which
+    draws the coordinates in a row and divides each share by its largest. Source: Xu et al. 2022.
     """
 
     kind: Literal["signguard"] = "signguard"

@@ -18,23 +18,29 @@ import numpy as np
 from asyncfl.base.arrays import Floats, Vector
 
 
-def common_descent(gradients: Vector) -> tuple[Vector, float]:
-    """Return the direction r / |r|, float32 (n_parameters,), and |r| times the median length of the gradients.
+def unit_descents(gradients: Vector) -> tuple[Vector, Floats]:
+    """Return the descents scaled to length 1, float32 (k, n_parameters), and the lengths (k,) of their gradients.
     `gradients`: (classes, n_parameters), gradient of the loss on the samples of each class; those of length 0 are
-    ignored. Both results are 0 if no direction descends for all classes."""
-    none = np.zeros(gradients.shape[1], dtype=np.float32)
+    left out."""
     lengths = np.sqrt([np.einsum("i,i->", row, row, dtype=np.float64) for row in gradients])
     some = lengths > 0
-    if not some.any():
+    return np.asarray(-gradients[some] / lengths[some, None], dtype=np.float32), np.asarray(lengths[some])
+
+
+def common_descent(gradients: Vector) -> tuple[Vector, float]:
+    """Return the direction r / |r|, float32 (n_parameters,), and |r| times the median length of the gradients.
+    `gradients`: see `unit_descents`. Both results are 0 if no direction descends for all classes."""
+    none = np.zeros(gradients.shape[1], dtype=np.float32)
+    unit, lengths = unit_descents(gradients)
+    if not len(unit):
         return none, 0.0
-    unit = -gradients[some] / lengths[some, None].astype(np.float32)
     gram = (unit @ unit.T).astype(np.float64)
     weights = min_norm_point(gram)
     length = max(float(weights @ gram @ weights), 0.0) ** 0.5
     if length < 1e-6:
         return none, 0.0
     direction = np.asarray((weights / length).astype(np.float32) @ unit, dtype=np.float32)
-    return direction, length * float(np.median(lengths[some]))
+    return direction, length * float(np.median(lengths))
 
 
 def min_norm_point(gram: Floats) -> Floats:

@@ -3,7 +3,7 @@
 Source: Fang, Cao, Jia, Gong 2020. Let s be the signs (+1, -1) of the mean of the known updates: the direction in which
 each parameter would change without attack. Let w be the newest model, m the updates of the buffer and c the attackers.
 
-Against Krum (section 3.2) all attackers send w - lambda s. lambda begins at the bound of theorem 1,
+Against Krum (section 3.2) all attackers send w - lambda s. lambda begins at the bound of theorem 1 (equation 3),
 
     1 / ((m - 2c - 1) sqrt d) min_i sum_(l in the m - c - 2 nearest to i) |w_l - w_i| + 1 / sqrt d max_i |w_i - w|,
 
@@ -12,10 +12,11 @@ Attackers that know only each other (`colluders`) take their own honest updates 
 Krum on these with one crafted model, then with two and so on, until a lambda is found. The source draws the other
 crafted models within a small distance of the first; here they are equal.
 
-Against the trimmed mean and the median (section 3.3) parameter j is drawn beyond the honest ones, on the side away from
-s_j. With w_max and w_min the largest and smallest honest value: for s_j = -1 between w_max and `stretch` w_max (or
-w_max / `stretch`, if w_max < 0), for s_j = +1 between w_min / `stretch` (or `stretch` w_min, if w_min < 0) and w_min.
-With `colluders`: between mu + 3 sigma and mu + 4 sigma, or mu - 4 sigma and mu - 3 sigma, of their mean and deviation.
+Against the trimmed mean (section 3.3) and the median (3.4) parameter j is drawn beyond the honest ones, on the side
+away from s_j. With w_max and w_min the largest and smallest honest value: for s_j = -1 between w_max and `stretch`
+w_max (or w_max / `stretch`, if w_max < 0), for s_j = +1 between w_min / `stretch` (or `stretch` w_min, if w_min < 0)
+and w_min. With `colluders`: between mu + 3 sigma and mu + 4 sigma, or mu - 4 sigma and mu - 3 sigma, of their mean and
+deviation.
 """
 
 from typing import Annotated, Literal, Self
@@ -34,7 +35,7 @@ class Fang(Attack):
     """Uploads a model that deviates farthest from the direction of training while Krum, or a trimmed mean, uses it.
 
     The attackers need not know which rule the server has. With a single known update they are honest. Source: Fang et
-    al. 2020, sections 3.2 and 3.3, directed deviation.
+    al. 2020, sections 3.2 to 3.4, directed deviation.
     """
 
     kind: Literal["fang"] = "fang"

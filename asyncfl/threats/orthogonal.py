@@ -6,7 +6,8 @@ direction along which every mixture of these classes moves forward, of length 1.
     along (m.r) r - across (m - (m.r) r).
 
 A defence that judges updates by r alone, from samples of its own, sees honest gain; the mean of the buffer loses what
-lies across r, which is most of an update.
+lies across r, which is most of an update. With the factors of the default most such updates are longer than clipped
+training allows, which a defence may know: `longest` keeps them within that.
 """
 
 from collections.abc import Iterator
@@ -38,6 +39,9 @@ class Orthogonal(Attack):
     across: Annotated[float, Field(allow_inf_nan=False), MeasuredIn("factor")] = 2.5
     """Factor of the part across it, which is reversed; negative: it is kept, and stretched by the factor's size, as a
     backdoor needs."""
+    longest: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("L2 norm")] | None = None
+    """Length that longer uploads are scaled down to, > 0, such as learning rate times clipping norm times steps; null:
+    none is."""
     knowledge: Literal["own", "colluders"] = "colluders"
     """Updates that the mean is of: each attacker's own, or those of all attackers in the buffer."""
 
@@ -58,7 +62,9 @@ class Orthogonal(Attack):
         def turned(known: Vector) -> Floats:
             mean = mean_and_deviation(known)[0]
             kept = float(mean @ direction) * direction.astype(np.float64)
-            return self.along * kept - self.across * (mean - kept)
+            crafted = self.along * kept - self.across * (mean - kept)
+            size = float(np.linalg.norm(crafted))
+            return crafted if self.longest is None or size <= self.longest else crafted * (self.longest / size)
 
         forged = for_attackers(self.knowledge, view, turned)
 

@@ -172,6 +172,8 @@ def test_an_orthogonal_update_keeps_the_common_descent_and_turns_the_rest_round(
     view = replace(make_view(honest=honest), class_gradients=lambda model: gradients)
     # The mean (3, 1, 4) goes by (2, 2, 0) along the common descent (1, 1, 0) / sqrt(2).
     np.testing.assert_allclose(Orthogonal().craft(view), [[1.5, 6.5, -10]] * 2, rtol=1e-6)
+    bounded = Orthogonal(longest=np.sqrt(144.5) / 10).craft(view)  # a tenth of its length
+    np.testing.assert_allclose(bounded, [[0.15, 0.65, -1]] * 2, rtol=1e-6)
     own = Orthogonal(along=1, across=1, knowledge="own").craft(view)
     np.testing.assert_allclose(own, [[0, 4, -4], [2, 2, -4]], rtol=1e-6, atol=1e-6)
     opposed = replace(view, class_gradients=lambda model: np.array([[-1, 0, 0], [1, 0, 0]], np.float32))

@@ -10,8 +10,10 @@ assumptions).
 
 If the server has its own samples, the common descent of all their classes (`common_descent`) decides, because any
 mixture of these classes goes along it: updates that do not are left out while most clients do. No guess bans a client
-that goes along it. Without samples, updates are left out in this way only where most clients send much the same
-(`likeness`). There, a group well apart from these is left out too, with samples or without.
+that goes along it. A second look is at what lies across it (`harm`): updates are left out that raise the loss of every
+class by too much, and those that many clients send alike and that raise the loss of all samples together. Without
+samples, updates are left out only where most clients send much the same (`likeness`). There, a group well apart from
+these is left out too, with samples or without.
 
 Certificates of lengths, and of similarity to earlier buffers, hold for any client data
 (`asyncfl.defences.certificates`) and strike at once. They are not checked for compressed updates, which a remark says.
@@ -37,9 +39,10 @@ from asyncfl.defences.detector import Detector, Verdict
 from asyncfl.defences.distances import inner_products
 from asyncfl.defences.evidence.directions import GUESSES, guess_directions, leave_one_out
 from asyncfl.defences.evidence.gains import GainHistory, empty_history
+from asyncfl.defences.evidence.harm import ClassDescents, HarmRecord, empty_record
 from asyncfl.defences.evidence.likeness import compare_clients
 from asyncfl.defences.evidence.side_test import SideResult, SideTest, combine_sides
-from asyncfl.learning.common_descent import common_descent
+from asyncfl.learning.common_descent import common_descent, unit_descents
 
 NOTES = ("certified", "along", "needed", "missing_updates", "signal_to_noise", "power", "abstained")
 """Names of the numbers about each buffer, see `_notes`."""
@@ -47,11 +50,12 @@ NOTES = ("certified", "along", "needed", "missing_updates", "signal_to_noise", "
 
 @dataclass(frozen=True)
 class Descent:
-    """The common descent of the server's own samples at a model."""
+    """Descents of the server's own samples at a model."""
 
     model: bytes  # the model, whose array is on loan
-    direction: Vector  # (n_parameters,) of length 1, or 0
+    direction: Vector  # (n_parameters,) the common descent, of length 1 or 0
     signal: float  # see `common_descent`
+    classes: ClassDescents
 
 
 @dataclass(frozen=True)
@@ -64,16 +68,17 @@ class EvidenceState:
     """Gains along each guessed direction, preceded by those along the root set's descent if there is a root set."""
     banned: frozenset[int] = frozenset()
     descents: tuple[Descent, ...] = ()
-    """Common descents at the base models of the last buffer, most of which are those of the next one too."""
+    """Descents at the base models of the last buffer, most of which are those of the next one too."""
+    harm: HarmRecord | None = None  # None: the server has no samples of its own
 
 
 class Evidence(Detector):
     """Bans on evidence, if attackers are fewer than half and honest clients of no two or three opposed kinds.
 
-    It leaves out updates that do not go along the common descent of the server's own samples (`defence.root_samples`),
-    or, where clients are alike, along that of most clients, and groups apart from clients that are alike; otherwise it
-    abstains. The error probability of a ban is bounded if the server knows the noise of uploads; otherwise the noise is
-    estimated. Source: ours.
+    It leaves out updates that do not go along the common descent of the server's own samples (`defence.root_samples`)
+    or that harm these samples; where clients are alike, also updates that do not go along with most, and groups apart
+    from these. Otherwise it abstains. The error probability of a ban is bounded if the server knows the noise of
+    uploads; otherwise the noise is estimated. Source: ours.
     """
 
     kind: Literal["evidence"] = "evidence"
@@ -91,11 +96,14 @@ class Evidence(Detector):
     def start(self, context: DefenceContext, random: np.random.Generator) -> EvidenceState:
         number = (context.root_gradients is not None) + GUESSES
         history = empty_history(context.clients, self.kept)
-        return EvidenceState(context, empty_means(context.clients), (history,) * number)
+        harm = None if context.root_gradients is None else empty_record(context.clients)
+        return EvidenceState(context, empty_means(context.clients), (history,) * number, harm=harm)
 
     def forget_client(self, state: EvidenceState, client: int) -> EvidenceState:
         histories = tuple(history.forget(client) for history in state.histories)
-        return replace(state, means=state.means.forget(client), histories=histories, banned=state.banned | {client})
+        harm = None if state.harm is None else state.harm.forget(client)
+        means, banned = state.means.forget(client), state.banned | {client}
+        return replace(state, means=means, histories=histories, banned=banned, harm=harm)
 
     def judge(self, state: EvidenceState, buffer: Buffer, scores: Floats | None) -> tuple[Verdict, EvidenceState]:
         clients = buffer.clients
@@ -117,6 +125,12 @@ class Evidence(Detector):
                 reasons[row] = f"goes {standing.share[clients[row]]:.2f} of the usual way"
         for row in np.flatnonzero(likeness.stray[clients] & ~out):
             out[row], unjudged[row], reasons[row] = True, False, "stands apart from most clients, which are alike"
+        harm = _add_harm(state, buffer, sound, means, descents)
+        if harm is not None:
+            harmful, share = harm.judge(likeness.crowded, len(state.banned))
+            for row in np.flatnonzero(harmful[clients] & ~out):
+                out[row], unjudged[row] = True, False
+                reasons[row] = f"harms every class of the server's samples by {share[clients[row]]:.2f} of a usual step"
         verdict = Verdict(
             out,
             struck,
@@ -125,7 +139,7 @@ class Evidence(Detector):
             remarks=_remarks(standing) + ((UNCHECKED_REMARK,) if state.context.compressed else ()),
             notes=_notes(standing, buffer, unjudged),
         )
-        return verdict, replace(state, means=means, histories=histories, descents=descents)
+        return verdict, replace(state, means=means, histories=histories, descents=descents, harm=harm)
 
     def _add_gains(
         self, state: EvidenceState, buffer: Buffer, sound: Ints, against: Floats, descents: tuple[Descent, ...]
@@ -171,17 +185,35 @@ class Evidence(Detector):
 
 
 def _descents_at(bases: tuple[Vector, ...], state: EvidenceState) -> tuple[Descent, ...]:
-    """Return the common descent at each of `bases`, computed anew only for those that the last buffer did not have;
-    none if the server has no samples of its own."""
+    """Return the descents at each of `bases`, computed anew only for those that the last buffer did not have; none if
+    the server has no samples of its own."""
     gradients = state.context.root_gradients
     if gradients is None:
         return ()
     known = {one.model: one for one in state.descents}
     models = [base.tobytes() for base in bases]
-    return tuple(
-        known.get(model) or Descent(model, *common_descent(gradients(base)))
-        for model, base in zip(models, bases, strict=True)
-    )
+
+    def descent_at(model: bytes, base: Vector) -> Descent:
+        each = gradients(base)
+        return Descent(model, *common_descent(each), ClassDescents(*unit_descents(each)))
+
+    return tuple(known.get(model) or descent_at(model, base) for model, base in zip(models, bases, strict=True))
+
+
+def _add_harm(
+    state: EvidenceState, buffer: Buffer, sound: Ints, means: ClientMeans, descents: tuple[Descent, ...]
+) -> HarmRecord | None:
+    """Return the record with the buffer's rows `sound` (k,), each of which is in its client's mean; None if the server
+    has no samples of its own."""
+    harm = state.harm
+    for base, descent in enumerate(descents):
+        rows = sound[buffer.base_of[sound] == base]
+        clients = buffer.clients[rows]
+        if harm is not None and len(rows) and len(descent.classes.lengths):
+            last = [row for row in (means.rows[client] for client in clients) if row is not None]
+            noise_std = buffer.upload_std[rows]
+            harm = harm.add(clients, buffer.deltas[rows], last, noise_std, means.noise_std[clients], descent.classes)
+    return harm
 
 
 ROUND_NUMBERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
