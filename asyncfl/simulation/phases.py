@@ -7,7 +7,7 @@ retransmissions, eavesdropping and outcomes are decided here, for simulated and 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias
@@ -200,9 +200,9 @@ class TaskPhases:
         return Phase(begins, Kind.TRAINED, compute_s, epochs=epochs, detail=epochs_detail(epochs, load.epochs))
 
 
-TaskEvent: TypeAlias = tuple[float, Kind, int, int, str]
-"""Event of a task that is known before it happens: time of the clock in seconds, kind, bytes and number of the
-transmission (-1 each for none), detail."""
+TaskEvent: TypeAlias = tuple[Kind, float, int, int, str]
+"""Event of a task that is known before it happens: kind, time of the clock in seconds, bytes and number of the
+transmission (-1 each for none), detail; as `TaskRecord.note` takes them."""
 
 
 class TaskPlan(NamedTuple):
@@ -210,11 +210,12 @@ class TaskPlan(NamedTuple):
 
     events: list[TaskEvent]
     """Events between its begin and its end, in the order in which they happen."""
+    overheard: Sequence[tuple[float, Way]]
+    """Time at which each of its messages is overheard whole, and direction."""
     download_bytes: int
     """Bytes of the model that the client is sent."""
     last: Phase
     """The phase with which it ends."""
-    last_began_s: float
     end_s: float
     """Time at which the last phase ends, seconds."""
     downloaded_s: float
@@ -231,6 +232,7 @@ class TaskPlan(NamedTuple):
         """Return the plan of a task that begins now; None if it does not end before `until_s`, at which the client goes
         offline. `whole`: whether its phases, retransmissions and messages overheard in part are events too."""
         events: list[TaskEvent] = []
+        overheard: list[tuple[float, Way]] = []
         download_bytes = downloaded_bytes = -1
         downloaded_s = trained_s = math.inf
         epochs = None
@@ -241,33 +243,35 @@ class TaskPlan(NamedTuple):
                 return None
             if message is None:
                 if whole:
-                    events.append((now_s, begins, -1, -1, ""))
+                    events.append((begins, now_s, -1, -1, ""))
             else:
                 transfer, way, _ = message
                 if begins is Kind.DOWNLOAD_STARTED:
                     download_bytes = transfer.payload_bytes
                 elif whole:
-                    events.append((now_s, begins, transfer.payload_bytes, -1, ""))
+                    events.append((begins, now_s, transfer.payload_bytes, -1, ""))
                 if transfer.resent_at_s or transfer.caught_s < math.inf:
                     marks: list[TaskEvent] = [
-                        (now_s + at_s, kind, size, attempt, way) for at_s, kind, size, attempt in message.events()
+                        (kind, now_s + at_s, size, attempt, way) for at_s, kind, size, attempt in message.events()
                     ]
-                    marks.sort(key=_FIRST)
-                    events += marks if whole else [mark for mark in marks if mark[1] is Kind.OVERHEARD]
+                    marks.sort(key=_TIME)
+                    heard = [mark for mark in marks if mark[0] is Kind.OVERHEARD]
+                    overheard += [(mark[1], way) for mark in heard]
+                    events += marks if whole else heard
             if fails is not None or ends is Kind.UPLOADED:
                 downloaded = (downloaded_s, downloaded_bytes)
-                return cls(events, download_bytes, phase, now_s, end_s, *downloaded, trained_s, epochs)
+                return cls(events, overheard, download_bytes, phase, end_s, *downloaded, trained_s, epochs)
             if message is None:
                 trained_s, epochs, about = end_s, done, (-1, -1, detail)
             else:
                 downloaded_s, downloaded_bytes = end_s, transfer.sent_bytes
                 about = (downloaded_bytes, transfer.attempts, way)
             if whole:
-                events.append((end_s, ends, *about))
+                events.append((ends, end_s, *about))
             now_s = end_s
 
 
-_FIRST = itemgetter(0)
+_TIME = itemgetter(1)
 
 
 def epochs_done(draws: TaskDraws, load: Workload, speed: float = 1.0) -> int:
