@@ -17,6 +17,7 @@ from asyncfl.base.streams import RandomOrder, Streams
 from asyncfl.protocol.dispatch import BufferStatus
 from asyncfl.protocol.messages import Action, CohortRepeated, Dispatch, Download, Fate, SetTimer, Settle
 from asyncfl.protocol.population import Population
+from asyncfl.protocol.selection import UniformSelection
 from asyncfl.protocol.settings import Protocol
 from asyncfl.protocol.task_record import TaskRecord
 
@@ -161,6 +162,8 @@ class Cohorts:
         """Whether a timer is set for the next look at the buffer."""
         self._streams = streams
         self._begun_singly = 0
+        self._orders: dict[int, RandomOrder] = {}
+        """Orders of draws that are likely to come."""
         self._cohorts = 0
         self._draws: dict[int, int] = {}
         """Version of the latest cohort -> number of draws for that version so far."""
@@ -176,6 +179,20 @@ class Cohorts:
         """Number of tasks that can begin before the next version is published."""
         idle = len(self.population)
         return idle if self._level else min(self._unreached, idle)
+
+    def likely(self, count: int) -> list[tuple[int, int]]:
+        """Return the clients that are most likely drawn next, if tasks begin one at a time, each with the number of its
+        tasks before; at most `count`, none where nothing is likely."""
+        if not (self._level and isinstance(self.protocol.selection, UniformSelection)):
+            return []
+        served, clients = self.population.served, self.population.clients
+        self._orders = {number: self._order(number) for number in range(self._begun_singly, self._begun_singly + count)}
+        first = [next(order.proposals(clients)) for order in self._orders.values()]
+        return [(client, int(served[client])) for client in first if self.population.is_idle(client)]
+
+    def _order(self, number: int) -> RandomOrder:
+        """Return the order in which clients are drawn after `number` tasks that began one at a time."""
+        return self._orders.pop(number, None) or self._streams.order("selection", number=number)
 
     @property
     def drew_nobody(self) -> bool:
@@ -289,7 +306,7 @@ class Cohorts:
             # An unreachable client is known at once, as with a constant number of tasks: draw another.
             self._enlarge(unreached, version, time_s, actions)
         elif missing > 0:
-            order = self._streams.order("selection", number=self._begun_singly)
+            order = self._order(self._begun_singly)
             self._begun_singly += self._begin(missing, order, version, -1, time_s, actions)
         elif is_empty and self._failed:
             # Either no client was idle when the version was published, and one is now. Or the whole cohort was lost:

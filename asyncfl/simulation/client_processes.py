@@ -108,6 +108,7 @@ class ClientProcesses:
     def begin_task(self, task: TaskRecord) -> None:
         """Begin the phases of a task."""
         if self.planned is not None:
+            self.planned.expect(task)
             self.clock.soon(self._plan, self.planned, task)
             return
         process = TaskProcess(self, task)

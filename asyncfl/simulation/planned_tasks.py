@@ -7,6 +7,7 @@ handed to the recorder at once, and the task is no process: the clock has one pe
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 
@@ -17,6 +18,13 @@ from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.clock import Clock, Moment
 from asyncfl.simulation.event_order import EventOrder, Priority
 from asyncfl.simulation.phases import Phase, TaskPhases, TaskPlan, Way
+from asyncfl.world.task_blocks import TaskBlocks
+from asyncfl.world.world import TaskDraws
+
+BLOCK = 1024
+"""Tasks whose transfers are drawn at once, at most."""
+LEAST = 32
+"""Fewest tasks for which that is faster than one by one."""
 
 
 class PlannedTasks:
@@ -32,14 +40,23 @@ class PlannedTasks:
         self._coming: list[tuple[float, int, int, int, TaskRecord, Way]] = []
         """Heap of traffic to be counted: time, task, step in which the task began, bytes that have been sent by then
         (-1: the message is overheard), task, direction."""
+        self._blocks = TaskBlocks(clock.world, clients.load.download_bytes, clients.load.upload_bytes)
+        self._coming_soon: deque[tuple[int, int]] = deque()
+        """Client and turn of tasks that will begin at once."""
+        self._until_block = 0
+        """Tasks until draws of others are guessed again."""
         clock.before_tables.append(self.catch_up)
+
+    def expect(self, task: TaskRecord) -> None:
+        """Take note of a task that will begin at once."""
+        self._coming_soon.append((task.client, task.turn))
 
     def begin(self, task: TaskRecord) -> bool:
         """Plan a task that begins now, and log its events as far as they are planned. Returns False, and does nothing,
         if the client goes offline before it ends."""
         clock, clients, number, coming = self._clock, self._clients, task.number, self._coming
         world, recorder, now_s = clock.world, clock.recorder, clock.now
-        phases = TaskPhases(world.task(task.client, task.turn), clients.load, clients.speed(task))
+        phases = TaskPhases(self._draws(task), clients.load, clients.speed(task))
         plan = TaskPlan.of(phases, now_s, world.presence.next_change(task.client, now_s), recorder.whole)
         if plan is None:
             return False
@@ -53,6 +70,22 @@ class PlannedTasks:
         self._open[number] = task, plan, step
         clock.at(Moment(plan.end_s, EventOrder(Priority.TASK, number)), self._end, number)
         return True
+
+    def _draws(self, task: TaskRecord) -> TaskDraws:
+        """Return the draws of a task, from a block of many where it was guessed."""
+        client, turn = task.client, task.turn
+        draws = self._blocks.task(client, turn)
+        self._until_block -= 1
+        if draws is None and self._until_block <= 0 and self._blocks.is_useful:
+            tasks = [self._coming_soon.popleft() for _ in range(min(len(self._coming_soon), BLOCK))]
+            tasks += self._clock.server.likely_tasks(BLOCK - len(tasks))
+            self._until_block = len(tasks)
+            if len(tasks) >= LEAST:
+                self._blocks.draw(tasks)
+                draws = self._blocks.task(client, turn)
+        if self._coming_soon and self._coming_soon[0] == (client, turn):
+            self._coming_soon.popleft()
+        return draws or self._clock.world.task(client, turn)
 
     def _end(self, number: int) -> None:
         """End the last phase of a task."""

@@ -86,6 +86,10 @@ def test_planned_tasks_leave_the_tables_of_tasks_that_go_from_phase_to_phase(
     scenario = drawn_scenario(seed)
     monkeypatch.setattr("asyncfl.protocol.recorder.FLUSH_AT", 40 * 11)
     monkeypatch.setattr("asyncfl.simulation.action_executor.FLUSH_AT", 40 * 11)
+    # Guesses of the next three tasks, most of which are wrong among nine clients.
+    monkeypatch.setattr("asyncfl.simulation.planned_tasks.BLOCK", 3)
+    monkeypatch.setattr("asyncfl.simulation.planned_tasks.LEAST", 1)
+    monkeypatch.setattr("asyncfl.protocol.machine.IDLE_PER_GUESS", 1)
     planned = simulate_clock(scenario, seed, whole=whole)
     monkeypatch.setattr(PlannedTasks, "begin", lambda planned, task: False)
     stepped = simulate_clock(scenario, seed, whole=whole)
