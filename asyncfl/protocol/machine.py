@@ -243,7 +243,7 @@ class Server:
             return
         self._publish_of_nobody(message.time_s, actions)
         self._open_if_ready(message.time_s, actions)
-        if self.phase is ServerPhase.FILLING and self._failed.total() >= self._give_up_at:
+        if self._failed and self.phase is ServerPhase.FILLING and self._failed.total() >= self._give_up_at:
             # If all clients are offline, or the links lose everything, each failed task is followed by another.
             fates = ", ".join(f"{number} {fate.value}" for fate, number in sorted(self._failed.items()))
             self._stop(f"no update reached the server in the last {self._failed.total()} tasks ({fates})", actions)

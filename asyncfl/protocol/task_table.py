@@ -7,7 +7,7 @@ version is published, or one at a time, to keep a number of tasks in flight.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -39,9 +39,9 @@ class TaskTable:
         self.unanswered: dict[int, TaskRecord] = {}
         self.settled: dict[int, TaskRecord] = {}
         """Tasks whose fate the driver has yet to record, and then removes here."""
-        self.busy: Counter[int] = Counter()
+        self.busy: defaultdict[int, int] = defaultdict(int)
         """Client -> number of its unanswered tasks."""
-        self.open_of: Counter[int] = Counter()
+        self.open_of: defaultdict[int, int] = defaultdict(int)
         """Client -> number of its open tasks."""
         self.fates: Counter[Fate] = Counter()
         self.used = 0
@@ -154,6 +154,7 @@ class Cohorts:
         clients = population.clients
         self._level, self._at_publish = protocol.dispatch.level(clients), protocol.dispatch.at_publish(clients)
         self._asked_for = protocol.dispatch.wanted(clients)
+        self._independent, self._drops_late = protocol.selection.independent, protocol.late == "drop"
         self._deadline_s = protocol.opening.seconds
         self._poll_s = protocol.opening.poll_s
         self._published_s = 0.0
@@ -198,12 +199,12 @@ class Cohorts:
     def drew_nobody(self) -> bool:
         """Whether each client was drawn by itself for the latest cohort, and none was. Its version is then made of no
         update: another draw would tell that this one was empty."""
-        return self.protocol.selection.independent and self.drew_none and not self._cohort
+        return self._independent and self.drew_none and not self._cohort
 
     @property
     def _wanted(self) -> int:
         """Number of updates that the latest cohort is asked for."""
-        return self._cohort if self.protocol.selection.independent else self._asked_for
+        return self._cohort if self._independent else self._asked_for
 
     @property
     def has_reserves(self) -> bool:
@@ -213,7 +214,7 @@ class Cohorts:
     def filling(self, held: int, *, is_last: bool = False) -> BufferStatus:
         """Return the state of a buffer that holds `held` updates, for the rule that decides when it is aggregated.
         `is_last`: whether it makes the last version."""
-        coming = self._coming if self.protocol.late == "drop" else len(self.tasks.in_flight)
+        coming = self._coming if self._drops_late else len(self.tasks.in_flight)
         return BufferStatus(held, coming, self._cohort, self._wanted, self.deadline_passed, is_last)
 
     def waits_for_poll(self, version: int, time_s: float, actions: list[Action]) -> bool:
@@ -260,7 +261,7 @@ class Cohorts:
         if task.cohort == awaited:
             self._cohort -= 1
             # Where each client is drawn by itself, none takes the place of another.
-            self._unreached += whole and not self.protocol.selection.independent
+            self._unreached += whole and not self._independent
         self.tasks.withdraw(number)
         self.population.served[task.client] -= 1
 

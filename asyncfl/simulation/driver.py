@@ -144,7 +144,7 @@ class Driver(ActionExecutor):
 
     def begin(self) -> None:
         """Publish version 0 and begin the first tasks."""
-        for client in range(self.server.clients):
+        for client in range(self.server.clients) if self.clients.budgets is not None else ():
             # Its budget may be too small for any upload.
             self.processes.check_budget(client, 0)
         self._do(self.server.start(self.clock.now))

@@ -90,9 +90,7 @@ class PlannedTasks:
     def _end(self, number: int) -> None:
         """End the last phase of a task."""
         task, plan, _ = self._open.pop(number)
-        note = task.note
-        for event in plan.events:
-            note(*event)
+        task.note_all(plan.events)
         if plan.trained_s < math.inf:
             task.epochs = plan.epochs
         self._end_phase(task, plan.last)
