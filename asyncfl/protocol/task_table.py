@@ -338,7 +338,7 @@ class Cohorts:
         self.drew_none = not drawn and number > 0 and len(self.population) > 0
         served = self.population.served
         for client in drawn:
-            task = self.tasks.begin(client, version, int(served[client]), cohort, time_s)
+            task = self.tasks.begin(client, version, served.item(client), cohort, time_s)
             served[client] += 1
             actions.append(Dispatch(task.number, client, version))
         return len(drawn)

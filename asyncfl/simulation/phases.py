@@ -72,6 +72,11 @@ class Workload:
         return math.floor(self.epochs * self.deadline_s / compute_s + 1e-9)
 
 
+TaskEvent: TypeAlias = tuple[Kind, float, int, int, str]
+"""Event of a task that is known before it happens: kind, time of the clock in seconds, bytes and number of the
+transmission (-1 each for none), detail; as `TaskRecord.note` takes them."""
+
+
 class MessageEvent(NamedTuple):
     """Event of a message in transmission, for the log."""
 
@@ -96,13 +101,20 @@ class LinkMessage(NamedTuple):
     def events(self) -> Iterator[MessageEvent]:
         """Yield the events of the transmission: retransmissions, and when the eavesdropper has a part of the message
         and the whole of it; a part alone is no event where it comes with the whole."""
-        transfer, speed = self.transfer, self.speed
+        for kind, at_s, size, attempt, _ in self.events_from(0.0):
+            yield MessageEvent(at_s, kind, size, attempt)
+
+    def events_from(self, now_s: float) -> list[TaskEvent]:
+        """Return the same events of a message that is sent at `now_s`, at their times on the clock."""
+        transfer, way, speed = self
+        found: list[TaskEvent] = []
         if transfer.caught_s < transfer.overheard_s:
-            yield MessageEvent(transfer.caught_s / speed, Kind.OVERHEARD_IN_PART)
-        for attempt, (at_s, size) in enumerate(zip(transfer.resent_at_s, transfer.resent_bytes, strict=True), 2):
-            yield MessageEvent(at_s / speed, Kind.RETRANSMITTED, size, attempt)
-        if transfer.overheard:
-            yield MessageEvent(transfer.overheard_s / speed, Kind.OVERHEARD)
+            found.append((Kind.OVERHEARD_IN_PART, now_s + transfer.caught_s / speed, -1, -1, way))
+        for attempt, at_s in enumerate(transfer.resent_at_s, 2):
+            found.append((Kind.RETRANSMITTED, now_s + at_s / speed, transfer.resent_bytes[attempt - 2], attempt, way))
+        if transfer.overheard_s < math.inf:
+            found.append((Kind.OVERHEARD, now_s + transfer.overheard_s / speed, -1, -1, way))
+        return found
 
     def broken_off(self, after_s: float) -> tuple[int, int]:
         """Return the bytes sent, and transmissions begun, `after_s` seconds after its start."""
@@ -200,11 +212,6 @@ class TaskPhases:
         return Phase(begins, Kind.TRAINED, compute_s, epochs=epochs, detail=epochs_detail(epochs, load.epochs))
 
 
-TaskEvent: TypeAlias = tuple[Kind, float, int, int, str]
-"""Event of a task that is known before it happens: kind, time of the clock in seconds, bytes and number of the
-transmission (-1 each for none), detail; as `TaskRecord.note` takes them."""
-
-
 class TaskPlan(NamedTuple):
     """All phases of a task, each of which takes its own time."""
 
@@ -251,12 +258,11 @@ class TaskPlan(NamedTuple):
                 elif whole:
                     events.append((begins, now_s, transfer.payload_bytes, -1, ""))
                 if transfer.resent_at_s or transfer.caught_s < math.inf:
-                    marks: list[TaskEvent] = [
-                        (kind, now_s + at_s, size, attempt, way) for at_s, kind, size, attempt in message.events()
-                    ]
-                    marks.sort(key=_TIME)
-                    heard = [mark for mark in marks if mark[0] is Kind.OVERHEARD]
-                    overheard += [(mark[1], way) for mark in heard]
+                    marks = message.events_from(now_s)
+                    heard = [marks[-1]] if transfer.overheard_s < math.inf else []
+                    overheard += [(at_s, way) for _, at_s, *_ in heard]
+                    if len(marks) > 1:
+                        marks.sort(key=_TIME)
                     events += marks if whole else heard
             if fails is not None or ends is Kind.UPLOADED:
                 downloaded = (downloaded_s, downloaded_bytes)
