@@ -1,4 +1,4 @@
-"""Tasks of clients and requests for scores, each a SimPy process.
+"""Tasks of clients and requests for scores, each a SimPy process unless all its phases are planned (`planned_tasks`).
 
 Both take a client through phases that follow from its random draws alone (`federation.phases`). Both send messages over
 the links, which an eavesdropper may overhear, and are broken off when the client goes offline.

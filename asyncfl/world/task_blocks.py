@@ -19,8 +19,8 @@ from asyncfl.world.transfer_block import has_blocks, transfers
 from asyncfl.world.world import DOWNLOAD, UPLOAD, TaskDraws, WorldState
 
 
-class TransfersDrawn(TaskDraws):
-    """Draws of a task whose transfers have been drawn already."""
+class GuessedDraws(TaskDraws):
+    """Draws of a task that was guessed: its transfers have been drawn."""
 
     __slots__ = ("_down", "_up")
 
@@ -45,7 +45,7 @@ class TaskBlocks:
         self._down = download_bytes if has_blocks(world.downlink, download_bytes) else None
         self._up = upload_bytes if has_blocks(world.uplink, upload_bytes) else None
         self._tap_down, self._tap_up = tap if tap.downlink else None, tap if tap.uplink else None
-        self._drawn: dict[tuple[int, int], TransfersDrawn] = {}
+        self._drawn: dict[tuple[int, int], GuessedDraws] = {}
 
     @property
     def is_useful(self) -> bool:
@@ -59,7 +59,7 @@ class TaskBlocks:
         links = world.downlink, world.uplink
         down = self._transfers(self._down, links, self._tap_down, DOWNLOAD, clients, turns)
         up = self._transfers(self._up, links[::-1], self._tap_up, UPLOAD, clients, turns)
-        self._drawn = {one: TransfersDrawn(world, *one, *both) for one, *both in zip(tasks, down, up, strict=True)}
+        self._drawn = {one: GuessedDraws(world, *one, *both) for one, *both in zip(tasks, down, up, strict=True)}
 
     def task(self, client: int, turn: int) -> TaskDraws | None:
         """Return the draws of a task; None if it was not guessed."""

@@ -52,14 +52,13 @@ def transfers(
     sent, begins_s = [np.full(len(clients), packets)], [np.zeros(len(clients))]
     pending, again = np.zeros_like(sent[0]), np.zeros(len(clients), dtype=np.bool_)
     if not link.loss.lossless:
-        law = _Inversion(packets, link.loss.mean_loss())
-        pending = law.draw(sent[0], uniform(1), again)
+        pending = _lost(sent[0], link.loss.mean_loss(), uniform(1), again)
     lost = pending.copy()
     while len(sent) <= link.retransmissions and pending.any():
         begins_s.append(sent_s + wait_s)
         sent_s = np.where(pending > 0, begins_s[-1] + pending * packet_s, sent_s)
         sent.append(pending)
-        pending = law.draw(pending, uniform(len(sent)), again)
+        pending = _lost(pending, link.loss.mean_loss(), uniform(len(sent)), again)
         lost += pending
     way_s, coin = np.zeros(len(clients)), np.zeros(len(clients))
     if tap is not None:
@@ -94,29 +93,23 @@ def transfers(
     return found
 
 
-class _Inversion:
-    """Binomial numbers of up to `most` trials, drawn by inversion as NumPy does."""
-
-    def __init__(self, most: int, probability: float) -> None:
-        self._p, self._q = probability, 1.0 - probability
-        trials = np.arange(most + 1)
-        # By the C library, as NumPy's generator does: its arrays may differ in the last bit.
-        self._none = np.array([math.exp(number * math.log1p(-probability)) for number in range(most + 1)])
-        mean = trials * probability
-        self._bound = np.minimum(trials, mean + 10.0 * np.sqrt(mean * self._q + 1)).astype(np.int64)
-
-    def draw(self, trials: Ints, uniform: Floats, again: Bools) -> Ints:
-        """Return (n,) successes in `trials` (n,), each from one of `uniform` (n,). Sets `again` (n,) where NumPy would
-        draw another number."""
-        found, chance, left = np.zeros_like(trials), self._none[trials], uniform.copy()
-        rows = np.flatnonzero((left > chance) & (trials > 0))
-        while len(rows):
-            found[rows] += 1
-            beyond = found[rows] > self._bound[trials[rows]]
-            again[rows[beyond]] = True
-            rows = rows[~beyond]
-            left[rows] -= chance[rows]
-            number = found[rows]
-            chance[rows] = ((trials[rows] - number + 1) * self._p * chance[rows]) / (number * self._q)
-            rows = rows[left[rows] > chance[rows]]
-        return found
+def _lost(packets: Ints, probability: float, uniform: Floats, again: Bools) -> Ints:
+    """Return (n,) lost packets of `packets` (n,), binomial by inversion as NumPy draws them, each from one of `uniform`
+    (n,). Sets `again` (n,) where NumPy would draw another number."""
+    numbers, at = np.unique(packets, return_inverse=True)
+    kept = 1.0 - probability
+    # By the C library, as NumPy's generator does: logarithms and powers of arrays may differ in the last bit.
+    chance = np.array([math.exp(number * math.log1p(-probability)) for number in numbers.tolist()])[at]
+    mean = packets * probability
+    bound = np.minimum(packets, mean + 10.0 * np.sqrt(mean * kept + 1)).astype(np.int64)
+    found, left = np.zeros_like(packets), uniform.copy()
+    rows = np.flatnonzero((left > chance) & (packets > 0))
+    while len(rows):
+        found[rows] += 1
+        beyond = found[rows] > bound[rows]
+        again[rows[beyond]] = True
+        rows = rows[~beyond]
+        left[rows] -= chance[rows]
+        chance[rows] = ((packets[rows] - found[rows] + 1) * probability * chance[rows]) / (found[rows] * kept)
+        rows = rows[left[rows] > chance[rows]]
+    return found
