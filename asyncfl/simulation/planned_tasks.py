@@ -23,7 +23,7 @@ from asyncfl.world.world import TaskDraws
 
 BLOCK = 1024
 """Tasks whose transfers are drawn at once, at most."""
-LEAST = 32
+LEAST = 256
 """Fewest tasks for which that is faster than one by one."""
 
 
