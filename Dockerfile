@@ -15,7 +15,8 @@ RUN pip install --no-cache-dir --no-compile --only-binary :all: --no-binary conn
 # Users' own classes are looked for beside their scenario; results are written there too, by the account of the caller
 # (--user) or this one, and never by root. The key of checkpoints lies beside them: the home of a container is thrown away.
 RUN useradd --create-home --uid 1000 asyncfl
-ENV ASYNCFL_CHECKPOINT_KEY=/work/.asyncfl-checkpoint.key
+# Stand-ins for images are drawn in Matplotlib's fonts: it wants a folder that the caller may write.
+ENV ASYNCFL_CHECKPOINT_KEY=/work/.asyncfl-checkpoint.key MPLCONFIGDIR=/tmp/matplotlib
 WORKDIR /work
 USER asyncfl
 ENTRYPOINT ["asyncfl"]

@@ -5,6 +5,7 @@
 # make test-long  the tests that take minutes: kills at random moments, the documentation, a wheel in an empty environment
 # make check      formatting, lint, types, architecture
 # make docs       the documentation, into build/docs
+# make paper      the paper, into build/paper: HTML, LaTeX by pandoc, PDF by TeX or Chromium, where these are installed
 # make publish    the full scale, experiment by experiment, into docs/results: hours; goes on where it was stopped
 # make live       the recorded live runs of experiments anew, in real time, about half an hour
 
@@ -23,7 +24,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: results publish live test coverage test-cpu test-long docs check format install clean
+.PHONY: results publish live test coverage test-cpu test-long docs paper check format install clean
 
 install: $(READY)
 
@@ -78,6 +79,9 @@ test-long: $(DEVELOP)
 docs: $(DEVELOP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "$(CURDIR)/build/docs/index.html"
+
+paper: $(DEVELOP)
+	$(BIN)/python docs/paper/build.py
 
 check: $(DEVELOP)
 	$(BIN)/ruff format --check asyncfl snakemake_logger_plugin_asyncfl tests benchmarks workflow examples docs

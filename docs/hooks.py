@@ -1,4 +1,4 @@
-"""Generate pages while the site is built: the reference, components, experiments and notebooks."""
+"""Generate pages while the site is built: the reference, components, experiments, notebooks and published results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ from asyncfl.manual.symbols import glossary_text  # noqa: E402
 from docs.disclosures import disclosure_page  # noqa: E402
 from docs.notebook import NOTEBOOKS, notebook_page  # noqa: E402
 from docs.pages import command_page, component_pages, experiment_pages, reference_pages  # noqa: E402
+from docs.quotes import RESULTS  # noqa: E402
+from docs.result_links import site_links  # noqa: E402
+from workflow.published import build  # noqa: E402
 
+DRAWN = ROOT / "build" / "results"
+"""Figures and pages of the published results; those whose tables are as before are not drawn again."""
 generated: dict[str, dict[str, str]] = {}
 """Generated pages: folder of the site -> file -> Markdown text."""
 
@@ -34,16 +39,25 @@ def on_config(config: Any) -> Any:
     generated["commands"] = {"commands.md": command_page()}
     generated["messages"] = {"messages.md": disclosure_page()}
     generated["glossary"] = {"glossary.md": glossary_text()}
+    build(RESULTS, experiments, DRAWN)
     config.nav = [_with_generated(entry) for entry in config.nav]
     return config
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the generated pages to the files of the site."""
+    """Add the generated pages, and what is drawn of the published results, to the files of the site."""
     for pages in generated.values():
         for path, text in pages.items():
             files.append(File.generated(config, path, content=text))
+    for made in sorted(path for path in DRAWN.rglob("*") if path.suffix in (".svg", ".html")):
+        name = f"results/{made.relative_to(DRAWN).as_posix()}"
+        files.append(File.generated(config, name, abs_src_path=str(made)))
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Lead links to published tables to the pages and figures that are made of them."""
+    return site_links(markdown)
 
 
 def on_post_build(config: Any) -> None:

@@ -1,9 +1,11 @@
 """Numbers of results in README and the findings: generated between two comments, or quoted beside a link to a claim.
 
 `<!-- score -->` ... `<!-- end -->` holds a block that `blocks` writes; so does `<!-- claims: nbafl-fig2-0 ... -->`, a
-table of these claims by their anchors. Elsewhere a paragraph, an item of a list or a row of a table that states a
-number of a result links the claim or table that it is from, `[holds](results/papers/nbafl.html#nbafl-fig2-0)`: the
+table of these claims by their anchors, and `<!-- table: prediction.md median error -->`, the table of another page
+whose head begins so. Elsewhere a paragraph, an item of a list or a row of a table that states a
+number of a result links the claim or table that it is from, `[holds](results/claims.md#nbafl-fig2-0)`: the
 number must be there, rounded or not, and a verdict that the link's text names must be the verdict.
+The paper may link a page that states how it measured, such as `docs/performance.md`, in place of a result.
 `python docs/quotes.py` writes the blocks anew and lists what is wrong.
 """
 
@@ -25,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 from asyncfl.experiments.csv_files import read_csv  # noqa: E402
 from asyncfl.experiments.files import find  # noqa: E402
 from asyncfl.experiments.loading import load  # noqa: E402
-from asyncfl.experiments.site.contents import anchor_of, file_of_paper, name_of_paper  # noqa: E402
+from asyncfl.experiments.site.contents import anchors_of, file_of_paper, name_of_paper  # noqa: E402
 from asyncfl.experiments.verdicts import Score, score_of, sentences_of  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results"
@@ -33,8 +35,10 @@ PAGES = (
     ROOT / "README.md",
     ROOT / "docs" / "findings.md",
     *sorted((ROOT / "docs" / "findings").glob("*.md")),
-    ROOT / "docs" / "paper" / "paper.md",
+    PAPER := ROOT / "docs" / "paper" / "paper.md",
 )
+MEASURED = ("prediction.md", "performance.md", "detectors.md", "live.md")
+"""Pages with measured numbers of their own, each with its command and date; the paper may quote them."""
 VERDICTS = {
     "does not hold": "does not hold",
     "undecided": "not decided",
@@ -43,7 +47,9 @@ VERDICTS = {
     "holds": "holds",
 }
 """Words of a link's text -> the verdict that they stand for; the first that is found counts."""
-BLOCK = re.compile(r"(<!-- (score|score in words|published|claims: [^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(
+    r"(<!-- (score|score in words|published|(?:claims|table): [^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL
+)
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 NUMBER = re.compile(r"(?<![\w.,-])[-+−]?(\d[\d,]*\.\d+|\.\d+|\d[\d,]*)(?:e[-+]?\d+)?(?![\w.,]*\d)")
 UNITS = ("%", "points", "times", "s", "MB", "core-hours")
@@ -51,7 +57,10 @@ UNITS = ("%", "points", "times", "s", "MB", "core-hours")
 
 
 def blocks(name: str, page: Path, results: Path = RESULTS) -> str:
-    """Return the Markdown text of a block: `score`, `score in words`, `published`, or `claims: ANCHOR ...`."""
+    """Return the Markdown text of a block: `score`, `score in words`, `published`, `claims: ANCHOR ...`, or
+    `table: PAGE HEAD`."""
+    if name.startswith("table: "):
+        return table_of(page, *name.removeprefix("table: ").split(" ", 1))
     claims = anchored(results)
     if name == "score":
         return score(claims)
@@ -67,11 +76,24 @@ def blocks(name: str, page: Path, results: Path = RESULTS) -> str:
     lines = ["| claim | printed | verdict | measured |", "|---|---|---|---|"]
     for anchor in wanted:
         row = claims.loc[anchor]
-        verdict = f"[{in_words(row)}]({up}results/papers/{row['page']}#{anchor})"
+        verdict = f"[{in_words(row)}]({up}results/claims.md#{anchor})"
         printed = row["source"] if row["of"] == "paper" else "ours" if row["of"] == "ours" else "others"
         measured = str(row["measured"]) if len(str(row["measured"])) <= 160 else str(row["reason"])
         lines.append(f"| {_cell(row['claim'])} | {_cell(printed)} | {verdict} | {_cell(measured)} |")
     return "\n".join(lines)
+
+
+def table_of(page: Path, of: str, head: str) -> str:
+    """Return the table of a page below docs/ whose head begins with these words, without links. Raises SystemExit.
+
+    page: where it is written.
+    """
+    lines = (ROOT / "docs" / of).read_text(encoding="utf-8").splitlines()
+    start = next((place for place, line in enumerate(lines) if line.startswith(f"| {head}")), None)
+    if start is None:
+        raise SystemExit(f"{page}: docs/{of} has no table whose head begins with {head!r}")
+    end = next(place for place, line in enumerate([*lines[start:], ""]) if not line.startswith("|"))
+    return LINK.sub(r"\1", "\n".join(lines[start : start + end]))
 
 
 def in_words(row: Any) -> str:
@@ -153,8 +175,7 @@ def anchored(results: Path) -> pd.DataFrame:
         name: load(path, name, check=False) for name, path in find(ROOT / "workflow" / "experiments").items()
     }
     claims = pd.read_csv(results / "claims.csv", keep_default_na=False, dtype={"commit": str})
-    place = claims.groupby("experiment").cumcount()
-    claims.index = pd.Index([f"{anchor_of(name)}-{at}" for name, at in zip(claims["experiment"], place, strict=True)])
+    claims.index = pd.Index(anchors_of(claims))
     claims["page"] = [file_of_paper(experiments[name].source.paper) for name in claims["experiment"]]
     return claims
 
@@ -167,24 +188,27 @@ def filled(text: str, page: Path, results: Path = RESULTS) -> str:
 def faults(text: str, page: Path, results: Path = RESULTS) -> Iterator[str]:
     """Report numbers without a source, numbers that their source does not have, and verdicts that are others.
 
-    Outside of the findings only what links a result is looked at.
+    Outside of the findings and the paper only what links a result is looked at.
     """
-    strict = page.name == "findings.md" or page.parent.name == "findings"
+    strict = page == PAPER or page.name == "findings.md" or page.parent.name == "findings"
     for unit in units(BLOCK.sub("", text)):
-        links = [(words, where) for words, where in LINK.findall(unit) if "results/" in where]
+        measured = MEASURED if page == PAPER else ()
+        found = [(words, where) for words, where in LINK.findall(unit) if "://" not in where]
+        links = [(words, to) for words, to in found if "results/" in to or Path(to.partition("#")[0]).name in measured]
         sources = []
         for words, where in links:
             path, _, anchor = where.partition("#")
-            if anchor and anchor not in anchored(results).index:
+            of_claim = bool(anchor) and "results/" in path
+            if of_claim and anchor not in anchored(results).index:
                 yield f"{page.name}: {where}: there is no such claim"
                 continue
-            if not anchor and not (page.parent / path).is_file():
+            if not of_claim and not (page.parent / path).is_file():
                 yield f"{page.name}: {where}: there is no such file"
                 continue
-            if anchor:
+            if of_claim:
                 row = anchored(results).loc[anchor]
-                if Path(path).name != row["page"]:
-                    yield f"{page.name}: {where}: the claim is on the page {row['page']}"
+                if Path(path).name != "claims.md":
+                    yield f"{page.name}: {where}: link results/claims.md#{anchor}"
                 said = next((verdict for word, verdict in VERDICTS.items() if word in words), row["verdict"])
                 if said != row["verdict"]:
                     yield f"{page.name}: {anchor}: is called {said!r}, but the verdict is {row['verdict']!r}"
@@ -199,7 +223,7 @@ def faults(text: str, page: Path, results: Path = RESULTS) -> Iterator[str]:
 
 def units(text: str) -> Iterator[str]:
     """Yield paragraphs, items of lists and rows of tables, without code."""
-    without = re.sub(r"```.*?```|`[^`\n]*`|<!--.*?-->|!\[[^\]]*\]\([^)]*\)", " ", text, flags=re.DOTALL)
+    without = re.sub(r"```.*?```|`[^`\n]*`|<!--.*?-->|(?:!\[|\[Figure: )[^\]]*\]\([^)]*\)", " ", text, flags=re.DOTALL)
     for paragraph in re.split(r"\n\s*\n", without):
         yield from (part for part in re.split(r"\n(?=[|#]|\s*[-*] |\s*\d+\. )", paragraph) if part.strip())
 

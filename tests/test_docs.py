@@ -56,7 +56,8 @@ def test_the_python_example_of_the_readme_runs(
 def test_readme_and_changelog_stay_short() -> None:
     assert len(README.splitlines()) <= 150
     assert [line for line in README.splitlines() if len(line) > 120] == []
-    assert len((ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()) <= 80
+    releases = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")
+    assert [text.splitlines()[0] for text in releases if len(text.splitlines()) > 80] == []
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda path: path.name)

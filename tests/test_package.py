@@ -36,6 +36,14 @@ def test_every_pinned_package_runs_on_the_oldest_python_that_is_allowed() -> Non
     assert [name for name, said in asked.items() if not SpecifierSet(said).contains(oldest)] == []
 
 
+def test_an_image_is_built_from_files_that_the_build_is_given() -> None:
+    copied = re.findall(r"^COPY (.+) \S+$", (ROOT / "Dockerfile").read_text(encoding="utf-8"), flags=re.M)
+    named = {name.rstrip("/").removeprefix("./") for line in copied for name in line.split()}
+    given = set(re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), flags=re.M))
+    assert named == given
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 def test_no_two_public_classes_share_a_name() -> None:
     files = Path(asyncfl.__file__).parent.rglob("*.py")
     names = Counter(name for file in files for name in re.findall(r"^class ([A-Z]\w*)", file.read_text("utf-8"), re.M))

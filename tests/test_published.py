@@ -12,7 +12,9 @@ from asyncfl.experiments.files import find
 from asyncfl.experiments.loading import load
 from asyncfl.experiments.verdicts import verdicts_from
 from docs.quotes import PAGES, agrees, faults, filled, stated
+from docs.result_links import site_links
 from workflow.publish import published_looks
+from workflow.published import is_drawable
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"
@@ -54,11 +56,11 @@ def test_each_published_experiment_names_the_commit_and_the_data_that_made_it():
         assert read_csv(folder / "claims.csv")["commit"].eq(" ".join(told["commits"])).all(), folder
 
 
-def test_what_is_published_is_small_and_has_no_runs():
+def test_what_is_published_is_small_and_has_no_runs_and_nothing_that_is_drawn():
     sizes = {path: path.stat().st_size for path in RESULTS.rglob("*") if path.is_file()}
     assert max(sizes.values()) <= 1_000_000
-    assert sum(sizes.values()) <= 25_000_000
-    assert not [path for path in sizes if path.suffix in (".parquet", ".png", ".pdf", ".html") and "runs" in path.parts]
+    assert sum(sizes.values()) <= 8_000_000
+    assert not [path for path in sizes if path.suffix in (".parquet", ".png", ".pdf", ".html", ".svg")]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -72,6 +74,18 @@ def test_numbers_of_results_are_those_that_are_published(page):
 def test_figures_and_tables_that_a_page_links_are_published(page):
     links = re.findall(r"\]\(([^)\s#]*results/[^)\s#]+)", page.read_text(encoding="utf-8"))
     assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_figures_that_a_page_shows_are_figures_of_published_experiments(page):
+    for folder, name in re.findall(
+        r'\[Figure: [^\]]*\]\(([^)\s]*/)[^/)\s]+ "(\w+)\.svg"\)', page.read_text(encoding="utf-8")
+    ):
+        place = (page.parent / folder).resolve()
+        experiment = f"{place.parent.name}/{place.name}"
+        figures = load(find(ROOT / "workflow" / "experiments")[experiment], experiment, check=False).all_figures
+        (figure,) = (one for one in figures if one.name == name)
+        assert is_drawable(figure, place) or (place / f"{name}.svg.gz").is_file()
 
 
 @pytest.mark.parametrize(
@@ -92,3 +106,10 @@ def test_a_number_is_that_of_its_source_if_it_is_that_one_rounded(shown, value, 
 def test_numbers_with_a_decimal_point_or_a_unit_are_results():
     text = "In 2020 25 rounds cost 4.1 points and 12 % of it, [84.2](x.md) at 95 %; of 1,000 took 3 s."
     assert list(stated(text)) == ["4.1", "12", "84.2", "3"]
+
+
+def test_links_to_tables_lead_to_pages_and_figures_on_the_site():
+    text = 'It [holds](../results/claims.md#nbafl-fig2-0), see [all](results/claims.md).\n\n[Figure: L](a/t.md "b.svg")'
+    assert site_links(text) == (
+        "It [holds](../results/papers/nbafl.html#nbafl-fig2-0), see [all](results/index.html).\n\n![L](a/b.svg)"
+    )

@@ -1,7 +1,8 @@
 """Publish results at full scale: `make publish` computes what `docs/results/` lacks, experiment by experiment.
 
-An experiment is computed by the workflow, its verdicts, tables and figures are copied to `docs/results/full/`, with a
-file that says which code, machine and data made them, and are committed. What was published by the same code for the
+An experiment is computed by the workflow, its verdicts and tables are copied to `docs/results/full/`, with a file that
+says which code, machine and data made them, and are committed. `make docs` draws figures and pages from them
+(`workflow/published.py`). What was published by the same code for the
 same cells is not computed again, here or on another machine; claims that were edited since are judged anew from the
 published tables. It may be interrupted at any time, and called again.
 """
@@ -32,41 +33,41 @@ from asyncfl.base.errors import AsyncflError, OutputError
 from asyncfl.base.files.atomic import write_text
 from asyncfl.base.files.own_folder import write_json
 from asyncfl.data.image_file import ImageFile
-from asyncfl.experiments.analysis import FRAMES, make_figures, values_of_bounds
+from asyncfl.experiments.analysis import CAPTIONS, FRAMES, values_of_bounds
 from asyncfl.experiments.cells import Cell
 from asyncfl.experiments.code import code_digest, combined
 from asyncfl.experiments.csv_files import MEMBERSHIP, PICTURES, plain, read_csv, write_csv
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Looks
+from asyncfl.experiments.figures import Curves
 from asyncfl.experiments.files import find, rule_name
 from asyncfl.experiments.grid import same
-from asyncfl.experiments.intervals import over_seeds
 from asyncfl.experiments.job import commit as present_commit
 from asyncfl.experiments.job import read_codes
 from asyncfl.experiments.plan import all_cells, load_all, select
-from asyncfl.experiments.report import write_report
+from asyncfl.experiments.report import write_claims
 from asyncfl.experiments.site.contents import PROVENANCE
 from asyncfl.experiments.spec import Experiment
-from asyncfl.experiments.verdicts import make_verdicts
+from asyncfl.experiments.verdicts import finished, make_verdicts
 from asyncfl.results.storage import COMPLETE
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from workflow.published import LIST, PACKED, is_drawable, is_there  # noqa: E402
+
 ORDER = ("nbafl", "safl", "adaptive", "outside", "mechanisms", "ledger", "audit", "clock", "defence", "algorithms")
 """Folders of experiments, what rests on papers first: hours may end before the last."""
 WITHOUT = (".pdf", ".png")
-"""Endings of figures that are not published beside the SVG."""
-LEFT_OUT = ("curves.csv",)
-"""Tables that follow from others."""
-PACKED = "rounds.csv"
-"""Published as `rounds.csv.gz`."""
+"""Endings of figures that are not published."""
+ROUNDS, CURVES = "rounds.csv", "curves.csv"
+"""Published as `rounds.csv.gz`; where that is too large, the curves that figures draw are published instead."""
 LONG = 60_000
 """Bytes above which another table is compressed too."""
 LARGEST = 1_000_000
 """Bytes of the largest file that is published."""
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "pandas", "simpy", "snakemake")
 LARGEST_ROUNDS = 180_000
-"""Bytes of the largest packed table of rounds that is published: all results together stay below 25 MB."""
-LIST = "experiments.csv"
-"""The table of all experiments: published when, made by which code, or why not."""
+"""Bytes of the largest packed table of rounds that is published: all results together stay below 8 MB."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +201,6 @@ class Publisher:
         staging = folder.with_name(f".{folder.name}")
         shutil.rmtree(staging, ignore_errors=True)
         shutil.copytree(made, staging, ignore=lambda _, files: [one for one in files if not is_published(one)])
-        shrink(staging)
         write_json(asdict(told), staging / PROVENANCE)
         shutil.rmtree(folder, ignore_errors=True)
         staging.replace(folder)
@@ -216,11 +216,10 @@ class Publisher:
         claims = read_csv(folder / "claims.csv")
         write_csv(claims.assign(commit=" ".join(told.commits)), folder / "claims.csv")
         write_json({**asdict(told), "file": self.digest(name)}, folder / PROVENANCE)
-        pack(folder)
+        pack(self.experiments[name], folder)
 
     def drop_removed_cells(self, name: str) -> None:
-        """Drop the published cells with axis values that the experiment's file no longer has, and make its tables and
-        figures anew from the others. No number changes."""
+        """Drop the published cells with axis values that the experiment's file no longer has. No number changes."""
         experiment, folder = self.experiments[name], self.folder(name)
         axes = experiment.grid("full")
 
@@ -233,20 +232,15 @@ class Publisher:
             return
         staging = folder.with_name(f".{folder.name}")
         shutil.rmtree(staging, ignore_errors=True)
-        staging.mkdir()
-        tables = [*(f"{frame}.csv" for frame in FRAMES), MEMBERSHIP, PICTURES]
-        there = [table for table in tables if any((folder / f"{table}{end}").is_file() for end in ("", ".gz"))]
-        for table in tables if experiment.pictures or experiment.membership else tables[:-2]:
-            write_csv(remaining(read_csv(folder / table)) if table in there else pd.DataFrame(), staging / table)
-        if len(rounds := read_csv(staging / "rounds.csv")):
-            write_csv(over_seeds(rounds, list(axes), by_round=True), staging / "curves.csv")
+        # packed figures show the dropped cells too
+        shutil.copytree(folder, staging, ignore=shutil.ignore_patterns(f"*{PACKED}"))
+        for table in (*(f"{frame}.csv" for frame in FRAMES), MEMBERSHIP, PICTURES):
+            if any((staging / f"{table}{end}").is_file() for end in ("", ".gz")):
+                left = remaining(read_csv(staging / table))
+                (staging / f"{table}.gz").unlink(missing_ok=True)
+                write_csv(left, staging / table)
         for shown in experiment.tables:
             write_text(shown.markdown(axes, read_csv(staging / "final.csv")), staging / f"{shown.name}.md")
-        make_figures(experiment, "full", staging)
-        for file in list(staging.iterdir()):
-            if not is_published(file.name) or (file.name in tables and file.name not in there):
-                file.unlink()
-        shrink(staging)
         told = replace(self.published()[name], cells=len(read_csv(staging / "cells.csv")))
         write_json(asdict(told), staging / PROVENANCE)
         shutil.rmtree(folder)
@@ -260,7 +254,7 @@ class Publisher:
         return edited
 
     def report(self, not_run: Mapping[str, str]) -> None:
-        """Write the front page, the papers' pages, the table of all claims and that of all experiments.
+        """Write the table of all claims and that of all experiments.
 
         not_run: why an experiment was left out by this call.
         """
@@ -279,7 +273,8 @@ class Publisher:
             row = {key: " ".join(row[key]) if key in ("commits", "cpu") else row[key] for key in KEPT if key in row}
             rows.append({"experiment": name, **row, "not_run": why})
         write_csv(pd.DataFrame(rows, columns=["experiment", *KEPT, "not_run"]), table)
-        write_report(self.into, self.experiments, not_run={row["experiment"]: row["not_run"] for row in rows})
+        done = finished(self.into, self.experiments)
+        write_claims(self.into, done, self.experiments, {row["experiment"]: row["not_run"] for row in rows})
 
 
 KEPT = ("computed", "commits", "core_hours", "cells", "seeds", "cut", "cpu")
@@ -287,21 +282,56 @@ KEPT = ("computed", "commits", "core_hours", "cells", "seeds", "cut", "cpu")
 
 
 def is_published(file: str) -> bool:
-    return not file.startswith(".") and not file.endswith(WITHOUT) and file not in LEFT_OUT
+    return not file.startswith(".") and not file.endswith(WITHOUT)
 
 
-def pack(folder: Path) -> None:
-    """Compress long tables, byte for byte the same each time, and remove files that are too large."""
+def pack(experiment: Experiment, folder: Path) -> None:
+    """Compress long tables, byte for byte the same each time, and remove files that are too large, tables that follow
+    from others, and figures that `make docs` draws."""
     for table in (file for file in folder.glob("*.csv") if file.name != "claims.csv"):
-        if table.name == PACKED or table.stat().st_size > LONG:
+        if table.name == ROUNDS or table.stat().st_size > LONG:
             table.with_name(f"{table.name}.gz").write_bytes(gzip.compress(table.read_bytes(), 9, mtime=0))
             table.unlink()
     for file in folder.iterdir():
-        if file.stat().st_size > (LARGEST_ROUNDS if file.name.startswith(PACKED) else LARGEST):
-            print(
-                f"{file.name} of {folder.parent.name}/{folder.name[1:]} has {file.stat().st_size} bytes: not published"
-            )
+        if file.stat().st_size > (LARGEST_ROUNDS if file.name.startswith(ROUNDS) else LARGEST):
+            print(f"{file.name} of {folder.parent.name}/{folder.name} has {file.stat().st_size} bytes: not published")
             file.unlink()
+    pack_curves(experiment, folder)
+    pack_figures(experiment, folder)
+
+
+def pack_curves(experiment: Experiment, folder: Path) -> None:
+    """Remove the table of curves, which follows from the rounds; where these are too large to be published, keep of it
+    the columns that figures draw."""
+    files = [file for end in ("", ".gz") if (file := folder / f"{CURVES}{end}").is_file()]
+    figures = [figure for figure in experiment.all_figures if isinstance(figure, Curves)]
+    named = ((*figure.columns_beside(), *(column for *_, column in figure.columns_named)) for figure in figures)
+    drawn = set(chain.from_iterable(named))
+    if files and drawn and not is_there(folder, "rounds"):
+        curves = read_csv(folder / CURVES)
+        if set(curves["metric"]) <= drawn:
+            return
+        write_csv(curves[curves["metric"].isin(drawn)], folder / CURVES)
+        (folder / f"{CURVES}.gz").write_bytes(gzip.compress((folder / CURVES).read_bytes(), 9, mtime=0))
+        files = [folder / CURVES]
+    for file in files:
+        file.unlink()
+
+
+def pack_figures(experiment: Experiment, folder: Path) -> None:
+    """Remove the figures that are drawn from published tables, and their captions; compress the others."""
+    kept = [figure.name for figure in experiment.all_figures if not is_drawable(figure, folder)]
+    shrink(folder)
+    for figure in folder.glob("*.svg"):
+        if figure.stem in kept:
+            figure.with_name(f"{figure.name}.gz").write_bytes(gzip.compress(figure.read_bytes(), 9, mtime=0))
+        figure.unlink()
+    captions = read_csv(folder / CAPTIONS) if (folder / CAPTIONS).is_file() else pd.DataFrame({"name": []})
+    captions = captions[captions["name"].isin(kept)]
+    if len(captions):
+        write_csv(captions, folder / CAPTIONS)
+    else:
+        (folder / CAPTIONS).unlink(missing_ok=True)
 
 
 def shrink(folder: Path) -> None:

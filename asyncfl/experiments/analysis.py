@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -101,14 +101,20 @@ def measured_pictures(pictures: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
     return made.merge(told.reset_index(), on=keys, how="left")
 
 
-def make_figures(experiment: Experiment, scale: Scale, folder: Path, style: Style = "page") -> list[Path]:
-    """Draw every figure of the experiment from the tables in `folder`, write the captions, and return the files."""
+def make_figures(
+    experiment: Experiment, scale: Scale, folder: Path, style: Style = "page", names: Collection[str] | None = None
+) -> list[Path]:
+    """Draw figures of the experiment from the tables in `folder`, write their captions, and return the files.
+
+    names: of the figures; None: all.
+    """
+    figures = [figure for figure in experiment.all_figures if names is None or figure.name in names]
     tables = {name: read_csv(folder / f"{name}.csv") for name in ("curves", "final", "ends", "cells", "bounds")}
-    if experiment.pictures is not None:
+    if any("pictures" in figure.tables_read for figure in figures):
         tables["pictures"] = read_csv(folder / PICTURES)
     settings = CellSettings(experiment)
     rows, drawn = [], []
-    for figure in experiment.all_figures:
+    for figure in figures:
         axes = _axes(experiment, scale, tables["cells"], figure)
         title = figure.title or experiment.title
         text = _measured(experiment, scale, tables, figure, axes)

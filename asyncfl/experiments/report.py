@@ -22,6 +22,7 @@ from asyncfl.experiments.site.contents import (
     HEADINGS,
     MARKS,
     Row,
+    anchors_of,
     explained,
     file_of_paper,
     groups_of,
@@ -121,8 +122,9 @@ def claims_page(claims: pd.DataFrame, done: Sequence[FinishedExperiment] = ()) -
     lines += ["A claim that does not hold stays here. Those of papers, of others and of ours are counted apart.", ""]
     if (claims["scale"] == "quick").any():
         lines += [SCALE_WARNING, ""]
+    anchored = claims.assign(anchor=anchors_of(claims))
     for author, score in scores_of(claims).items():
-        own = claims[claims["of"] == author]
+        own = anchored[anchored["of"] == author]
         lines += [f"## {HEADINGS[author]}", "", f"{score.in_words(NOUNS[author])}. {wrong_verdicts(own)}", ""]
         lines += ["| experiment | claim | verdict | scale, seeds | measured | why |", "|---|---|---|---|---|---|"]
         lines += [*map(_line, rows_of(own)), ""]
@@ -140,8 +142,11 @@ def _line(row: Row) -> str:
     # at most 400 characters; claims.csv has all
     measured = textwrap.shorten(str(row["measured"]), 400, placeholder=" …")
     why = ". ".join(text for text in (with_power(row), explained(row)) if text)
+    anchor = f'<a id="{row["anchor"]}"></a>'
     name = f"`{row['experiment']}`" + ("" if row["of"] == "ours" else f" ({row['source']})")
-    return "| " + " | ".join(_cell(text) for text in (name, row["claim"], verdict, seeds, measured, why)) + " |"
+    return (
+        "| " + anchor + " | ".join(_cell(text) for text in (name, row["claim"], verdict, seeds, measured, why)) + " |"
+    )
 
 
 def _cell(text: object) -> str:
@@ -166,11 +171,23 @@ def write_report(
     """
     root = Path(results)
     done = finished(root, experiments)
+    claims = write_claims(root, done, experiments, not_run, without_data)
+    write_site(root, done, experiments, claims, write_run_pages(root, done), not_run, without_data)
+    return scores_of(claims)
+
+
+def write_claims(
+    root: Path,
+    done: Sequence[FinishedExperiment],
+    experiments: Mapping[str, Experiment],
+    not_run: Mapping[str, str] | None = None,
+    without_data: Mapping[str, str] | None = None,
+) -> pd.DataFrame:
+    """Write claims.csv and claims.md into `root`, and return the table of all claims. Arguments: see `write_site`."""
     claims = all_claims(done, experiments, not_run, without_data)
     write_csv(claims, root / "claims.csv")
     write_text(claims_page(claims, done), root / "claims.md")
-    write_site(root, done, experiments, claims, write_run_pages(root, done), not_run, without_data)
-    return scores_of(claims)
+    return claims
 
 
 def write_run_pages(root: Path, done: Sequence[FinishedExperiment], room_bytes: int = ROOM_BYTES) -> dict[str, str]:

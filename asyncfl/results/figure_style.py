@@ -10,6 +10,7 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,17 @@ METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "Creator": "asyncfl", "Producer": None},
 }
 """Ending of a figure's file -> what its metadata hold."""
+_ENDINGS: ContextVar[tuple[str, ...]] = ContextVar("endings", default=tuple(METADATA))
+
+
+@contextmanager
+def saving(*endings: str) -> Iterator[None]:
+    """Have `save` write files with these endings alone: a PNG and a PDF take more time than the SVG."""
+    before = _ENDINGS.set(endings)
+    try:
+        yield
+    finally:
+        _ENDINGS.reset(before)
 
 
 @contextmanager
@@ -129,11 +141,14 @@ def canvas_of(width: float, body: float, caption: str, title: str) -> tuple[Canv
 
 def saved_as(stem: str | Path) -> list[Path]:
     """Return the files that `save` writes."""
-    return [Path(f"{stem}.{ending}") for ending in METADATA]
+    return [Path(f"{stem}.{ending}") for ending in _ENDINGS.get()]
 
 
 def save(figure: Canvas, stem: str | Path) -> list[Path]:
-    """Write `stem`.svg, .png and .pdf atomically, without dates and versions in them, and return their paths."""
+    """Write `stem`.svg, .png and .pdf atomically, without dates and versions in them, and return their paths.
+
+    Within `saving` these are the files that it names.
+    """
     import matplotlib.pyplot as plt
     from matplotlib.backend_bases import get_registered_canvas_class
 
@@ -149,10 +164,10 @@ def save(figure: Canvas, stem: str | Path) -> list[Path]:
     # which go into a paper, get them.
     fonts = 3 if any(text.get_text() for text in figure.texts) else 42
     # `savefig` would draw each file twice, to lay the figure out again.
-    for target, (ending, metadata) in zip(saved_as(stem), METADATA.items(), strict=True):
+    for target, ending in zip(saved_as(stem), _ENDINGS.get(), strict=True):
         canvas: Any = get_registered_canvas_class(ending)(figure)
         figure.set_dpi(plt.rcParams["savefig.dpi"])  # those of vectors set another
         with atomic_file(target) as part, plt.rc_context({"pdf.fonttype": fonts}):
-            getattr(canvas, f"print_{ending}")(part, metadata=metadata)
+            getattr(canvas, f"print_{ending}")(part, metadata=METADATA[ending])
     plt.close(figure)
     return saved_as(stem)

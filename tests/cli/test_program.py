@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,7 +21,7 @@ from docs.pages import command_page
 
 
 def test_the_version(program: Any) -> None:
-    assert program("--version") == (0, "asyncfl 0.1.0\n", "")
+    assert program("--version") == (0, f"asyncfl {version('asyncfl')}\n", "")
 
 
 @pytest.mark.parametrize(

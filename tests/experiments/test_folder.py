@@ -116,10 +116,11 @@ def test_claims_md_has_a_row_for_each_claim_with_source_verdict_and_reason(resul
     assert head == ["experiment", "claim", "verdict", "scale, seeds", "measured", "why"]
     *rows, again, ours = rows
     assert again == head
-    assert [row[0] for row in rows[:2]] == ["`nbafl/one` (NbAFL, fig. 2)"] * 2
+    anchors = [f'<a id="nbafl-one-{place}"></a>' for place in range(3)]
+    assert [row[0] for row in rows[:2]] == [f"{anchor}`nbafl/one` (NbAFL, fig. 2)" for anchor in anchors[:2]]
     assert [row[2] for row in rows] == ["holds", "**does not hold**", "not run"]
     assert [row[3] for row in rows] == ["quick, 2"] * 2 + ["quick, 0"]
-    assert (ours[0], ours[2]) == ("`nbafl/one`", "holds")
+    assert (ours[0], ours[2]) == (f"{anchors[2]}`nbafl/one`", "holds")
     assert rows[0][4] == "epsilon 50: 0.7023, 60: 0.4515"
     # By seeds the loss falls by 0.25 and 0.25 + 0.00167: 0.2508 ± T1 * 0.00083.
     assert rows[0][5] == "least clear step: from 50 to 60 it falls by [0.24, 0.261]. a & b"

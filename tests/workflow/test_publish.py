@@ -21,6 +21,7 @@ from asyncfl.experiments.plan import all_cells
 from asyncfl.experiments.site.contents import size_of
 from asyncfl.experiments.verdicts import make_verdicts
 from tests.experiments.results_folder import write_run
+from workflow.published import build
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = runpy.run_path(str(ROOT / "workflow" / "publish.py"))
@@ -98,23 +99,76 @@ def test_what_is_published_says_where_it_comes_from(files: Path) -> None:
     assert read_csv(folder / "claims.csv")["commit"].tolist() == ["765121e0"]
     all_claims = read_csv(files / "published" / "claims.csv")
     assert all_claims[["verdict", "commit", "seeds"]].to_numpy().tolist() == [["holds", "765121e0", 6]]
-    assert "the loss falls" in (files / "published" / "index.html").read_text()
+    assert "the loss falls" in (files / "published" / "claims.md").read_text()
 
 
-def test_figures_are_published_as_svg_and_rounds_compressed(files: Path) -> None:
+def test_tables_are_published_with_rounds_compressed_and_no_figure_or_page(files: Path) -> None:
     publish(publisher(files))
     folder = files / "published" / "full" / "nbafl" / "one"
     names = {file.name for file in folder.iterdir()}
-    assert {"figure.svg", "table.md", "ends.csv", "final.csv", "cells.csv", "rounds.csv.gz"} <= names
-    assert not {name for name in names if name.endswith((".png", ".pdf"))} | {"rounds.csv", "curves.csv"} & names
+    assert {"table.md", "ends.csv", "final.csv", "cells.csv", "rounds.csv.gz"} <= names
+    assert not {"rounds.csv", "curves.csv", "figures.csv"} & names
+    assert not [file for file in files.glob("published/**/*") if file.suffix in (".svg", ".png", ".pdf", ".html")]
     whole = (files / "results" / "full" / "nbafl" / "one" / "rounds.csv").read_bytes()
     assert gzip.decompress((folder / "rounds.csv.gz").read_bytes()) == whole
     assert not (files / "published" / "runs").exists()
-    drawn, shown = (
-        where / "full" / "nbafl" / "one" / "figure.svg" for where in (files / "results", files / "published")
+
+
+def test_the_figure_drawn_from_published_tables_is_that_of_the_runs(files: Path) -> None:
+    one = publisher(files)
+    publish(one)
+    drawn = files / "drawn"
+    build(one.into, one.experiments, drawn)
+    of_runs, of_tables = (
+        (folder / "full" / "nbafl" / "one" / "figure.svg").read_text() for folder in (files / "results", drawn)
     )
-    assert shown.stat().st_size < 0.8 * drawn.stat().st_size
-    assert size_of(shown) == pytest.approx(size_of(drawn), abs=1e-3)
+    assert of_tables == of_runs
+    assert "the loss falls" in (drawn / "papers" / "nbafl.html").read_text()
+
+
+def test_an_experiment_is_drawn_again_only_where_its_tables_changed(files: Path) -> None:
+    one = publisher(files)
+    publish(one)
+    build(one.into, one.experiments, files / "drawn")
+    figure = files / "drawn" / "full" / "nbafl" / "one" / "figure.svg"
+    figure.write_text("drawn before")
+    build(one.into, one.experiments, files / "drawn")
+    assert figure.read_text() == "drawn before"
+    final = one.folder("nbafl/one") / "final.csv"
+    final.write_text(final.read_text().replace("0.7", "0.8"))
+    build(one.into, one.experiments, files / "drawn")
+    assert figure.read_text() != "drawn before"
+
+
+def test_curves_are_published_where_the_rounds_are_too_large(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODULE["pack"].__globals__, "LARGEST_ROUNDS", 10)
+    one = publisher(files)
+    publish(one)
+    folder = one.folder("nbafl/one")
+    assert not (folder / "rounds.csv.gz").exists()
+    assert set(read_csv(folder / "curves.csv")["metric"]) == {"train_loss"}
+    build(one.into, one.experiments, files / "drawn")
+    of_runs, of_tables = (
+        (root / "full" / "nbafl" / "one" / "figure.svg").read_text() for root in (files / "results", files / "drawn")
+    )
+    assert of_tables == of_runs
+
+
+def test_a_figure_whose_tables_are_not_published_is_published_packed(files: Path) -> None:
+    one = publisher(files)
+    one.compute("nbafl/one", 1.0)
+    (files / "results" / "full" / "nbafl" / "one" / "curves.csv").unlink()
+    (files / "results" / "full" / "nbafl" / "one" / "rounds.csv").unlink()
+    one.publish("nbafl/one")
+    one.report({})
+    folder = one.folder("nbafl/one")
+    assert read_csv(folder / "figures.csv")["name"].tolist() == ["figure"]
+    packed = gzip.decompress((folder / "figure.svg.gz").read_bytes())
+    assert len(packed) < 0.8 * (files / "results" / "full" / "nbafl" / "one" / "figure.svg").stat().st_size
+    build(one.into, one.experiments, files / "drawn")
+    drawn = files / "drawn" / "full" / "nbafl" / "one" / "figure.svg"
+    assert drawn.read_bytes() == packed
+    assert size_of(drawn) == pytest.approx(size_of(files / "results/full/nbafl/one/figure.svg"), abs=1e-3)
 
 
 def test_what_the_same_code_published_is_not_computed_again_on_another_machine(files: Path) -> None:
@@ -160,8 +214,8 @@ def test_cells_that_an_edited_experiment_no_longer_has_are_published_no_more(fil
     assert set(read_csv(folder / "rounds.csv")["privacy.epsilon"]) == {60}
     assert [line.split("|")[1].strip() for line in (folder / "table.md").read_text().splitlines()[2:4]] == ["60", "70"]
     assert one.published()["nbafl/one"].cells == 1
-    assert (folder / "figure.svg").is_file()
-    assert not (folder / "curves.csv").exists()
+    build(one.into, one.experiments, files / "drawn")
+    assert (files / "drawn" / "full" / "nbafl" / "one" / "figure.svg").is_file()
 
 
 def test_every_folder_of_experiments_has_its_place_in_the_order() -> None:
@@ -177,14 +231,19 @@ def test_what_exceeds_the_hours_is_listed_as_not_run_with_the_reason(files: Path
     claims = read_csv(files / "published" / "claims.csv")
     assert claims[["verdict", "reason"]].to_numpy().tolist() == [["not run", why]]
     assert pd.read_csv(files / "published" / "experiments.csv")["not_run"].tolist() == [why]
-    assert why in (files / "published" / "index.html").read_text()
+    assert why in (files / "published" / "claims.md").read_text()
 
 
-def test_an_experiment_that_is_gone_is_published_no_more(files: Path) -> None:
-    publish(publisher(files))
+def test_an_experiment_that_is_gone_is_published_and_drawn_no_more(files: Path) -> None:
+    one = publisher(files)
+    publish(one)
+    build(one.into, one.experiments, files / "drawn")
     (files / "experiments" / "nbafl" / "one.yaml").rename(files / "experiments" / "nbafl" / "two.yaml")
-    publish(publisher(files))
+    again = publisher(files)
+    publish(again)
     assert [path.parent.name for path in files.glob("published/full/*/*/claims.csv")] == ["two"]
+    build(again.into, again.experiments, files / "drawn")
+    assert [path.parent.name for path in files.glob("drawn/full/*/*/claims.csv")] == ["two"]
 
 
 def test_an_experiment_that_plans_more_looks_is_computed_again(files: Path) -> None:

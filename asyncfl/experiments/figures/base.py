@@ -75,6 +75,12 @@ class FigureBase(ExperimentPart):
         """Entry of `bounds` that is drawn instead of measured values; None: measured values are."""
         return None
 
+    @property
+    def tables_read(self) -> set[str]:
+        """Names of the experiment's tables that the figure is drawn from, such as `curves`."""
+        of = {"rounds": "curves", "ends": "final"}
+        return {of[table] for _, table, _ in self.columns_named} | ({"bounds"} if self.bound_named else set())
+
     def of_seeds(self, fewer: Sequence[int], seeds: int) -> str:
         """Return in words what is drawn of `seeds` seeds, and in some cells of `fewer`."""
         return drawn_convention(fewer, seeds, self.own_values)

@@ -39,6 +39,10 @@ class Sheet(FigureBase):
         return f"the first of n = {seeds} seeds" if seeds > 1 else "n = 1 seed"
 
     @property
+    def tables_read(self) -> set[str]:
+        return {"pictures"}
+
+    @property
     def columns_named(self) -> list[tuple[str, str, str]]:
         return [("method", "ends", f"ssim_{self.method}")]
 

@@ -35,6 +35,7 @@ VALUES = (
     ("at the end", "final.csv"),
     ("at the end", "final.csv.gz"),
     ("over rounds", "curves.csv"),
+    ("over rounds", "curves.csv.gz"),
     ("of each seed over rounds", "rounds.csv.gz"),
     ("cells", "cells.csv"),
     ("cells", "cells.csv.gz"),
@@ -347,6 +348,12 @@ def table_cells(markdown: str) -> list[list[str]]:
 def anchor_of(name: str) -> str:
     """Return the anchor of an experiment's section; that of its claims is followed by `-` and their place, from 0."""
     return re.sub(r"\W+", "-", name)
+
+
+def anchors_of(claims: pd.DataFrame) -> list[str]:
+    """Return the anchor of each row of the table of all claims."""
+    places = claims.groupby("experiment").cumcount()
+    return [f"{anchor_of(name)}-{place}" for name, place in zip(claims["experiment"], places, strict=True)]
 
 
 def with_power(row: Row) -> str:
