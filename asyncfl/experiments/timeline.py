@@ -20,7 +20,8 @@ from asyncfl.base.files.own_folder import OwnFolder, write_json
 from asyncfl.base.quantities import Scale, scale_of, with_unit
 from asyncfl.experiments.csv_files import write_csv
 from asyncfl.protocol.messages import Fate
-from asyncfl.protocol.tasks import Tasks
+from asyncfl.protocol.tasks import FATES
+from asyncfl.protocol.tasks import codes as fates_of
 from asyncfl.results.figure_style import OKABE_ITO, canvas, looks, save, styled
 
 if TYPE_CHECKING:
@@ -123,12 +124,15 @@ def timeline_of(
     names, codes = kinds.dictionary.to_pylist(), kinds.indices
 
     def of(kind: str, column: str) -> NDArray[Any]:
-        found = events.filter(pc.equal(codes, names.index(kind))) if kind in names else events.slice(0, 0)
-        values: NDArray[Any] = found[column].to_numpy()
+        # one column only: a trace may be larger than the memory, and is read from disk where it is needed
+        values: NDArray[Any] = np.empty(0, dtype=np.int64)
+        if kind in names:
+            values = events[column].filter(pc.equal(codes, names.index(kind))).to_numpy()
         return values
 
-    every = Tasks.of(_of_seed(tasks, seed))
-    ages = every.staleness[every.with_fate(Fate.AGGREGATED)]
+    tasks = _of_seed(tasks, seed)
+    ages = tasks["staleness"].to_numpy()[fates_of(tasks["fate"], FATES) == FATES.index(Fate.AGGREGATED)]
+    base_versions = tasks["base_version"].to_numpy()
     kept = ["tasks", "exposures_up", "exposures_down", "uploads", "malicious_uploads", "attacker", *ACTIVITIES]
     return Timeline(
         seed=seed,
@@ -136,8 +140,8 @@ def timeline_of(
         rounds={name: rounds[name].to_numpy() for name in ("time_s", "bytes_up", "bytes_down")},
         clients={name: clients[name].to_numpy() for name in kept if name in clients.column_names},
         staleness=np.bincount(ages[ages >= 0]).astype(np.int64),
-        versions_overheard=len(np.unique(every.base_version[~np.isnan(every.overheard_down_s)])),
-        versions_sent=len(np.unique(every.base_version)),
+        versions_overheard=len(np.unique(base_versions[~np.isnan(tasks["overheard_down_s"].to_numpy())])),
+        versions_sent=len(np.unique(base_versions)),
         # each has a second transmission, whatever the number of the last
         retransmitted=int((of("retransmitted", "attempt") == 2).sum()),
         cohorts_repeated=len(of("cohort_repeated", "task")),

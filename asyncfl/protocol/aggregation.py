@@ -12,7 +12,7 @@ import copy
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from msgspec.structs import replace as replaced
@@ -190,8 +190,7 @@ class DefenceState:
                 self._states = self._states | {name: part.forget_client(self._states[name], client)}
 
 
-@dataclass(frozen=True, slots=True)
-class AggregatedUpdate:
+class AggregatedUpdate(NamedTuple):
     """An update in an aggregate, with the facts recorded when that model is published."""
 
     task: TaskRecord
@@ -258,9 +257,10 @@ class Aggregation:
         """Begin a buffer for `version` with the updates of `tasks`, and return the action that asks for their
         parameters."""
         self.tasks = tasks
-        ages = version - np.array([task.base_version for task in tasks], dtype=np.int64)
-        most = int(self.samples.max(initial=1))
-        self._integers = self.defences.protocol.integer_weights(self.samples[self.clients], ages, most)
+        if self.defences.protocol.secure_aggregation is not None:
+            ages = version - np.array([task.base_version for task in tasks], dtype=np.int64)
+            most = int(self.samples.max(initial=1))
+            self._integers = self.defences.protocol.integer_weights(self.samples[self.clients], ages, most)
         numbers = tuple(task.number for task in tasks)
         return CollectSum(numbers, self._integers) if self._integers else Collect(numbers)
 
@@ -329,19 +329,22 @@ class Aggregation:
     ) -> bool:
         """Fill the buffer for `version` with the `sound` rows of `collected` whose clients are not `banned`. Appends
         the fates of the banned clients' updates to `actions`. Returns whether the buffer holds any update."""
-        # The other updates of a banned client in this buffer are not used either.
-        kept = sound & ~np.isin(self.clients, banned) if banned else sound
-        actions.extend(self.table.settle(self.tasks[row].number, Fate.BANNED) for row in np.flatnonzero(sound & ~kept))
-        self.tasks = [self.tasks[row] for row in np.flatnonzero(kept)]
+        models, work, payloads = collected.models, collected.work, collected.payloads
+        asked = np.zeros(len(sound)) if collected.upload_std is None else collected.upload_std
+        if banned or not sound.all():
+            # The other updates of a banned client in this buffer are not used either.
+            kept = sound & ~np.isin(self.clients, banned)
+            excluded = np.flatnonzero(sound & ~kept)
+            actions.extend(self.table.settle(self.tasks[row].number, Fate.BANNED) for row in excluded)
+            self.tasks = [self.tasks[row] for row in np.flatnonzero(kept)]
+            models, asked, work = models[kept], asked[kept], None if work is None else work[kept]
+            payloads = {name: vectors[kept] for name, vectors in payloads.items()}
         if not self.tasks:
             return False
         self._clip_norm, self._masked = collected.clip_norm, 0
         self._total = collected.total if isinstance(collected, CollectedSum) else None
-        asked = np.zeros(len(kept)) if collected.upload_std is None else collected.upload_std
-        models = collected.models if kept.all() else collected.models[kept]
-        work = None if collected.work is None else collected.work[kept]
-        self._buffer = self._buffer_of(models, asked[kept], work, version)
-        self._payloads = {name: vectors[kept] for name, vectors in collected.payloads.items()}
+        self._buffer = self._buffer_of(models, asked, work, version)
+        self._payloads = payloads
         self._asked = ()
         return True
 

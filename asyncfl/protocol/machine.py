@@ -74,6 +74,9 @@ LEAST_TASKS = 10_000
 with probability 5e-5."""
 TASKS_PER_CLIENT = 10
 """The same per client of a large federation, so that each client has been asked several times."""
+IDLE_PER_GUESS = 4
+"""Idle clients for each task that is guessed at once: where few are idle, a client is drawn again soon, and guesses are
+wrong."""
 ServerNoise: TypeAlias = Callable[[AggregationResult, int], tuple[Vector, float]]
 """Function (result of a buffer, version) -> (model with the server's noise, its standard deviation). Called at
 publication."""
@@ -240,7 +243,7 @@ class Server:
             return
         self._publish_of_nobody(message.time_s, actions)
         self._open_if_ready(message.time_s, actions)
-        if self.phase is ServerPhase.FILLING and self._failed.total() >= self._give_up_at:
+        if self._failed and self.phase is ServerPhase.FILLING and self._failed.total() >= self._give_up_at:
             # If all clients are offline, or the links lose everything, each failed task is followed by another.
             fates = ", ".join(f"{number} {fate.value}" for fate, number in sorted(self._failed.items()))
             self._stop(f"no update reached the server in the last {self._failed.total()} tasks ({fates})", actions)
@@ -289,6 +292,10 @@ class Server:
     def resting(self) -> int:
         """Number of clients that are idle and wait for later versions or room in the buffer."""
         return len(self._resting)
+
+    def likely_tasks(self, count: int) -> list[tuple[int, int]]:
+        """Return client and turn of tasks that are likely to begin next, see `Cohorts.likely`. They may never begin."""
+        return self._cohorts.likely(min(count, len(self.population) // IDLE_PER_GUESS))
 
     def _rouse(self) -> None:
         """Have clients asked again that need rest no longer."""

@@ -35,6 +35,9 @@ from asyncfl.protocol.messages import (
 )
 from asyncfl.protocol.task_table import TaskTable
 
+_REQUESTS = (Collect, ScoreRequest, SetTimer)
+"""Actions that are answered by a message, except for dispatches, which the table of tasks keeps."""
+
 
 class MessageValidator:
     """State of one server's conversation with its clients, as far as it decides which messages are possible. `present`:
@@ -166,6 +169,8 @@ class MessageValidator:
 
     def _record_requests(self, actions: Iterable[Action]) -> None:
         for action in actions:
+            if not isinstance(action, _REQUESTS):
+                continue
             match action:
                 case Collect():
                     self._collecting = action.tasks

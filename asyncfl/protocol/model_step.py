@@ -92,6 +92,8 @@ def next_model(
     are weighted sums only. `mode_faults` refuses the rules that a mode cannot use.
     """
     models, current = buffer.models, buffer.current
+    if rule.is_linear and not len(current) and mode in WITH_RATE:
+        return ModelStep(current.copy(), factors, state)  # only the clock is simulated
     if mode == "alg4_literal":
         # Algorithm 4 adds whole models to w: with everything equal to w the result is 2 w.
         return ModelStep(current + _sum(factors, models), factors, state)

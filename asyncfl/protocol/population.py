@@ -90,7 +90,8 @@ class Population:
             self._swap(client, self._idle)
             self._idle += 1
             self._asks[client] = True
-            self._enter_level(client)
+            if self._levels is not None:
+                self._enter_level(self._levels, client)
 
     def add_all(self) -> None:
         """Mark all clients as idle that are neither banned nor spent."""
@@ -105,7 +106,8 @@ class Population:
     def remove(self, client: int) -> None:
         """Mark `client` as not idle."""
         if self.is_idle(client):
-            self._leave_level(client)
+            if self._levels is not None:
+                self._leave_level(self._levels, client)
             self._idle -= 1
             self._asks[client] = False
             self._swap(client, self._idle)
@@ -189,23 +191,21 @@ class Population:
         if self._levels is None:
             self._levels, self._slots = {}, [0] * self.clients
             for client in self.idle.tolist():
-                self._enter_level(client)
+                self._enter_level(self._levels, client)
         return self._levels
 
-    def _enter_level(self, client: int) -> None:
-        if self._levels is not None:
-            level = self._levels.setdefault(int(self.served[client]), [])
-            self._slots[client] = len(level)
-            level.append(client)
+    def _enter_level(self, levels: dict[int, list[int]], client: int) -> None:
+        level = levels.setdefault(int(self.served[client]), [])
+        self._slots[client] = len(level)
+        level.append(client)
 
-    def _leave_level(self, client: int) -> None:
-        if self._levels is not None:
-            level = self._levels[served := int(self.served[client])]
-            slot, last = self._slots[client], level.pop()
-            if last != client:
-                level[slot], self._slots[last] = last, slot
-            elif not level:
-                del self._levels[served]
+    def _leave_level(self, levels: dict[int, list[int]], client: int) -> None:
+        level = levels[served := int(self.served[client])]
+        slot, last = self._slots[client], level.pop()
+        if last != client:
+            level[slot], self._slots[last] = last, slot
+        elif not level:
+            del levels[served]
 
     def _idle_unordered(self) -> NDArray[np.int64]:
         """Return the idle clients (n_idle,) in arbitrary order."""

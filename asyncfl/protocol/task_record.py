@@ -7,7 +7,7 @@ Server, driver, clients and ledger share the record. Whoever logs an event of a 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
@@ -86,6 +86,13 @@ class TaskRecord:
         if (note := _NOTES.get(kind)) is not None:
             note(self, time_s, size, attempt, detail)
 
+    def note_all(self, events: Iterable[tuple[Kind, float, int, int, str]]) -> None:
+        """Write what each event means into the record. `events`: arguments of `note`."""
+        noted = _NOTES.get
+        for kind, time_s, size, attempt, detail in events:
+            if (note := noted(kind)) is not None:
+                note(self, time_s, size, attempt, detail)
+
     def settle(self, time_s: float, fate: Fate, making: int, staleness: int, weight: float) -> None:
         """Write the fate that the server decided while it was `making` a version."""
         self.settled_s, self.fate, self.making, self.staleness, self.weight = time_s, fate, making, staleness, weight
@@ -152,7 +159,8 @@ class TaskRecord:
         self._caught(_TAPPED_IN_PART[detail], time_s)
 
     def _caught(self, column: str, time_s: float) -> None:
-        if math.isnan(getattr(self, column)):
+        before_s = getattr(self, column)
+        if before_s != before_s:
             setattr(self, column, time_s)
 
 
@@ -233,13 +241,18 @@ class TaskRows:
         if self._corrected:
             away = away.filter(pc.invert(pc.is_in(away["task"], pa.array([*self._corrected], pa.int64()))))
         here = _packed([*self._corrected.values(), *self._over, *self._open.values()])
-        rows = pa.concat_tables([away, pa.Table.from_batches([here])]).unify_dictionaries().sort_by("task")
-        rows = rows.combine_chunks()
-        # Texts are numbered in the order of the rows, as in a table that was read from disk.
-        columns: dict[str, Any] = {name: renumbered(rows[name]) for name in _OWN}
+        rows = pa.concat_tables([away, pa.Table.from_batches([here])]).unify_dictionaries()
+        order = pc.sort_indices(rows["task"])
+        # Column by column, so that no second copy of the whole table is made. Texts are numbered in the order of the
+        # rows, as in a table that was read from disk.
+        columns: dict[str, Any] = {name: renumbered(_one_chunk(rows[name].take(order))) for name in _OWN}
         columns |= {"seed": np.full(len(rows), self.seed), "end_s": np.full(len(rows), end_s)}
         # What is known of trained updates is added to it later.
         return pa.table([columns.get(one.name, pa.nulls(len(rows), one.type)) for one in SCHEMA], schema=SCHEMA)
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pa.chunked_array([column.combine_chunks()], column.type)
 
 
 def _packed(tasks: Sequence[TaskRecord]) -> pa.RecordBatch:

@@ -7,7 +7,7 @@ version is published, or one at a time, to keep a number of tasks in flight.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -17,6 +17,7 @@ from asyncfl.base.streams import RandomOrder, Streams
 from asyncfl.protocol.dispatch import BufferStatus
 from asyncfl.protocol.messages import Action, CohortRepeated, Dispatch, Download, Fate, SetTimer, Settle
 from asyncfl.protocol.population import Population
+from asyncfl.protocol.selection import UniformSelection
 from asyncfl.protocol.settings import Protocol
 from asyncfl.protocol.task_record import TaskRecord
 
@@ -38,9 +39,9 @@ class TaskTable:
         self.unanswered: dict[int, TaskRecord] = {}
         self.settled: dict[int, TaskRecord] = {}
         """Tasks whose fate the driver has yet to record, and then removes here."""
-        self.busy: Counter[int] = Counter()
+        self.busy: defaultdict[int, int] = defaultdict(int)
         """Client -> number of its unanswered tasks."""
-        self.open_of: Counter[int] = Counter()
+        self.open_of: defaultdict[int, int] = defaultdict(int)
         """Client -> number of its open tasks."""
         self.fates: Counter[Fate] = Counter()
         self.used = 0
@@ -153,6 +154,7 @@ class Cohorts:
         clients = population.clients
         self._level, self._at_publish = protocol.dispatch.level(clients), protocol.dispatch.at_publish(clients)
         self._asked_for = protocol.dispatch.wanted(clients)
+        self._independent, self._drops_late = protocol.selection.independent, protocol.late == "drop"
         self._deadline_s = protocol.opening.seconds
         self._poll_s = protocol.opening.poll_s
         self._published_s = 0.0
@@ -161,6 +163,8 @@ class Cohorts:
         """Whether a timer is set for the next look at the buffer."""
         self._streams = streams
         self._begun_singly = 0
+        self._orders: dict[int, RandomOrder] = {}
+        """Orders of draws that are likely to come."""
         self._cohorts = 0
         self._draws: dict[int, int] = {}
         """Version of the latest cohort -> number of draws for that version so far."""
@@ -177,16 +181,30 @@ class Cohorts:
         idle = len(self.population)
         return idle if self._level else min(self._unreached, idle)
 
+    def likely(self, count: int) -> list[tuple[int, int]]:
+        """Return the clients that are most likely drawn next, if tasks begin one at a time, each with the number of its
+        tasks before; at most `count`, none where nothing is likely."""
+        if not (self._level and isinstance(self.protocol.selection, UniformSelection)):
+            return []
+        served, clients = self.population.served, self.population.clients
+        self._orders = {number: self._order(number) for number in range(self._begun_singly, self._begun_singly + count)}
+        first = [next(order.proposals(clients)) for order in self._orders.values()]
+        return [(client, int(served[client])) for client in first if self.population.is_idle(client)]
+
+    def _order(self, number: int) -> RandomOrder:
+        """Return the order in which clients are drawn after `number` tasks that began one at a time."""
+        return self._orders.pop(number, None) or self._streams.order("selection", number=number)
+
     @property
     def drew_nobody(self) -> bool:
         """Whether each client was drawn by itself for the latest cohort, and none was. Its version is then made of no
         update: another draw would tell that this one was empty."""
-        return self.protocol.selection.independent and self.drew_none and not self._cohort
+        return self._independent and self.drew_none and not self._cohort
 
     @property
     def _wanted(self) -> int:
         """Number of updates that the latest cohort is asked for."""
-        return self._cohort if self.protocol.selection.independent else self._asked_for
+        return self._cohort if self._independent else self._asked_for
 
     @property
     def has_reserves(self) -> bool:
@@ -196,7 +214,7 @@ class Cohorts:
     def filling(self, held: int, *, is_last: bool = False) -> BufferStatus:
         """Return the state of a buffer that holds `held` updates, for the rule that decides when it is aggregated.
         `is_last`: whether it makes the last version."""
-        coming = self._coming if self.protocol.late == "drop" else len(self.tasks.in_flight)
+        coming = self._coming if self._drops_late else len(self.tasks.in_flight)
         return BufferStatus(held, coming, self._cohort, self._wanted, self.deadline_passed, is_last)
 
     def waits_for_poll(self, version: int, time_s: float, actions: list[Action]) -> bool:
@@ -243,7 +261,7 @@ class Cohorts:
         if task.cohort == awaited:
             self._cohort -= 1
             # Where each client is drawn by itself, none takes the place of another.
-            self._unreached += whole and not self.protocol.selection.independent
+            self._unreached += whole and not self._independent
         self.tasks.withdraw(number)
         self.population.served[task.client] -= 1
 
@@ -289,7 +307,7 @@ class Cohorts:
             # An unreachable client is known at once, as with a constant number of tasks: draw another.
             self._enlarge(unreached, version, time_s, actions)
         elif missing > 0:
-            order = self._streams.order("selection", number=self._begun_singly)
+            order = self._order(self._begun_singly)
             self._begun_singly += self._begin(missing, order, version, -1, time_s, actions)
         elif is_empty and self._failed:
             # Either no client was idle when the version was published, and one is now. Or the whole cohort was lost:
@@ -320,7 +338,7 @@ class Cohorts:
         self.drew_none = not drawn and number > 0 and len(self.population) > 0
         served = self.population.served
         for client in drawn:
-            task = self.tasks.begin(client, version, int(served[client]), cohort, time_s)
+            task = self.tasks.begin(client, version, served.item(client), cohort, time_s)
             served[client] += 1
             actions.append(Dispatch(task.number, client, version))
         return len(drawn)

@@ -1,4 +1,4 @@
-"""Tasks of clients and requests for scores, each a SimPy process.
+"""Tasks of clients and requests for scores, each a SimPy process unless all its phases are planned (`planned_tasks`).
 
 Both take a client through phases that follow from its random draws alone (`federation.phases`). Both send messages over
 the links, which an eavesdropper may overhear, and are broken off when the client goes offline.
@@ -11,7 +11,6 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Generator
 from functools import partial
-from heapq import heappop, heappush
 from typing import Any, ClassVar, Protocol
 
 import simpy
@@ -35,16 +34,8 @@ from asyncfl.simulation.capacity import NOTHING_SENT, Sent, ServerLink, Transmis
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.clock import NEVER, Clock, Moment, ResumableProcess
 from asyncfl.simulation.event_order import EventOrder, Priority
-from asyncfl.simulation.phases import (
-    LinkMessage,
-    MessageEvent,
-    Phase,
-    ScoringPhase,
-    ScoringPhases,
-    TaskPhases,
-    TaskPlan,
-    Way,
-)
+from asyncfl.simulation.phases import LinkMessage, MessageEvent, Phase, ScoringPhase, ScoringPhases, TaskPhases
+from asyncfl.simulation.planned_tasks import PlannedTasks
 
 
 class Setup(Protocol):
@@ -75,16 +66,17 @@ class ClientProcesses:
         """Whether all events are recorded."""
         self.are_shared = bool(self.shared) or workers.processors.are_shared
         """Whether a phase may last longer than its duration."""
-        self.plans = not (self.are_shared or workers.are_limited or clients.every_task) and clients.budgets is None
-        """Whether the phases of a task follow from its begin: it shares nothing, and nothing is done between them."""
-        self._coming: list[tuple[float, int, int, int, TaskRecord, Way]] = []
-        """Heap of traffic in phases that are planned: time, task, step of the clock in which the task began, bytes that
-        have been sent by then (-1: the message is overheard), task, direction."""
         self.latest: dict[int, TaskProcess] | None = {} if clients.scoring == "serial" else None
         """Client -> its latest task, for whose end its requests for scores wait; None if clients train and score at the
         same time."""
         self.requests = Counter[int]()
         """Client -> number of requests for scores that have reached it."""
+        self.planned: PlannedTasks | None = None
+        """Tasks whose phases follow from their begin; None if tasks share something, something is done between their
+        phases, or others wait for their end."""
+        is_limited = self.are_shared or workers.are_limited or clients.budgets is not None or self.latest is not None
+        if not (is_limited or clients.every_task):
+            self.planned = PlannedTasks(clock, clients, traffic, self.end_phase)
 
     def check_budget(self, client: int, turn: int) -> None:
         """Report to the server a client for which one more upload, that of its task number `turn`, would exceed its
@@ -115,10 +107,43 @@ class ClientProcesses:
 
     def begin_task(self, task: TaskRecord) -> None:
         """Begin the phases of a task."""
+        if self.planned is not None:
+            self.planned.expect(task)
+            self.clock.soon(self._plan, self.planned, task)
+            return
         process = TaskProcess(self, task)
         if self.latest is not None:
             self.latest[task.client] = process
         self.clock.begin(process)
+
+    def _plan(self, planned: PlannedTasks, task: TaskRecord) -> None:
+        """Plan the phases of a task, or go from phase to phase if the client goes offline meanwhile."""
+        if not planned.begin(task):
+            self.clock.begin(TaskProcess(self, task), next_of_all=True)
+
+    def end_phase(self, task: TaskRecord, phase: Phase) -> bool:
+        """Log the end of a phase, tell the server if it ends the task, and return whether the task goes on."""
+        clock, sending, ends = self.clock, phase.sending, phase.ends
+        if sending is not None:
+            transfer, way, _ = sending
+            self.traffic.count(transfer.sent_bytes, way)
+            if self.whole or ends not in PHASES:
+                clock.record_task(ends, task, -1, transfer.sent_bytes, transfer.attempts, NAN, way)
+        else:
+            if self.whole or ends not in PHASES:
+                clock.record_task(ends, task, detail=phase.detail)
+            if ends is Kind.TRAINED:
+                task.epochs = phase.epochs
+                self.clients.training_ended(task)
+        if phase.fails is not None:
+            self.gone(task, phase.fails)
+            # Tasks that follow from its end begin first.
+            clock.soon(clock.tell, ClientIdle(task.client, time_s=clock.now))
+        elif ends is Kind.UPLOADED:
+            clock.tell(UpdateArrived(task.number, time_s=clock.now))
+        else:
+            return True
+        return False
 
     def score(self, action: ScoreRequest) -> None:
         """Begin a request for scores."""
@@ -133,33 +158,10 @@ class ClientProcesses:
             self.traffic.overhear("down" if way == "down" else "up", task.client, task.base_version)
         self.clock.record_task(mark.kind, task, -1, mark.size, mark.attempt, NAN, way)
 
-    def foresee(self, task: TaskRecord, plan: TaskPlan) -> int:
-        """Log the events of a task that has just begun, as far as they are planned, and return the step of the
-        clock."""
-        recorder, coming, number = self.clock.recorder, self._coming, task.number
-        if self.whole:
-            self.clock.record_task(Kind.DOWNLOAD_STARTED, task, -1, plan.download_bytes)
-        step = recorder.foresee(number, task.client, task.base_version, plan.events)
-        if plan.downloaded_s < math.inf:
-            heappush(coming, (plan.downloaded_s, number, step, plan.downloaded_bytes, task, "down"))
-        for time_s, kind, _, _, detail in plan.events:
-            if kind is Kind.OVERHEARD:
-                heappush(coming, (time_s, number, step, -1, task, "down" if detail == "down" else "up"))
-        return step
-
     def count_traffic(self) -> None:
         """Count what has been sent and overheard by now in phases that were planned."""
-        coming, recorder, now_s, later = self._coming, self.clock.recorder, self.clock.now, []
-        while coming and coming[0][0] <= now_s:
-            time_s, number, step, size, task, way = one = heappop(coming)
-            if time_s == now_s and not recorder.has_passed(time_s, number, step):
-                later.append(one)
-            elif size >= 0:
-                self.traffic.count(size, way)
-            else:
-                self.traffic.overhear(way, task.client, task.base_version)
-        for one in later:
-            heappush(coming, one)
+        if self.planned is not None:
+            self.planned.count_traffic()
 
     def went_offline(self, task: TaskRecord, message: LinkMessage | None = None, sent: Sent = NOTHING_SENT) -> None:
         """Inform the server that the client has just gone offline: now, when the lease ends, or when the client
@@ -306,9 +308,7 @@ class TaskProcess(ClientProcess):
         "_patience_s",
         "_phase",
         "_phases",
-        "_plan",
         "_since_s",
-        "_step",
         "task",
     )
     part = 0
@@ -320,8 +320,6 @@ class TaskProcess(ClientProcess):
     """Time at which the client goes offline."""
     _patience_s: float
     """Seconds from the begin of the phase until the client gives the task up; inf if that is decided already."""
-    _step: int
-    """Step of the clock in which the phases were planned."""
 
     def __init__(self, processes: ClientProcesses, task: TaskRecord) -> None:
         super().__init__(processes, task.client, EventOrder(Priority.TASK, task.number))
@@ -332,18 +330,10 @@ class TaskProcess(ClientProcess):
         """The phase that the client is in, or waits for a place for."""
         self._lost: Moment | None = None
         """When the client is known to have gone offline, with which the task is lost; None while it is online."""
-        self._plan: TaskPlan | None = None
-        """All phases, if nothing that others do changes them."""
 
     def run(self) -> Generator[simpy.Event, Any, None]:
         """Take the client through the phases that are left."""
         processes, clock = self.processes, self.processes.clock
-        if self._phases is None and processes.plans:
-            self._make_plan()
-        if self._plan is not None:
-            yield clock.env.timeout_at(Moment(self._plan.end_s, self.order))
-            self._end_plan(self._plan)
-            return
         while self._lost is None:
             phase = self._phase or self._next_phase()
             if self.began_s is None:
@@ -360,35 +350,6 @@ class TaskProcess(ClientProcess):
         # Requests for scores that wait for the end of this task fail, as the client has just gone offline.
         if self._lost is not None and processes.latest is not None:
             yield clock.env.timeout_at(self._lost)
-
-    def _make_plan(self) -> None:
-        """Plan all phases, unless the client goes offline before the last ends."""
-        processes, task, clock = self.processes, self.task, self.processes.clock
-        phases = TaskPhases(clock.world.task(task.client, task.turn), processes.load, processes.clients.speed(task))
-        offline_s = clock.world.presence.next_change(task.client, clock.now)
-        self._plan = TaskPlan.of(phases, clock.now, offline_s, processes.whole)
-        if self._plan is not None:
-            self._phases, self._step = phases, processes.foresee(task, self._plan)
-
-    def catch_up(self) -> None:
-        plan, task, has_passed = self._plan, self.task, self.processes.clock.recorder.has_passed
-        if plan is None:
-            return
-        for time_s, kind, size, attempt, detail in plan.events:
-            if has_passed(time_s, task.number, self._step):
-                task.note(kind, time_s, size, attempt, detail)
-        if has_passed(plan.trained_s, task.number, self._step):
-            task.epochs = plan.epochs
-
-    def _end_plan(self, plan: TaskPlan) -> None:
-        """End the last phase of a plan."""
-        task = self.task
-        for time_s, kind, size, attempt, detail in plan.events:
-            task.note(kind, time_s, size, attempt, detail)
-        if plan.trained_s < math.inf:
-            task.epochs = plan.epochs
-        self.message, self.began_s, self._patience_s = plan.last.sending, plan.last_began_s, math.inf
-        self._end(plan.last, None)
 
     def _next_phase(self) -> Phase:
         """Return the next phase, and ask for a place if the client computes in it."""
@@ -447,26 +408,7 @@ class TaskProcess(ClientProcess):
             self._lose()
             return False
         self._phase = self.began_s = None
-        if phase.sending is not None:
-            transfer, way, _ = phase.sending
-            processes.traffic.count(transfer.sent_bytes, way)
-            if processes.whole or phase.ends not in PHASES:
-                clock.record_task(phase.ends, task, -1, transfer.sent_bytes, transfer.attempts, NAN, way)
-        else:
-            if processes.whole or phase.ends not in PHASES:
-                clock.record_task(phase.ends, task, detail=phase.detail)
-            if phase.ends is Kind.TRAINED:
-                task.epochs = phase.epochs
-                processes.clients.training_ended(task)
-        if phase.fails is not None:
-            processes.gone(task, phase.fails)
-            # Tasks that follow from its end begin first.
-            clock.soon(clock.tell, ClientIdle(self.client, time_s=clock.now))
-        elif phase.ends is Kind.UPLOADED:
-            clock.tell(UpdateArrived(task.number, time_s=clock.now))
-        else:
-            return True
-        return False
+        return processes.end_phase(task, phase)
 
     def _lose(self) -> None:
         """Have the task end when the server may know that the client has just gone offline."""

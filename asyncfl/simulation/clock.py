@@ -142,9 +142,6 @@ class ResumableProcess(ABC):
         """Yield the events that the process waits for. A generator of a process that was interrupted begins with the
         event that the process was waiting for."""
 
-    def catch_up(self) -> None:  # noqa: B027  (most write at once what happens)
-        """Write into records what has happened by now, where the process does so only at its end."""
-
 
 class Clock(EventLog):
     """Virtual time of one seed. Logs every event with the time and the current version."""
@@ -164,6 +161,8 @@ class Clock(EventLog):
         self.version = 0
         self.processes: dict[ResumableProcess, simpy.Process] = {}
         """Processes that have not ended, in the order of their begin."""
+        self.before_tables: list[Call] = []
+        """Calls that write into records what has happened by now, where that is otherwise done later."""
         self._pending: list[Any] = []
         """Processes and calls of a clock that was pickled, until it is resumed."""
         self._last_s: float | None = None
@@ -196,14 +195,17 @@ class Clock(EventLog):
             env.step()
 
     def tasks_table(self, end_s: float) -> pa.Table:
-        for process in self.processes:
-            process.catch_up()
+        for catch_up in self.before_tables:
+            catch_up()
         return super().tasks_table(end_s)
 
-    def begin(self, process: ResumableProcess) -> None:
-        """Begin a process after the current event and processes that began earlier, before anything else happens."""
+    def begin(self, process: ResumableProcess, next_of_all: bool = False) -> None:
+        """Begin a process after the current event and processes that began earlier, before anything else happens.
+        `next_of_all`: right after the current event."""
         self.processes[process] = begun = self.env.process(process.run())
         begun.callbacks.append(partial(self._forget, process))
+        if next_of_all:
+            self.env.urgent.rotate(1)
 
     def _forget(self, process: ResumableProcess, _: simpy.Event) -> None:
         del self.processes[process]

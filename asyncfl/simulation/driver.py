@@ -135,15 +135,16 @@ class Driver(ActionExecutor):
         gc.set_threshold(COLLECT_EVERY, *thresholds[1:])
         try:
             self.begin()
-            while self.goes_on:
-                self.clock.step()
+            step, queue = self.clock.step, self.clock.env.queue
+            while queue and self.stopped is None:
+                step()
             return self.end()
         finally:
             gc.set_threshold(*thresholds)
 
     def begin(self) -> None:
         """Publish version 0 and begin the first tasks."""
-        for client in range(self.server.clients):
+        for client in range(self.server.clients) if self.clients.budgets is not None else ():
             # Its budget may be too small for any upload.
             self.processes.check_budget(client, 0)
         self._do(self.server.start(self.clock.now))

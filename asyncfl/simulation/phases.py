@@ -7,7 +7,7 @@ retransmissions, eavesdropping and outcomes are decided here, for simulated and 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias
@@ -72,6 +72,11 @@ class Workload:
         return math.floor(self.epochs * self.deadline_s / compute_s + 1e-9)
 
 
+TaskEvent: TypeAlias = tuple[Kind, float, int, int, str]
+"""Event of a task that is known before it happens: kind, time of the clock in seconds, bytes and number of the
+transmission (-1 each for none), detail; as `TaskRecord.note` takes them."""
+
+
 class MessageEvent(NamedTuple):
     """Event of a message in transmission, for the log."""
 
@@ -96,13 +101,20 @@ class LinkMessage(NamedTuple):
     def events(self) -> Iterator[MessageEvent]:
         """Yield the events of the transmission: retransmissions, and when the eavesdropper has a part of the message
         and the whole of it; a part alone is no event where it comes with the whole."""
-        transfer, speed = self.transfer, self.speed
+        for kind, at_s, size, attempt, _ in self.events_from(0.0):
+            yield MessageEvent(at_s, kind, size, attempt)
+
+    def events_from(self, now_s: float) -> list[TaskEvent]:
+        """Return the same events of a message that is sent at `now_s`, at their times on the clock."""
+        transfer, way, speed = self
+        found: list[TaskEvent] = []
         if transfer.caught_s < transfer.overheard_s:
-            yield MessageEvent(transfer.caught_s / speed, Kind.OVERHEARD_IN_PART)
-        for attempt, (at_s, size) in enumerate(zip(transfer.resent_at_s, transfer.resent_bytes, strict=True), 2):
-            yield MessageEvent(at_s / speed, Kind.RETRANSMITTED, size, attempt)
-        if transfer.overheard:
-            yield MessageEvent(transfer.overheard_s / speed, Kind.OVERHEARD)
+            found.append((Kind.OVERHEARD_IN_PART, now_s + transfer.caught_s / speed, -1, -1, way))
+        for attempt, at_s in enumerate(transfer.resent_at_s, 2):
+            found.append((Kind.RETRANSMITTED, now_s + at_s / speed, transfer.resent_bytes[attempt - 2], attempt, way))
+        if transfer.overheard_s < math.inf:
+            found.append((Kind.OVERHEARD, now_s + transfer.overheard_s / speed, -1, -1, way))
+        return found
 
     def broken_off(self, after_s: float) -> tuple[int, int]:
         """Return the bytes sent, and transmissions begun, `after_s` seconds after its start."""
@@ -200,21 +212,17 @@ class TaskPhases:
         return Phase(begins, Kind.TRAINED, compute_s, epochs=epochs, detail=epochs_detail(epochs, load.epochs))
 
 
-TaskEvent: TypeAlias = tuple[float, Kind, int, int, str]
-"""Event of a task that is known before it happens: time of the clock in seconds, kind, bytes and number of the
-transmission (-1 each for none), detail."""
-
-
 class TaskPlan(NamedTuple):
     """All phases of a task, each of which takes its own time."""
 
     events: list[TaskEvent]
     """Events between its begin and its end, in the order in which they happen."""
+    overheard: Sequence[tuple[float, Way]]
+    """Time at which each of its messages is overheard whole, and direction."""
     download_bytes: int
     """Bytes of the model that the client is sent."""
     last: Phase
     """The phase with which it ends."""
-    last_began_s: float
     end_s: float
     """Time at which the last phase ends, seconds."""
     downloaded_s: float
@@ -231,6 +239,7 @@ class TaskPlan(NamedTuple):
         """Return the plan of a task that begins now; None if it does not end before `until_s`, at which the client goes
         offline. `whole`: whether its phases, retransmissions and messages overheard in part are events too."""
         events: list[TaskEvent] = []
+        overheard: list[tuple[float, Way]] = []
         download_bytes = downloaded_bytes = -1
         downloaded_s = trained_s = math.inf
         epochs = None
@@ -241,33 +250,34 @@ class TaskPlan(NamedTuple):
                 return None
             if message is None:
                 if whole:
-                    events.append((now_s, begins, -1, -1, ""))
+                    events.append((begins, now_s, -1, -1, ""))
             else:
                 transfer, way, _ = message
                 if begins is Kind.DOWNLOAD_STARTED:
                     download_bytes = transfer.payload_bytes
                 elif whole:
-                    events.append((now_s, begins, transfer.payload_bytes, -1, ""))
+                    events.append((begins, now_s, transfer.payload_bytes, -1, ""))
                 if transfer.resent_at_s or transfer.caught_s < math.inf:
-                    marks: list[TaskEvent] = [
-                        (now_s + at_s, kind, size, attempt, way) for at_s, kind, size, attempt in message.events()
-                    ]
-                    marks.sort(key=_FIRST)
-                    events += marks if whole else [mark for mark in marks if mark[1] is Kind.OVERHEARD]
+                    marks = message.events_from(now_s)
+                    heard = [marks[-1]] if transfer.overheard_s < math.inf else []
+                    overheard += [(at_s, way) for _, at_s, *_ in heard]
+                    if len(marks) > 1:
+                        marks.sort(key=_TIME)
+                    events += marks if whole else heard
             if fails is not None or ends is Kind.UPLOADED:
                 downloaded = (downloaded_s, downloaded_bytes)
-                return cls(events, download_bytes, phase, now_s, end_s, *downloaded, trained_s, epochs)
+                return cls(events, overheard, download_bytes, phase, end_s, *downloaded, trained_s, epochs)
             if message is None:
                 trained_s, epochs, about = end_s, done, (-1, -1, detail)
             else:
                 downloaded_s, downloaded_bytes = end_s, transfer.sent_bytes
                 about = (downloaded_bytes, transfer.attempts, way)
             if whole:
-                events.append((end_s, ends, *about))
+                events.append((ends, end_s, *about))
             now_s = end_s
 
 
-_FIRST = itemgetter(0)
+_TIME = itemgetter(1)
 
 
 def epochs_done(draws: TaskDraws, load: Workload, speed: float = 1.0) -> int:

@@ -159,6 +159,8 @@ class RoundRecorder(Instrument):
         self._statistics: dict[str, float] = {}
         self.seconds = 0.0
         self.rows = RoundRows()
+        self.diverged: int | None = None
+        """First evaluated version that is not finite; None if all are."""
         self.by_client: dict[int, tuple[float, Floats]] = {}
         """Version -> time of publication, and (clients, 2) loss and accuracy on each client's own data."""
 
@@ -265,17 +267,20 @@ class RoundRecorder(Instrument):
         if measured.by_client is not None:
             self.by_client[publish.version] = row["time_s"], measured.by_client
         # A model that is not finite has losses that are not finite, but it may not have been evaluated.
-        row["diverged"] = not all(math.isfinite(value) for value in [*measured.losses, float(publish.model.sum())])
+        row["diverged"] = not all(math.isfinite(value) for value in (*measured.losses, _sum_of(publish.model)))
+        if row["diverged"] and self.diverged is None:
+            self.diverged = publish.version
         if self.federation is not None:
             own = self._personal
             stacked = None if own is None else partial(own.stacked, self.scenario.data.clients)
             self.kept.offer(publish.version, publish.model, row, stacked)
         self.rows.completed()
-        log.debug(
-            "seed %d: version %d at %.6g s of %d updates, train loss %.6g, test loss %.6g, test accuracy %.4g",
-            *(row[name] for name in ("seed", "version", "time_s", "participants")),
-            *(row[name] for name in ("train_loss", "test_loss", "test_accuracy")),
-        )
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug(
+                "seed %d: version %d at %.6g s of %d updates, train loss %.6g, test loss %.6g, test accuracy %.4g",
+                *(row[name] for name in ("seed", "version", "time_s", "participants")),
+                *(row[name] for name in ("train_loss", "test_loss", "test_accuracy")),
+            )
         self.instrument.row(row)
         if self.event_log is not None:
             self.instrument.so_far(publish.version, self.tables)
@@ -289,10 +294,10 @@ class RoundRecorder(Instrument):
         events = self.event_log.recorder.table()
         return {**rounds, "events": events, "tasks": self.event_log.tasks_table(end_of(events))}
 
-    @property
-    def diverged(self) -> int | None:
-        """First evaluated version that is not finite; None if all are."""
-        return next((row["version"] for row in self.rows if row["diverged"]), None)
+
+def _sum_of(model: Vector) -> float:
+    """Return the sum of the parameters, which is finite only if all are; 0 if only the clock is simulated."""
+    return float(model.sum()) if len(model) else 0.0
 
 
 def diverged_at(version: int) -> str:

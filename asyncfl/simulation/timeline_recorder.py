@@ -33,7 +33,6 @@ _FIELDS = np.dtype(
 )
 """Columns of an event that is known before it happens. `place`: among those of its task; `step`: of the clock, in which
 it was handed over."""
-_GIVEN = len(_FIELDS.names or ())
 
 
 class TimelineRecorder(Recorder):
@@ -41,8 +40,10 @@ class TimelineRecorder(Recorder):
 
     def __init__(self, seed: int, whole: bool = True) -> None:
         super().__init__(seed, whole)
-        self._foreseen: list[Any] = []
-        """Columns of events handed over since the last flush, one event after another."""
+        self._foreseen: list[TaskEvent] = []
+        """Events handed over since the last flush."""
+        self._owners: list[int] = []
+        """Of each of their tasks: number, client, base version, step of the clock, number of its events."""
         self._pending = np.empty(0, dtype=_FIELDS)
         """Events handed over before, that had not happened at the last flush."""
         self._details: dict[str, int] = {}
@@ -66,12 +67,9 @@ class TimelineRecorder(Recorder):
 
     def foresee(self, task: int, client: int, base_version: int, events: Sequence[TaskEvent]) -> int:
         """Hand over events of a task, in order, that happen in later steps. Returns the number of the current step."""
-        step, values, details = self._first_step + len(self._steps_s) - 1, self._foreseen, self._details
-        for place, (time_s, kind, size, attempt, detail) in enumerate(events):
-            code = details.get(detail)
-            if code is None:
-                code = details[detail] = len(details)
-            values += (time_s, task, place, step, CODES[kind], client, base_version, size, attempt, code)
+        step = self._first_step + len(self._steps_s) - 1
+        self._foreseen += events
+        self._owners += (task, client, base_version, step, len(events))
         return step
 
     def has_passed(self, time_s: float, task: int, step: int) -> bool:
@@ -98,7 +96,7 @@ class TimelineRecorder(Recorder):
         self._spool.put(batch)
         self._packed += len(batch)
         self._version = _last(batch, "version", self._version)
-        self._foreseen, kept = [], len(self._steps_s)
+        self._foreseen, self._owners, kept = [], [], len(self._steps_s)
         while kept and self._steps_s[kept - 1] == self._steps_s[-1]:
             kept -= 1
         self._first_step += kept
@@ -140,9 +138,17 @@ class TimelineRecorder(Recorder):
 
     def _handed_over(self) -> np.ndarray[Any, Any]:
         """Return the events handed over since the last flush in columns."""
-        made = np.empty(len(self._foreseen) // _GIVEN, dtype=_FIELDS)
-        for place, name in enumerate(_FIELDS.names or ()):
-            made[name] = self._foreseen[place::_GIVEN]
+        made = np.empty(len(self._foreseen), dtype=_FIELDS)
+        owners = np.array(self._owners, dtype=np.int64).reshape(-1, 5)
+        number = owners[:, 4]
+        for column, name in enumerate(("task", "client", "base_version", "step")):
+            made[name] = np.repeat(owners[:, column], number)
+        made["place"] = np.arange(len(made)) - np.repeat(np.cumsum(number) - number, number)
+        kinds, made["time_s"], made["bytes"], made["attempt"], details = zip(*self._foreseen, strict=True)
+        for detail in dict.fromkeys(details):
+            self._details.setdefault(detail, len(self._details))
+        made["kind"] = [*map(CODES.__getitem__, kinds)]
+        made["detail"] = [*map(self._details.__getitem__, details)]
         return made
 
     def _places(self, events: np.ndarray[Any, Any]) -> Ints:

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from asyncfl.base.arrays import Floats, Ints
 from asyncfl.base.streams import Streams
+from asyncfl.world.philox import doubles
 
 
 class KeyedStream:
@@ -31,3 +33,9 @@ class KeyedStream:
         words["counter"][3] = phase
         self._rng.bit_generator.state = self._state  # copied: counter and buffer stay those of a fresh stream
         return self._rng
+
+    def doubles(self, clients: Ints, numbers: Ints, phase: int, block: int = 0) -> Floats:
+        """Compute (4, n) random numbers, those that `at(client, number, phase).random(...)` draws as number 4 `block`
+        to 4 `block` + 3, for all of `clients` (n,) and `numbers` (n,)."""
+        keys = ((clients + 1) << 32 | (numbers + 1)).astype(np.uint64)
+        return doubles(keys, int(self._state["state"]["key"][1]), phase, block)

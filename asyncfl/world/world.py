@@ -34,7 +34,8 @@ from asyncfl.world.transfer import Transfer
 
 DOWNLINK, UPLINK = 0, 1
 
-_DOWNLOAD, _COMPUTATION, _UPLOAD, _DROPOUT = range(4)
+DOWNLOAD, _COMPUTATION, UPLOAD, _DROPOUT = range(4)
+"""Phases of a task, each with random numbers of its own."""
 _GIVING_UP = 8
 _SCORING = 4  # added to the phase of a score request; requests are numbered separately from tasks
 _MASKING = 16  # first phase of the further messages of a task or request, such as those of secure aggregation
@@ -215,13 +216,13 @@ class TaskDraws:
         """Draw and return the transfer of the message from the server, of `payload_bytes` >= 1."""
         tap = self._world.settings.tap
         tapped = tap.scoring if self._scoring else tap.downlink
-        return self._send(self._world.downlink, self._world.uplink, payload_bytes, tapped, _DOWNLOAD)
+        return self._send(self._world.downlink, self._world.uplink, payload_bytes, tapped, DOWNLOAD)
 
     def upload(self, payload_bytes: int) -> Transfer:
         """Draw and return the transfer of the message to the server, of `payload_bytes` >= 1."""
         tap = self._world.settings.tap
         tapped = tap.scoring if self._scoring else tap.uplink
-        return self._send(self._world.uplink, self._world.downlink, payload_bytes, tapped, _UPLOAD)
+        return self._send(self._world.uplink, self._world.downlink, payload_bytes, tapped, UPLOAD)
 
     def message(self, way: Literal["down", "up"], payload_bytes: int, number: int) -> Transfer:
         """Draw and return the transfer of a further message, of `payload_bytes` >= 1, that the tap ignores. `number`:

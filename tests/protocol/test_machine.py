@@ -547,3 +547,20 @@ def test_a_run_ends_when_every_client_is_banned() -> None:
     machine = server(Sync(rounds=5), detector=Above(), strikes=Strikes(threshold=1))
     assert uploads(machine, 0, 1, 2, 3, changes=50.0).stopped == "every client is banned"
     machine.tasks.check()
+
+
+def test_tasks_that_are_likely_to_begin_next_do_while_their_clients_are_idle() -> None:
+    play = uploads(server(Buffered(rounds=99, buffer=3, dispatch=ConstantDispatch(in_flight=5)), clients=400))
+    likely = play.server.likely_tasks(20)
+    for task in range(20):
+        play.tell(UpdateArrived(task, time_s=play.time_s))
+    begun = [(one.client, 0) for one in kinds(play.actions, Dispatch)[5:]]
+    assert len(begun) == 20
+    assert set(likely) <= set(begun)
+    assert len(likely) > 15
+
+
+def test_no_task_is_likely_where_the_selection_is_not_uniform() -> None:
+    fair = Buffered(rounds=9, buffer=3, dispatch=ConstantDispatch(in_flight=5), selection={"kind": "fair"})
+    assert uploads(server(fair, clients=400)).server.likely_tasks(20) == []
+    assert uploads(server(Sync(rounds=9, participants=3), clients=400)).server.likely_tasks(20) == []

@@ -10,7 +10,7 @@ import pytest
 from asyncfl.results.run_tables import clients_table, rounds_table
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
-from asyncfl.simulation.client_processes import TaskProcess
+from asyncfl.simulation.planned_tasks import PlannedTasks
 
 LOSSES = ({"kind": "none"}, {"kind": "independent", "probability": 0.03})
 PROTOCOLS = (
@@ -86,8 +86,12 @@ def test_planned_tasks_leave_the_tables_of_tasks_that_go_from_phase_to_phase(
     scenario = drawn_scenario(seed)
     monkeypatch.setattr("asyncfl.protocol.recorder.FLUSH_AT", 40 * 11)
     monkeypatch.setattr("asyncfl.simulation.action_executor.FLUSH_AT", 40 * 11)
+    # Guesses of the next three tasks, most of which are wrong among nine clients.
+    monkeypatch.setattr("asyncfl.simulation.planned_tasks.BLOCK", 3)
+    monkeypatch.setattr("asyncfl.simulation.planned_tasks.LEAST", 1)
+    monkeypatch.setattr("asyncfl.protocol.machine.IDLE_PER_GUESS", 1)
     planned = simulate_clock(scenario, seed, whole=whole)
-    monkeypatch.setattr(TaskProcess, "_make_plan", lambda process: None)
+    monkeypatch.setattr(PlannedTasks, "begin", lambda planned, task: False)
     stepped = simulate_clock(scenario, seed, whole=whole)
     assert planned.events.to_pandas().equals(stepped.events.to_pandas())
     assert planned.tasks.to_pandas().equals(stepped.tasks.to_pandas())
