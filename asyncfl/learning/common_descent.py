@@ -24,7 +24,8 @@ def unit_descents(gradients: Vector) -> tuple[Vector, Floats]:
     left out."""
     lengths = np.sqrt([np.einsum("i,i->", row, row, dtype=np.float64) for row in gradients])
     some = lengths > 0
-    return -gradients[some] / lengths[some, None].astype(np.float32), np.asarray(lengths[some])
+    unit: Vector = -gradients[some] / lengths[some, None].astype(np.float32)
+    return unit, lengths[some]
 
 
 def common_descent(gradients: Vector) -> tuple[Vector, float]:
