@@ -24,7 +24,7 @@ def unit_descents(gradients: Vector) -> tuple[Vector, Floats]:
     left out."""
     lengths = np.sqrt([np.einsum("i,i->", row, row, dtype=np.float64) for row in gradients])
     some = lengths > 0
-    unit: Vector = -gradients[some] / lengths[some, None].astype(np.float32)
+    unit = np.asarray(-gradients[some] / lengths[some, None].astype(np.float32), dtype=np.float32)
     return unit, lengths[some]
 
 
