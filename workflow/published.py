@@ -92,7 +92,8 @@ def build(results: Path, experiments: Mapping[str, Experiment], into: Path) -> N
             draw(item.experiment, item.folder, place)
             write_text(stamp, place / STAMP)
     for place in into.glob("full/*/*"):
-        if not (results / place.relative_to(into)).is_dir():  # published no more
+        is_drawn = (place / STAMP).is_file() and not place.is_symlink()
+        if is_drawn and not (results / place.relative_to(into)).is_dir():  # published no more
             shutil.rmtree(place)
     table = read_csv(results / LIST)
     why = table["not_run"].astype(object).fillna("")

@@ -135,9 +135,8 @@ class Driver(ActionExecutor):
         gc.set_threshold(COLLECT_EVERY, *thresholds[1:])
         try:
             self.begin()
-            step, queue = self.clock.step, self.clock.env.queue
-            while queue and self.stopped is None:
-                step()
+            while self.goes_on:
+                self.clock.step()
             return self.end()
         finally:
             gc.set_threshold(*thresholds)

@@ -43,7 +43,8 @@ class TimelineRecorder(Recorder):
         self._foreseen: list[TaskEvent] = []
         """Events handed over since the last flush."""
         self._owners: list[int] = []
-        """Of each of their tasks: number, client, base version, step of the clock, number of its events."""
+        """Five integers for each task whose events were handed over since: its number, its client, its base version,
+        the step of the clock in which it began, and how many of the events are its own."""
         self._pending = np.empty(0, dtype=_FIELDS)
         """Events handed over before, that had not happened at the last flush."""
         self._details: dict[str, int] = {}

@@ -127,10 +127,11 @@ class Evidence(Detector):
             out[row], unjudged[row], reasons[row] = True, False, "stands apart from most clients, which are alike"
         harm = _add_harm(state, buffer, sound, means, descents)
         if harm is not None:
-            harmful, share = harm.judge(likeness.crowded, len(state.banned))
-            for row in np.flatnonzero(harmful[clients] & ~out):
-                out[row], unjudged[row] = True, False
-                reasons[row] = f"harms every class of the server's samples by {share[clients[row]]:.2f} of a usual step"
+            harmful, crowded, share = harm.judge(likeness.crowded, len(state.banned))
+            for row in np.flatnonzero((harmful | crowded)[clients] & ~out):
+                out[row], unjudged[row], client = True, False, clients[row]
+                each = f"harms every class of the server's samples by {share[client]:.2f} of a usual step"
+                reasons[row] = each if harmful[client] else "raises the loss of the server's samples, as many alike do"
         verdict = Verdict(
             out,
             struck,

@@ -115,13 +115,15 @@ class HarmRecord:
         left = np.where(np.arange(len(self.gain)) == client, np.nan, 0.0)
         return HarmRecord(**{name: values + left for name, values in vars(self).items()})
 
-    def judge(self, crowded: Bools, removed: int) -> tuple[Bools, Floats]:
-        """Return whether each client's updates are left out, (clients,), and x, NaN where it is unknown. `crowded`:
-        (clients,) see `Likeness`; `removed`: number of clients that were banned."""
+    def judge(self, crowded: Bools, removed: int) -> tuple[Bools, Bools, Floats]:
+        """Return whether each client harms every class, whether it goes back on all samples with a crowd, and x, NaN
+        where it is unknown; (clients,) each. `crowded`: (clients,) see `Likeness`; `removed`: number of clients that
+        were banned."""
         seen, left = ~np.isnan(self.gain), len(self.gain) - removed
         usual = float(np.median(self.mixture[seen])) if 2 * seen.sum() > left else 0.0
         if usual == 0:
-            return np.zeros(len(seen), dtype=bool), np.full(len(seen), np.nan)
+            none = np.zeros(len(seen), dtype=bool)
+            return none, none, np.full(len(seen), np.nan)
         share = self.harm / usual
         bar = max(HARM, WORSE * float(np.quantile(self.rest[seen], USUAL)) / usual)
         ahead = self.gain[seen & (self.gain > 0)]
@@ -130,7 +132,7 @@ class HarmRecord:
         others = seen & ~against
         # Otherwise the samples are not like the clients'.
         sure = 2 * against.sum() < left and 2 * (self.gain[others] > 0).sum() > others.sum()
-        return (seen & (share > bar)) | (against & bool(sure)), share
+        return seen & (share > bar), against & bool(sure), share
 
 
 def empty_record(clients: int) -> HarmRecord:

@@ -54,7 +54,8 @@ ONE_CLASS_EACH = np.eye(4, D)[np.arange(CLIENTS) % 4]
 
 
 def test_clients_of_one_class_each_do_no_harm() -> None:
-    out, share = recorded(ONE_CLASS_EACH).judge(np.ones(CLIENTS, dtype=bool), 0)
+    harms, against, share = recorded(ONE_CLASS_EACH).judge(np.ones(CLIENTS, dtype=bool), 0)
+    out = harms | against
     assert not out.any()
     assert share == pytest.approx(0, abs=0.02)
 
@@ -63,13 +64,15 @@ def test_updates_that_go_against_some_classes_are_left_out() -> None:
     """The last eight gain as much along (1, 1, 1, 1) as the others do, and lose as much in two classes."""
     signals = ONE_CLASS_EACH.copy()
     signals[12:, :4] = [1.5, 1.5, -1, -1]
-    out, share = recorded(signals).judge(np.zeros(CLIENTS, dtype=bool), 0)
+    out, against, share = recorded(signals).judge(np.zeros(CLIENTS, dtype=bool), 0)
+    assert not against.any()
     assert out.tolist() == [False] * 12 + [True] * 8
     assert share[12:] == pytest.approx(np.sqrt(2), abs=0.15)
 
 
 def test_noise_alone_does_no_harm() -> None:
-    out, _ = recorded(ONE_CLASS_EACH, noise=0.5).judge(np.ones(CLIENTS, dtype=bool), 0)
+    harms, against, _ = recorded(ONE_CLASS_EACH, noise=0.5).judge(np.ones(CLIENTS, dtype=bool), 0)
+    out = harms | against
     assert not out.any()
 
 
@@ -81,12 +84,15 @@ def test_a_crowd_that_raises_the_loss_on_all_samples_is_left_out_and_a_single_cl
     std = np.full(CLIENTS, NOISE)
     record = empty_record(CLIENTS).add(np.arange(CLIENTS), signals, list(signals), std, std, descents)
     crowded = np.arange(CLIENTS) >= (12 if alike else CLIENTS)
-    assert record.judge(crowded, 0)[0].tolist() == [False] * 12 + [alike] * 8
+    harms, against, _ = record.judge(crowded, 0)
+    assert (harms | against).tolist() == [False] * 12 + [alike] * 8
+    assert not harms.any()
 
 
 def test_nothing_is_judged_before_half_of_the_clients_were_seen() -> None:
     few = -ONE_CLASS_EACH[:10]
-    assert not recorded(few).judge(np.ones(CLIENTS, dtype=bool), 0)[0].any()
+    harms, against, _ = recorded(few).judge(np.ones(CLIENTS, dtype=bool), 0)
+    assert not (harms | against).any()
 
 
 def test_a_forgotten_client_leaves_no_trace() -> None:
