@@ -24,6 +24,12 @@ def test_the_version(program: Any) -> None:
     assert program("--version") == (0, f"asyncfl {version('asyncfl')}\n", "")
 
 
+def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
+    """Where a script of the environment is not on the path."""
+    asked = [sys.executable, "-m", "asyncfl", "--version"]
+    assert subprocess.run(asked, cwd=tmp_path, capture_output=True, check=True).stdout.decode().startswith("asyncfl ")
+
+
 @pytest.mark.parametrize(
     ("raised", "status", "message"),
     [(KeyboardInterrupt(), 130, ""), (RunError("no run"), 2, "asyncfl: no run\n"), (BrokenPipeError(), 0, "")],
