@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import logging
 import os
 import re
@@ -121,7 +122,10 @@ def _fail(message: str, status: int) -> None:
 
 
 def _open_standard_streams() -> None:
-    """Open /dev/null for each standard stream that the caller has closed, before a file gets its number."""
+    """Open /dev/null for each standard stream that the caller has closed, before a file gets its number.
+
+    Characters that a stream's encoding lacks are printed as question marks.
+    """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
@@ -129,6 +133,9 @@ def _open_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
+        if number and isinstance(stream := getattr(sys, name), io.TextIOWrapper) and stream.errors == "strict":
+            # A terminal that is not of UTF-8 lacks dashes and Greek letters of our tables.
+            stream.reconfigure(errors="replace")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from asyncfl.base.component import own_files
 from asyncfl.base.errors import AsyncflError, OutputError, ScenarioError
 from asyncfl.base.files.yaml_text import read_text
 from asyncfl.base.quantities import quantity
-from asyncfl.cli.options import Assignments, CommandGroup, ScenarioFile, limit_threads, option
+from asyncfl.cli.options import Assignments, CommandGroup, ScenarioFile, limit_threads, number, option
 from asyncfl.cli.output import console, print_text
 from asyncfl.cli.run import data_line, print_summary, read_scenario
 from asyncfl.scenario import Scenario
@@ -73,7 +73,7 @@ def here(
     ] = None,
     set_: Assignments = None,
     shape: Annotated[bool, option("Slow clients down as the scenario's world does.", "--shape")] = False,
-    speedup: Annotated[float, option("Seconds of the scenario per real second.", min=0.001, max=1e6)] = 1.0,
+    speedup: Annotated[float, number("Seconds of the scenario per real second.", min=0.001, max=1e6)] = 1.0,
     workers: Annotated[int, option("Clients that train at the same time.", min=1, max=256)] = 2,
     virtual: Annotated[
         bool,

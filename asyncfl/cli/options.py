@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
@@ -41,11 +42,23 @@ def at_most_int64(value: Number) -> Number:
     return value
 
 
+def number(text: str, *names: str, **more: Any) -> Any:
+    """Return an option for numbers other than NaN."""
+    return option(text, *names, callback=not_nan, **more)
+
+
+def not_nan(value: float | None) -> float | None:
+    """Return the value of an option unchanged. Raises typer.BadParameter for NaN, which passes every other check."""
+    if value is not None and math.isnan(value):
+        raise typer.BadParameter("must be a number, got nan")
+    return value
+
+
 ScenarioFile: TypeAlias = Annotated[Path, argument("SCENARIO", "YAML file of a scenario.")]
 RunFolder: TypeAlias = Annotated[Path, argument("RUN", "Folder of a run.", show_default=False)]
 Assignments: TypeAlias = Annotated[
     list[str] | None,
-    option("Change a field, e.g. privacy.epsilon=60. May be repeated.", "--set", metavar="FIELD=VALUE"),
+    option("Change a field, e.g. training.lr=0.1. May be repeated.", "--set", metavar="FIELD=VALUE"),
 ]
 WorldFile: TypeAlias = Annotated[Path | None, option("World that replaces the scenario's, see asyncfl calibrate.")]
 Seed: TypeAlias = Annotated[int | None, integer("Use this seed only. Default: all seeds of the run.")]
@@ -54,9 +67,9 @@ OwnCode: TypeAlias = Annotated[
     option("Run code that is not part of asyncfl and that the run's scenario names (also from RUN).", "--own-code"),
 ]
 MaxHours: TypeAlias = Annotated[
-    float, option("Refuse a run that would surely take longer, in hours on one core.", min=0)
+    float, number("Refuse a run that would surely take longer, in hours on one core.", min=0)
 ]
-MaxGib: TypeAlias = Annotated[float, option("Refuse a run with a larger estimated memory, in GiB.", min=0)]
+MaxGib: TypeAlias = Annotated[float, number("Refuse a run with a larger estimated memory, in GiB.", min=0)]
 Threads: TypeAlias = Annotated[int, option("Threads for the training of a run.", min=1)]
 Adversary: TypeAlias = Annotated[
     Literal["eavesdropper", "server"], option("Adversary that attacks. The server holds all uploads.")
@@ -96,7 +109,7 @@ def read_assignments(assignments: list[str]) -> dict[str, Any]:
         name, equals, value = assignment.partition("=")
         if not (name.strip() and equals):
             raise ScenarioError([Fault("--set", f"must be field=value, got {assignment!r}")])
-        changes[name] = read_text(value, f"--set {shortened(name)}")
+        changes[name.strip()] = read_text(value, f"--set {shortened(name)}")
     return changes
 
 

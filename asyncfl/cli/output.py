@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -115,4 +116,5 @@ def text_width(to: Console | None = None) -> int:
 
 def print_json(value: Any) -> None:
     """Print `value` as JSON; infinities and NaN, which JSON lacks, become null."""
-    print(json.dumps(plain_json(value), indent=2, ensure_ascii=False))
+    whole = "utf" in (sys.stdout.encoding or "utf-8").lower()
+    print(json.dumps(plain_json(value), indent=2, ensure_ascii=not whole))

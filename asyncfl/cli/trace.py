@@ -10,7 +10,17 @@ import typer
 
 from asyncfl.base.errors import Fault, InputError, ScenarioError
 from asyncfl.base.quantities import quantity
-from asyncfl.cli.options import CommandGroup, Json, RunFolder, argument, at_most_int64, integer, load_run, option
+from asyncfl.cli.options import (
+    CommandGroup,
+    Json,
+    RunFolder,
+    argument,
+    at_most_int64,
+    integer,
+    load_run,
+    number,
+    option,
+)
 from asyncfl.cli.output import console, print_json, print_table, rounded_difference
 
 if TYPE_CHECKING:
@@ -49,8 +59,8 @@ def events_(
     task: Task = None,
     version: Annotated[int | None, integer("Only events while this version was the newest.", least=-1)] = None,
     seed: Seed = None,
-    since: Annotated[float | None, option("Only from this virtual second on.")] = None,
-    until: Annotated[float | None, option("Only up to this virtual second.")] = None,
+    since: Annotated[float | None, number("Only from this virtual second on.")] = None,
+    until: Annotated[float | None, number("Only up to this virtual second.")] = None,
     limit: Limit = 50,
     count: Annotated[bool, option("Print the number of events of each kind instead.", "--count")] = False,
     json: Json = False,
@@ -116,8 +126,8 @@ def table(
     client: Clients = None,
     task: Task = None,
     seed: Seed = None,
-    since: Annotated[float | None, option("Only tasks dispatched from this virtual second on.")] = None,
-    until: Annotated[float | None, option("Only tasks dispatched up to this virtual second.")] = None,
+    since: Annotated[float | None, number("Only tasks dispatched from this virtual second on.")] = None,
+    until: Annotated[float | None, number("Only tasks dispatched up to this virtual second.")] = None,
     limit: Limit = 50,
     json: Json = False,
 ) -> None:

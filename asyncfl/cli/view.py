@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.files.own_folder import PARTIAL
 from asyncfl.base.quantities import quantity
-from asyncfl.cli.options import RunFolder, Seed, argument, load_run, option
+from asyncfl.cli.options import RunFolder, Seed, argument, load_run, number, option
 from asyncfl.cli.output import console, print_text
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def view(
     open_: Annotated[bool, option("Open the file in the browser.", "--open")] = False,
     follow: Annotated[bool, option("Follow an unfinished run until it ends.", "--follow")] = False,
     seed: Seed = None,
-    since: Annotated[float | None, option("Draw only tasks from this virtual second on.")] = None,
-    until: Annotated[float | None, option("Draw only tasks up to this virtual second.")] = None,
+    since: Annotated[float | None, number("Draw only tasks from this virtual second on.")] = None,
+    until: Annotated[float | None, number("Draw only tasks up to this virtual second.")] = None,
 ) -> None:
     """Draw a run, task by task, in one HTML file.
 

@@ -2,6 +2,7 @@
 
 import io
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -68,6 +69,34 @@ def test_numbers_beyond_64_bits_are_refused(program: Any, tmp_path: Path, option
     ):
         status, _, err = program("trace", "events", tmp_path, option, number)
         assert (status, limit in " ".join(err.split())) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (("run", "scenario.yaml"), "--max-hours"),
+        (("run", "scenario.yaml"), "--max-gib"),
+        (("live", "here", "scenario.yaml"), "--speedup"),
+        (("trace", "events", "run"), "--since"),
+        (("view", "run"), "--until"),
+    ],
+)
+def test_nan_is_no_limit(refused: Any, command: tuple[str, ...], option: str) -> None:
+    assert f"Invalid value for '{option}': must be a number, got nan" in refused(*command, option, "nan")
+
+
+@pytest.mark.parametrize(
+    ("printing", "told"),
+    [
+        (r"from asyncfl.cli.output import console; console.print('\u2014')", b"?"),
+        (r"from asyncfl.cli.output import print_json; print_json('\u2014')", rb'"\u2014"'),
+    ],
+)
+def test_a_terminal_without_unicode_is_no_failure(printing: str, told: bytes) -> None:
+    code = f"import asyncfl.cli as program; program.app = lambda args: exec({printing!r}); program.main()"
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    asked = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)
+    assert asked.stdout.strip() == told
 
 
 FAILING = """
