@@ -64,7 +64,7 @@ def run(
     All seeds of the scenario are simulated. Repeat an interrupted command: finished seeds are kept, and an
     unfinished one goes on from its last checkpoint.
 
-    Example: asyncfl run scenario.yaml --set privacy.epsilon=60 --out run
+    Example: asyncfl run scenario.yaml --set training.lr=0.1 --out run
     """
     description = read_scenario(scenario, set_ or [], world)
     folder = out or Path("results/runs") / description.digest()

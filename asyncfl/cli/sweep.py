@@ -64,7 +64,7 @@ def sweep(
     Runs that exist already are not computed again. The table also says how many updates a version is made of and
     which share of the tasks was lost; the runs' notes follow it.
 
-    Example: asyncfl sweep scenario.yaml --set privacy.epsilon=1,5,10 --seeds 3
+    Example: asyncfl sweep scenario.yaml --set protocol.buffer=2,5,10 --seeds 3
     """
     limit_threads(threads)
     from asyncfl.base.files.atomic import write_text

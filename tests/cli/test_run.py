@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from asyncfl import api as api_module
+from asyncfl.cli.options import read_assignments
 from asyncfl.learning.kernels import TORCH, VARIABLE, available
 from asyncfl.results.storage import Run
 from asyncfl.scenario import Scenario
@@ -83,6 +84,10 @@ def test_a_replaced_data_set_is_named(
 
 
 # --- wrong input -----------------------------------------------------------------------------------------------------
+
+
+def test_spaces_around_a_name_do_not_matter() -> None:
+    assert read_assignments([" protocol.rounds =3"]) == {"protocol.rounds": 3}
 
 
 @pytest.mark.parametrize(
