@@ -191,6 +191,8 @@ def _in_words(details: ErrorDetails, name: str, siblings: list[str], models: Mod
             return f"must list at least {context['min_length']}", f", got {context['actual_length']}"
         case "int_from_float":
             wanted = "must be a whole number"
+        case "int_parsing_size":
+            wanted = "must be a smaller whole number"
         case "string_type":
             wanted = "must be text"
             got += "; quote it" if isinstance(came, bool | int | float) else ""

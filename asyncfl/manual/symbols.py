@@ -55,5 +55,5 @@ def _rows(text: str) -> Iterator[Symbol]:
 
 
 def symbols_named(name: str) -> list[Symbol]:
-    """Return the rows of a symbol, in its own case: `L`, `sigma_U`."""
-    return [row for row in glossary() if name in {one.strip() for one in row.symbol.split(",")}]
+    """Return the rows of a symbol, in its own case: `L`, `sigma_U`. Rows without a symbol have no name."""
+    return [] if not name else [row for row in glossary() if name in {one.strip() for one in row.symbol.split(",")}]

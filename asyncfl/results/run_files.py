@@ -148,6 +148,8 @@ def read_mapping(path: Path) -> dict[str, Any]:
         value = json.loads(read_bytes(path, LARGEST_JSON))
     except FileNotFoundError:
         raise
+    except NotADirectoryError:
+        raise RunError(f"{path.parent} holds no run: it is no folder") from None
     except (OSError, ValueError, RecursionError) as error:
         raise RunError(f"{path} cannot be read as JSON: {_first_line(error)}; the file is damaged") from None
     if not isinstance(value, dict):

@@ -85,6 +85,8 @@ def test_the_same_kind_keeps_its_fields() -> None:
         ({"kind": "nbafl", "epsilon": -6}, "epsilon", "must be greater than 0, got -6"),
         ({"kind": "nbafl", "epsilon": 1e-200}, "epsilon", "must be 1e-100..1e+100, or .inf, got 1e-200"),
         ({"kind": "adaptive", "budgets": []}, "budgets", "must list at least 1, got 0"),
+        ({"kind": "nbafl", "epsilon": 6, "exposures": 1e300}, "exposures",
+         "must be a smaller whole number or a mapping with a kind (share, measured), got 1e+300"),
     ],
 )  # fmt: skip
 def test_a_fault_says_once_what_came_and_dumps_no_description(part: dict[str, Any], field: str, message: str) -> None:

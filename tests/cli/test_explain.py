@@ -52,6 +52,11 @@ def test_an_unknown_name_is_answered_with_the_nearest(refused: Any) -> None:
     assert "did you mean defence.detector.evidence?" in refused("explain", "defence.detector.evidense")
 
 
+def test_an_empty_name_is_no_symbol(program: Any) -> None:
+    """The glossary has rows without a symbol."""
+    assert program("explain", "")[1] == program("explain")[1]
+
+
 def test_the_shell_completes_names() -> None:
     command: Any = typer.main.get_command(app)
     (name,) = [one for one in command.commands["explain"].params if one.name == "name"]

@@ -81,6 +81,12 @@ def test_a_file_that_is_missing_is_named(run: Path, name: str) -> None:
         Run.load(run)
 
 
+def test_a_file_in_place_of_a_run_is_no_damaged_run(tmp_path: Path) -> None:
+    (tmp_path / "run.html").write_text("a page")
+    with pytest.raises(RunError, match=r"run\.html holds no run: it is no folder$"):
+        Run.load(tmp_path / "run.html")
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_a_column_that_is_missing_or_of_another_type_is_named(run: Path, name: str) -> None:
     path = run / f"{name}.parquet"
