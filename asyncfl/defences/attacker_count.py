@@ -67,4 +67,6 @@ class AttackerCount(Described):
             return [f"byzantine {self.byzantine} is beyond the theory ({theory}) with {n} updates in a buffer"]
         if self.byzantine == "auto" and expected > most:
             return [f"byzantine auto allows for {most} attackers, not {expected}, of {n} updates: {theory}"]
+        if n < more:
+            return [f"a buffer of {n} updates is too small for the theory, even without attackers: {theory}"]
         return []

@@ -49,6 +49,12 @@ def test_byzantine_beyond_the_theory_is_noted():
     ]
 
 
+def test_a_buffer_below_the_theory_of_no_attackers_is_noted():
+    note = "a buffer of 2 updates is too small for the theory, even without attackers: n >= 2f + 3"
+    assert Krum().notes(2) == [note]
+    assert Krum(expected_share=0.1).notes(3) == TrimmedMean().notes(2) == []
+
+
 @pytest.mark.parametrize(("rule", "most"), [(Krum, 7), (MultiKrum, 7), (Bulyan, 2), (TrimmedMean, 4)])
 def test_byzantine_that_cannot_be_computed_is_refused(rule, most):
     assert list(rule(byzantine=most).faults(10)) == []
