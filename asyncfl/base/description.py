@@ -144,6 +144,15 @@ def _kind_of(model: type[BaseModel]) -> Any:
     return None if kind is None else kind.default
 
 
+def _kinds_beside(models: Models, fields: list[str], name: str) -> tuple[str, list[str]]:
+    """Return ` of kind KIND` for the one of several `models` with these fields, and the kinds that have `name`."""
+    holder = next((one for one in models if sorted(one.model_fields) == fields), None)
+    if len(models) < 2 or holder is None or not isinstance(_kind_of(holder), str):
+        return "", []
+    others = [_kind_of(one) for one in models if name in one.model_fields]
+    return f" of kind {_kind_of(holder)}", [kind for kind in others if isinstance(kind, str)]
+
+
 def _models_in(annotation: Any) -> Models:
     """Return the models inside an annotation, at any depth."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
@@ -174,7 +183,9 @@ def _in_words(details: ErrorDetails, name: str, siblings: list[str], models: Mod
                 return f"is no field; it is called {now[0]} now", ""
             near = nearest(last, siblings)
             meant = f"; did you mean {near}?" if near else f"; fields here are {', '.join(siblings)}"
-            return "is no field" + (meant if siblings else ""), ""
+            of_kind, others = _kinds_beside(models, siblings, last)
+            meant = f"; kinds that have it: {', '.join(others)}" if others else meant
+            return f"is no field{of_kind}" + (meant if siblings else ""), ""
         case "missing":
             return "is required and missing", ""
         case "union_tag_invalid":

@@ -205,9 +205,12 @@ class Protocol(Component):
 
     def faults(self, clients: int) -> Iterator[Fault]:
         """Yield the settings that cannot work with `clients` clients, with fields named relative to the protocol."""
+        # Some protocols have the number of tasks as a field of their own.
+        is_field = "dispatch" in type(self).model_fields
         for fault in self.dispatch.faults(clients):
-            # Some protocols have the number of tasks as a field of their own.
-            yield fault.under("dispatch") if "dispatch" in type(self).model_fields else fault
+            is_given = ("dispatch" if is_field else fault.field) in self.model_fields_set
+            told = fault if is_given else Fault(fault.field, f"{fault.message} (the field is not given: its default)")
+            yield told.under("dispatch") if is_field else told
         if self.selection.independent and not (self.dispatch.in_cohorts and self.opening.whole_cohort):
             yield Fault(
                 "selection",

@@ -59,14 +59,17 @@ def _known(row: Row) -> float:
 def _parts(who: str, rows: Sequence[Row], models: Sequence[Row]) -> Iterator[str]:
     """Yield the parts between semicolons: epsilon, a failing claim about models, flags, and trusted parties."""
     flags = list(dict.fromkeys(flag for row in rows for flag in row["flags"].split("; ") if flag))
-    if any(max(row["provable"], row["measured"], row["exact_epsilon"]) > 0 for row in rows):
+    learns = any(max(row["provable"], row["measured"], row["exact_epsilon"]) > 0 for row in rows)
+    if learns:
         yield f"{who}: {_of_clients(rows)}"
     else:
         # Only flags of releases that epsilons do not include can remain.
         flags = [flag for flag in flags if flag in UNCOVERED]
         yield f"{who}: " + ("holds no update of any client" if flags else "learns nothing about any client")
+    # What is claimed for models is not said of who is sent bare uploads, such as a trusted server, or learns nothing.
+    is_about_models = learns and not any(map(_bare, rows))
     claims = [row for row in models if not math.isinf(row["claimed_epsilon"]) and row["claim_holds"] is not True]
-    if claims:
+    if claims and is_about_models:
         model = max(claims, key=lambda row: (row["claim_holds"] is False, _known(row)))
         holds = "does not hold: epsilon is " + _number(_known(model))
         if model["claim_holds"] is None:

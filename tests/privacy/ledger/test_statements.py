@@ -122,6 +122,18 @@ def test_failing_claims_about_models_are_stated():
     assert said(silent, {**model, "claim_holds": True, "exact_epsilon": 1.0}) == [f"{says}{trust}"]
 
 
+def test_claims_about_models_are_not_said_of_who_holds_bare_uploads_or_nothing():
+    """A trusted server, and an eavesdropper that hears nothing: the claim was never about them."""
+    model = {**PROVEN, "holder": "model", "client": -1, "claimed_epsilon": 24.92, "exact_epsilon": 126.0}
+    bare = {**NO_NOISE, "adversary": "server", "claimed_epsilon": math.inf}
+    deaf = {**PROVEN, "exact_epsilon": 0.0, "provable": 0.0, "claimed_epsilon": math.inf}
+    found = said(bare, {**model, **NO_NOISE, "adversary": "server", "claim_holds": False}, deaf, model)
+    assert found == [
+        f"server: epsilon is infinite, without any protection, {HIDDEN}; trusted: server, clients",
+        "eavesdropper: learns nothing about any client; trusted: server, clients",
+    ]
+
+
 def test_statements_without_privacy():
     nothing = {"unit": "none", "neighbours": "none", "status": "none", "claimed_epsilon": math.inf, "flags": ""}
     bare = {**NO_NOISE, "claimed_epsilon": math.inf}
