@@ -27,8 +27,8 @@ sys.path.insert(0, str(ROOT))
 from asyncfl.experiments.csv_files import read_csv  # noqa: E402
 from asyncfl.experiments.files import find  # noqa: E402
 from asyncfl.experiments.loading import load  # noqa: E402
+from asyncfl.experiments.scores import Score, score_of, sentences_of  # noqa: E402
 from asyncfl.experiments.site.contents import anchors_of, file_of_paper, name_of_paper  # noqa: E402
-from asyncfl.experiments.verdicts import Score, score_of, sentences_of  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results"
 PAGES = (

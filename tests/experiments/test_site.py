@@ -18,8 +18,9 @@ from asyncfl.experiments.claims import Order
 from asyncfl.experiments.csv_files import read_csv
 from asyncfl.experiments.figures import Curves, Final
 from asyncfl.experiments.report import page_files, write_run_pages, write_site
+from asyncfl.experiments.scores import Score, scores_of
 from asyncfl.experiments.site.contents import figure_of, size_of, standard
-from asyncfl.experiments.verdicts import FinishedExperiment, Score, finished, scores_of
+from asyncfl.experiments.verdicts import FinishedExperiment, finished
 from tests.experiments.results_folder import EPSILON, EVIL, marked_up
 
 

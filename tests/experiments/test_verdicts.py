@@ -9,9 +9,10 @@ import pytest
 
 from asyncfl.experiments.evidence.p_values import Reading, clean_runs_needed, seeds_needed, visible
 from asyncfl.experiments.report import wrong_verdicts
+from asyncfl.experiments.scores import Score, score_of
 from asyncfl.experiments.site.contents import with_power
 from asyncfl.experiments.spec import Experiment
-from asyncfl.experiments.verdicts import Score, leaning, needed, score_of, why_undecided
+from asyncfl.experiments.verdicts import leaning, needed, why_undecided
 
 
 def decided(test: Any = "student", seeds: int = 5, effect: float = 0.5, t: float = 0.0, **of: Any) -> Any:

@@ -20,8 +20,9 @@ from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.csv_files import read_csv
 from asyncfl.experiments.figures import Figure
 from asyncfl.experiments.grid import describe, several
+from asyncfl.experiments.scores import score_of, scores_of, sentences_of
 from asyncfl.experiments.spec import AUTHORS, Author
-from asyncfl.experiments.verdicts import FinishedExperiment, score_of, scores_of, sentences_of, with_new_axes
+from asyncfl.experiments.verdicts import FinishedExperiment, with_new_axes
 from asyncfl.results.figure_style import around
 
 View = dict[str, Any]
