@@ -15,14 +15,17 @@ NOUNS: dict[Author, str] = {
     "ours": "statements of ours",
 }
 """Author -> what its claims are called where they are counted."""
+ALIKE = "make no difference that matters"
+"""What is said of claims that are `alike`, where they are counted."""
 
 
 def sentences_of(claims: pd.DataFrame) -> pd.DataFrame:
     """Return a row per sentence of a paper: its paper, place, verdict, and the number of its checks.
 
-    It holds where all of its checks do, does not where all that are decided fail and none is open, and does `in part`
-    where some hold and some do not; checks that are not run do not count beside others. Where a check is judged as
-    printed, those that are judged against the print do not count either; else `otherwise` is true.
+    It holds where all of its checks do, is `alike` where all of them are, does not hold where some fail and the others
+    are alike, and holds `in part` where some hold and some do not; checks that are not run do not count beside others.
+    Where a check is judged as printed, those that are judged against the print do not count either; else `otherwise` is
+    true.
     """
     rows = []
     of_papers = claims[claims["of"] == "paper"]
@@ -53,9 +56,10 @@ def sentence_verdict(checks: Sequence[str]) -> str:
     if not checks:
         return "not run"
     found = set(checks)
-    if "depends" in found or {"holds", "does not hold"} <= found:
+    if "depends" in found or ("holds" in found and found & {"does not hold", "alike"}):
         return "in part"
-    return "not decided" if "not decided" in found else next(iter(found))
+    ordered = ("not decided", "does not hold", "alike", "holds")
+    return next(verdict for verdict in ordered if verdict in found)
 
 
 def _sentence_leaning(checks: pd.DataFrame) -> str:
@@ -80,10 +84,12 @@ class Score:
     """Sentences of which some checks hold and some do not; claims that depend on a setting."""
     checks: int = 0
     """Checks of the sentences; 0 where claims are counted."""
+    alike: int = 0
+    """Those that compare what differs by less than matters."""
 
     @property
     def total(self) -> int:
-        return self.holds + self.fails + self.in_part + self.undecided + self.not_run
+        return self.holds + self.fails + self.in_part + self.alike + self.undecided + self.not_run
 
     def in_words(self, noun: str) -> str:
         """Return the score in a sentence without its full stop; `noun`: what is counted, in the plural."""
@@ -92,6 +98,7 @@ class Score:
         if not judged:
             return f"{self.not_run} {noun}{checks}, none of which is run"
         in_part = f"{self.in_part} hold in part, " if self.in_part else ""
+        in_part += f"{self.alike} {ALIKE}, " if self.alike else ""
         text = (
             f"{judged} {noun}{checks}: {self.holds} hold, {self.fails} do not hold, {in_part}"
             f"{self.undecided} are not decided "
@@ -111,11 +118,11 @@ def score_of(found: pd.DataFrame) -> Score:
         return Score(0, 0, 0, 0, 0, 0)
     counts = found["verdict"].value_counts()
     leaning = found["leaning"][found["verdict"] == "not decided"].value_counts()
-    names = ("holds", "does not hold", "not decided", "not run", "in part", "depends")
-    holds, fails, undecided, not_run, in_part, depends = (int(counts.get(name, 0)) for name in names)
+    names = ("holds", "does not hold", "not decided", "not run", "in part", "depends", "alike")
+    holds, fails, undecided, not_run, in_part, depends, alike = (int(counts.get(name, 0)) for name in names)
     for_it, against_it = (int(leaning.get(answer, 0)) for answer in ("holds", "does not hold"))
     checks = int(found["checks"].sum()) if "checks" in found else 0
-    return Score(holds, fails, undecided, for_it, against_it, not_run, in_part + depends, checks)
+    return Score(holds, fails, undecided, for_it, against_it, not_run, in_part + depends, checks, alike)
 
 
 def scores_of(claims: pd.DataFrame) -> Scores:

@@ -17,8 +17,10 @@ from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.claims.base import PointVerdict
 from asyncfl.experiments.csv_files import plain, read_csv, write_csv
 from asyncfl.experiments.departures import texts, value_at
-from asyncfl.experiments.evidence.decision import ONE_LOOK, Answer, ComparisonAnswer, Decision, Looks, all_of
-from asyncfl.experiments.evidence.p_values import clean_runs_needed, fewest_signs, q_values, seeds_needed, visible
+from asyncfl.experiments.evidence.decision import ALPHA, ONE_LOOK, Answer, Decision, Looks, all_of
+from asyncfl.experiments.evidence.open_comparison import leaning, needed, why_undecided
+from asyncfl.experiments.evidence.p_values import Reading, q_values, with_region
+from asyncfl.experiments.evidence.power import visible
 from asyncfl.experiments.grid import (
     Grid,
     MissingError,
@@ -35,7 +37,8 @@ from asyncfl.experiments.spec import SCALES, Author, Experiment, Scale
 from asyncfl.scenario import Scenario
 
 Verdict = Answer | Literal["depends", "not run"]
-"""`depends`: it holds at some values of a setting on which the paper is silent, and not at others; `not run`: the claim
+"""`depends`: it holds at some values of a setting on which the paper is silent, and fails or makes no difference at
+others; `not run`: the claim
 is about a part of the experiment that this scale leaves out."""
 
 
@@ -88,6 +91,9 @@ class ClaimVerdict:
     margin: float = np.nan
     """Margin or tolerance that the claim grants; NaN where it grants none."""
     margin_why: str = ""
+    smallest: float = np.nan
+    """Smallest difference of the value that matters, as the experiment declares; NaN: none."""
+    smallest_why: str = ""
     measured: str = "–"
     reason: str = ""
     expected: str = ""
@@ -174,7 +180,7 @@ def judge(
             found = {"verdict": "not run", "reason": str(missing)}
         except UnpublishedError as missing:
             unknown = {"verdict": "not decided", "reason": str(missing), "undecided": "missing"}
-            found = before.get((claim.says, claim.title), unknown)
+            found = _alike_as_published(before.get((claim.says, claim.title), unknown), claim, looks)
         except MissingError as missing:
             found = {"verdict": "not decided", "reason": str(missing), "undecided": "missing"}
         if found["verdict"] != "not run" and claim.absolute and grid.sources - {"real"}:
@@ -183,6 +189,21 @@ def judge(
             found = {"verdict": "not decided", "reason": why, "undecided": why, "measured": measured}
         verdicts.append(_row(claim, settings, scale="formula" if grid.exact else scale, **found))
     return verdicts
+
+
+def _alike_as_published(found: dict[str, Any], claim: Claim, looks: Looks) -> dict[str, Any]:
+    """Return a published verdict, `alike` where one comparison was open whose mean and standard deviation show that.
+
+    found: columns of `MEASURED` of a claim whose values are not published.
+    """
+    is_open = found["verdict"] == "not decided" and found.get("kind") == "statistical" and found["comparisons"] == 1
+    if not is_open or claim.smallest is None or not np.isfinite(found["sd"]):
+        return found
+    effect = found["direction"] * (found["effect"] - found["threshold"])
+    reading = Reading("student", int(found["seeds"]), 1.0, 1.0, effect, np.nan, np.nan, found["sd"])
+    reading = with_region(reading, np.empty(0), claim.smallest.difference)
+    p = max(reading.p_above, reading.p_below) * ALPHA / looks.alpha
+    return {**found, "verdict": "alike", "p": p, "undecided": "", "leaning": ""} if p <= ALPHA else found
 
 
 def judge_each_silent_value(
@@ -214,7 +235,7 @@ def _judged(claim: Claim, grid: Grid, looks: Looks, silent: Mapping[str, str]) -
     at_each = [(at, all_of([point.decision for point in of])) for at, of in tried]
     every = [point for _, of in tried for point in of]
     answers = {decision.answer for _, decision in at_each}
-    if {"holds", "does not hold"} <= answers:
+    if "holds" in answers and answers & {"does not hold", "alike"}:
         turning = [axis for axis in silent if _turns(axis, [(at, decision.answer) for at, decision in at_each])]
         names = ", ".join(silent[axis] for axis in turning or silent)
         held = [describe(at) for at, decision in at_each if decision.answer == "holds"]
@@ -234,9 +255,12 @@ def _judged(claim: Claim, grid: Grid, looks: Looks, silent: Mapping[str, str]) -
 
 
 def _turns(axis: str, answers: Sequence[tuple[Mapping[str, Any], Answer]]) -> bool:
-    """Return whether two points that differ in this axis alone have opposite answers."""
+    """Return whether a claim holds at one of two points that differ in this axis alone, and is decided otherwise at the
+    other."""
     rest = [({name: value for name, value in at.items() if name != axis}, answer) for at, answer in answers]
-    return any(at == other and {one, two} == {"holds", "does not hold"} for at, one in rest for other, two in rest)
+    return any(
+        at == other and one == "holds" and two in ("does not hold", "alike") for at, one in rest for other, two in rest
+    )
 
 
 def _row(claim: Claim, settings: CellSettings, **found: Any) -> ClaimVerdict:
@@ -254,6 +278,8 @@ def _row(claim: Claim, settings: CellSettings, **found: Any) -> ClaimVerdict:
         against=against,
         margin=claim.margin_asked or np.nan,
         margin_why=experiment.margin_why(claim),
+        smallest=np.nan if claim.smallest is None else claim.smallest.difference,
+        smallest_why="" if claim.smallest is None else claim.smallest.why,
         expected=claim.expected,
         why=" ".join(claim.why.split()),
         **found,
@@ -289,36 +315,6 @@ def _numbers(points: list[PointVerdict], decision: Decision) -> dict[str, Any]:
         "reason": reason,
         "seeds": reading.seeds,
     }
-
-
-def leaning(by: ComparisonAnswer) -> str:
-    """Return the answer that an undecided comparison leans to; empty where it is within a standard error of neither."""
-    t, least = by.reading.t, 1.0 if by.reading.test == "student" else 1e-9
-    return "holds" if t >= least else "does not hold" if t <= -least else ""
-
-
-def why_undecided(by: ComparisonAnswer) -> str:
-    """Return `no variance known`, `given up`, `bounded by its margin` or `underpowered`."""
-    reading, room = by.reading, by.comparison.room
-    if reading.test == "none":
-        return "no variance known"
-    if by.is_futile:
-        return "given up"
-    if room is not None and reading.test == "student" and visible(reading.sd, reading.seeds, by.alpha) > room:
-        return "bounded by its margin"
-    return "underpowered"
-
-
-def needed(by: ComparisonAnswer) -> float:
-    """Return the number of seeds that an answer would take; NaN where more seeds are no way to one."""
-    reading = by.reading
-    if reading.test == "student":
-        number = seeds_needed(reading.effect, reading.sd, by.alpha)
-        return np.nan if number is None else max(number, reading.seeds + 1)
-    if reading.test == "runs":
-        return clean_runs_needed(by.comparison.tolerated, by.alpha) if reading.effect == 0 else np.nan
-    fewest = fewest_signs(by.alpha)
-    return fewest if reading.seeds < fewest else np.nan
 
 
 def frame(verdicts: list[ClaimVerdict]) -> pd.DataFrame:
@@ -391,7 +387,9 @@ def all_claims(
 def _read_claims(path: Path) -> pd.DataFrame:
     """Read a table of claims; columns of text that an earlier one lacks are empty."""
     table = read_csv(path)
-    return table.assign(**{name: "" for name in ("sentence", "silent", "against", "depends_on") if name not in table})
+    return table.assign(
+        **{name: "" for name in ("sentence", "silent", "against", "depends_on", "smallest_why") if name not in table}
+    )
 
 
 def left_out(

@@ -12,11 +12,12 @@ import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import field_validator
+from pydantic import Field, PrivateAttr, field_validator
 
+from asyncfl.base.component import Described
 from asyncfl.base.quantities import SCALES, quantity
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Answer, ClaimEvidence, Comparison, Decision, Kind, Looks
 from asyncfl.experiments.evidence.p_values import Floats, Sample, excess, pair
@@ -46,8 +47,20 @@ class PointVerdict:
         return self.decision.answer
 
 
+class SmallestDifference(Described):
+    """Smallest difference of a value that matters: the half-width of its region of practical equivalence."""
+
+    difference: Annotated[float, Field(gt=0)]
+    """In units of the value."""
+    why: Annotated[str, Field(min_length=1)]
+    """Reason of its size, and who chose it."""
+
+
 class ClaimBase(ExperimentPart):
     """A claim, judged on the runs of an experiment or on one of its bounds."""
+
+    is_directional: ClassVar[bool] = False
+    """Whether it asks which of two values is larger, or on which side of a threshold one is."""
 
     check: str
     """Kind of the claim."""
@@ -81,6 +94,8 @@ class ClaimBase(ExperimentPart):
     """Our expectation before running; shown beside the verdict, never an input to it."""
     why: str = ""
     """Explanation of a claim that does not hold, shown in the table of claims."""
+    _smallest: SmallestDifference | None = PrivateAttr(default=None)
+    """Smallest difference of the value that matters; set by the experiment, which declares it for all its claims."""
 
     @field_validator("value")
     @classmethod
@@ -120,6 +135,22 @@ class ClaimBase(ExperimentPart):
     def margin_asked(self) -> float:
         """Its margin or tolerance, in units of the value; 0 where it has none."""
         return float(getattr(self, "margin", 0.0))
+
+    @property
+    def smallest(self) -> SmallestDifference | None:
+        """Smallest difference of the value that matters, as its experiment declares; None: none is declared."""
+        return self._smallest
+
+    def declare_smallest(self, differences: Mapping[str, SmallestDifference]) -> None:
+        """Take the smallest difference of the column from those of an experiment, see `Experiment.smallest`.
+
+        Claims that ask for no direction, or grant a margin of their own, have none. Those declared are of the column
+        itself: not of its logarithm, of how much it fluctuates or rises, or of an axis.
+        """
+        own_scale = not self.log and not self._parts["axis"] and self._parts["when"] not in ("fluctuation", "rise")
+        fitting = [name for name in differences if self.column.startswith(name)]
+        applies = fitting and own_scale and self.is_directional and not self.margin_asked and self.bound is None
+        self._smallest = differences[max(fitting, key=len)] if applies else None
 
     @property
     def axes_named(self) -> list[tuple[str, str]]:
@@ -213,6 +244,8 @@ class ClaimBase(ExperimentPart):
         one, other = pair(larger, smaller)
         over, kind = excess(one.values, other.values, by, self.log), self.kind_of(grid, larger, smaller)
         of = {"threshold": of.get("sign", 1.0) * by + 0.0, **of}
+        if kind == "statistical":
+            of["smallest"] = None if self._smallest is None else self._smallest.difference
         return Comparison(one.seeds, over, about, kind=kind, cells=cells, **of)
 
     def above(

@@ -68,6 +68,8 @@ class AlongClaim(ClaimBase):
 class Order(AlongClaim):
     """The value falls (or rises) from each point of an axis to the next."""
 
+    is_directional = True
+
     check: Literal["order"] = "order"
     direction: Literal["falls", "rises"] = "falls"
     strict: bool = True
@@ -99,6 +101,8 @@ class Order(AlongClaim):
 class BestAt(AlongClaim):
     """The value is best at one point of an axis."""
 
+    is_directional = True
+
     check: Literal["best_at"] = "best_at"
     at: AxisValue
     """The point that beats every other."""
@@ -117,6 +121,8 @@ class BestAt(AlongClaim):
 
 class InteriorBest(AlongClaim):
     """Some point inside an axis beats both of its ends."""
+
+    is_directional = True
 
     check: Literal["interior_best"] = "interior_best"
     last_counts: bool = False
@@ -139,6 +145,8 @@ class InteriorBest(AlongClaim):
 
 class Crossover(AlongClaim):
     """The curve of `early` is better before the given rounds, that of `late` after them."""
+
+    is_directional = True
 
     check: Literal["crossover"] = "crossover"
     early: AxisValue
@@ -206,6 +214,8 @@ class PairClaim(AlongClaim):
 class NoWorse(PairClaim):
     """`at` is not worse than `than` by more than a margin."""
 
+    is_directional = True
+
     check: Literal["no_worse"] = "no_worse"
     margin: float = Field(default=0.0, ge=0)
     """Loss of quality that is still accepted, in units of the value."""
@@ -255,6 +265,8 @@ class Times(PairClaim):
 
 class AtLeast(ClaimBase):
     """The value reaches a threshold (with `goal: low`: stays at or below it)."""
+
+    is_directional = True
 
     check: Literal["at_least"] = "at_least"
     threshold: float
