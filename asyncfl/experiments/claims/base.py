@@ -84,8 +84,8 @@ class ClaimBase(ExperimentPart):
     """Entry of `bounds` that is judged instead of runs."""
     judged_as: Kind | None = None
     """`statistical`: by a mean over seeds; `count`: by how many runs break it (`at_least` only); `deterministic`:
-    without error, its value being the same in all seeds. None: counts of clients as counts, accounting that is the same
-    in all seeds (two or more) and formulas as deterministic, all else as statistical."""
+    without error, its value being the same in all seeds. None: counts of clients as counts; formulas, and accounting
+    that is the same in all seeds (two or more), or infinite against finite, as deterministic; else as statistical."""
     absolute: bool = False
     """Whether the claim is about absolute numbers, so that it is judged on the original data sets only."""
     margin_why: str = ""
@@ -228,7 +228,8 @@ class ClaimBase(ExperimentPart):
         if self.judged_as is not None:
             return self.judged_as
         accounting = self.column.startswith(ACCOUNTING) and not self.value.startswith("best ")
-        return "deterministic" if grid.exact or (accounting and constant) else "statistical"
+        is_exact = grid.exact or (accounting and (constant or _is_infinite_against_finite(samples)))
+        return "deterministic" if is_exact else "statistical"
 
     def better(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells, **of: Any) -> Comparison:
         """Compare that `a` is better than `b`; further arguments as for `larger`."""
@@ -304,6 +305,14 @@ class ClaimBase(ExperimentPart):
     def interval(self, low: float, high: float) -> str:
         unit = unit_of(self.column)
         return _side(low, unit) if low == high else f"[{_side(low, unit)}, {_side(high, unit)}]"
+
+
+def _is_infinite_against_finite(samples: Sequence[Sample]) -> bool:
+    """Whether each sample, of two seeds or more, is infinite throughout or finite throughout, and they differ in that:
+    an epsilon without noise is infinite, whatever the seed."""
+    infinite = {bool(np.isinf(x.values).all()) for x in samples}
+    whole = all(len(x) > 1 and (np.isinf(x.values).all() or np.isfinite(x.values).all()) for x in samples)
+    return whole and len(infinite) == 2
 
 
 def _side(value: float, unit: str) -> str:

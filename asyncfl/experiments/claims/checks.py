@@ -275,7 +275,7 @@ class AtLeast(ClaimBase):
     """Share of runs that may break a claim on counts. No number of clean runs shows that it never happens."""
     besides: dict[str, float] = Field(default_factory=dict)
     """Value -> what it must not exceed, so that the claim is not true for nothing: that all attackers are banned tells
-    nothing where everybody is."""
+    nothing where everybody is. Numbers of clients are counted by runs, as those of the claim itself."""
 
     @property
     def columns_named(self) -> list[tuple[str, str, str]]:
@@ -301,7 +301,9 @@ class AtLeast(ClaimBase):
         for value, limit in self.besides.items():
             other = grid.seeds_of(value, at, low_is_good=True)
             words = f"wanted {value} at most {limit:g}, got"
-            of: dict[str, Any] = {"strict": False, "threshold": limit, "sign": -1.0, "cells": (at,)}
+            kind: Kind = "count" if unit_of(value.split()[-1]) == "clients" else "statistical"
+            of: dict[str, Any] = {"strict": False, "threshold": limit, "sign": -1.0, "cells": (at,), "kind": kind}
+            of["tolerated"] = self.tolerated
             evidence = AllOf([evidence, Comparison(other.seeds, limit - other.values, words, **of)])
             told = f"{told}, {value} {self.mean(other):.4g}"
         return evidence, told
