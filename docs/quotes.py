@@ -138,12 +138,16 @@ def in_a_sentence(claims: pd.DataFrame) -> str:
     otherwise = sentences["otherwise"].astype(bool)
     of_papers, apart = score_of(sentences[~otherwise]), score_of(sentences[otherwise])
     others = score_of(claims[claims["of"] == "others"])
+
+    def alike(score: Score) -> str:
+        return f"{score.alike} {ALIKE}, " if score.alike else ""
+
     said = [
         f"Of {len(sentences)} sentences of papers ({sentences['checks'].sum()} checks) {of_papers.holds} hold, "
-        f"{of_papers.fails} do not, {of_papers.in_part} hold in part, {of_papers.alike} {ALIKE}, "
+        f"{of_papers.fails} do not, {of_papers.in_part} hold in part, {alike(of_papers)}"
         f"{of_papers.undecided} are undecided and {of_papers.not_run} are not run.",
-        f"The other {apart.total} are judged only with settings that their paper prints otherwise: {apart.holds} hold, "
-        f"{apart.fails} do not, {apart.in_part} in part, {apart.alike} {ALIKE}, {apart.undecided} are undecided.",
+        f"The other {apart.total} are judged otherwise than printed alone: {apart.holds} hold, {apart.fails} do not, "
+        f"{apart.in_part} in part, {alike(apart)}{apart.undecided} are undecided.",
         f"Of {others.total} numbers that others published {others.holds} hold, {others.fails} do not, "
         f"{others.undecided} are undecided and {others.not_run} are not run.",
     ]
