@@ -55,6 +55,29 @@ def test_a_claim_of_a_direction_is_alike_where_the_difference_is_less_than_matte
     assert judged(BEST, a=0.9, b=0.9, c=0.5).verdict == "alike"
 
 
+@pytest.mark.parametrize(
+    ("behind", "verdict"), [((0.05, 0.0), "depends"), ((-0.05, 0.0), "does not hold"), ((0.0, 0.0), "alike")]
+)
+def test_a_silent_setting_decides_where_a_claim_holds_at_one_value_and_is_alike_at_another(
+    behind: tuple[float, float], verdict: str
+) -> None:
+    of = experiment(
+        {**BEST, "printed": "fig. 2"},
+        scenario={"protocol": {"kind": "sync", "rounds": 4}},
+        axes={"training.epochs": [1, 5]},
+        prints={"training.epochs": {"prints": "silent", "name": "E"}},
+    )
+    rows = [
+        {"x": x, "training.epochs": epochs, "seed": seed, "round": 1, "diverged": False, "test_accuracy": mean + noise}
+        for epochs, gap in zip((1, 5), behind, strict=True)
+        for x, mean, size in (("a", 0.9, 1), ("b", 0.9 - gap, 2))
+        for seed, noise in enumerate(size * NOISE)
+    ]
+    table = pd.DataFrame(rows)
+    (found,) = judge(of, "full", Grid({"training.epochs": (1, 5), "x": ("a", "b")}, table, table), {})
+    assert (found.verdict, found.depends_on) == (verdict, "E" if verdict == "depends" else "")
+
+
 def test_the_table_of_claims_says_how_small_a_difference_is() -> None:
     def told(**means: float) -> str:
         (row,) = rows_of(frame([judged(BEST, **means)]))
