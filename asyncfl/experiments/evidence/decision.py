@@ -40,7 +40,7 @@ from asyncfl.experiments.evidence.power import may_be_alike
 
 ALPHA = 0.025
 """Error of each answer over all looks, in each direction."""
-POCOCK: dict[tuple[int, ...], float] = {(3, 6, 12): 0.0093}
+POCOCK: dict[tuple[int, ...], float] = {(3, 6, 12): 0.0093, (3, 6, 12, 24): 0.0072}
 """Looks -> error of each look in each direction. For other looks ALPHA is divided by their number, which is safe."""
 FUTILE_T = 1.0
 """At the last look but one nothing is decided any more, and no seeds are added, where |t| is smaller."""

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.claims.base import SmallestDifference
-from asyncfl.experiments.evidence.decision import ONE_LOOK, Looks, all_of
+from asyncfl.experiments.evidence.decision import ONE_LOOK, POCOCK, Looks, all_of
 from asyncfl.experiments.evidence.p_values import Sample
 from asyncfl.experiments.grid import Grid
 
@@ -226,14 +226,15 @@ def test_wrong_verdicts_are_no_more_frequent_than_the_level(case):
 
 
 @pytest.mark.long
-def test_the_levels_of_the_looks_add_up_to_one_level():
-    # a million sequences of twelve seeds, without the rest of the engine
+@pytest.mark.parametrize("at", POCOCK, ids=str)
+def test_the_levels_of_the_looks_add_up_to_one_level(at):
+    # a million sequences of seeds, without the rest of the engine
     from scipy.special import stdtr
 
     rng = np.random.default_rng(3)
     crossed = 0
     for _ in range(10):
-        x = rng.normal(size=(100_000, 12))
-        p = [stdtr(n - 1, -x[:, :n].mean(1) / (x[:, :n].std(1, ddof=1) / np.sqrt(n))) for n in THREE_LOOKS.at]
-        crossed += int((np.min(p, axis=0) <= THREE_LOOKS.alpha).sum())
+        x = rng.normal(size=(100_000, at[-1]))
+        p = [stdtr(n - 1, -x[:, :n].mean(1) / (x[:, :n].std(1, ddof=1) / np.sqrt(n))) for n in at]
+        crossed += int((np.min(p, axis=0) <= POCOCK[at]).sum())
     assert crossed / 1e6 == pytest.approx(0.025, abs=5e-4)
