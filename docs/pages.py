@@ -38,8 +38,8 @@ from asyncfl.experiments.experiment_columns import (
     end_name,
     measured_columns,
 )
+from asyncfl.experiments.scores import NOUNS
 from asyncfl.experiments.spec import AUTHORS, Experiment, Source
-from asyncfl.experiments.verdicts import NOUNS
 from asyncfl.manual.explanation import example_text
 from asyncfl.manual.parts import SCENARIO, FieldEntry, Part, all_parts, components, places_of
 from asyncfl.protocol.events import EventsTable

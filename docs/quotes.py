@@ -27,8 +27,8 @@ sys.path.insert(0, str(ROOT))
 from asyncfl.experiments.csv_files import read_csv  # noqa: E402
 from asyncfl.experiments.files import find  # noqa: E402
 from asyncfl.experiments.loading import load  # noqa: E402
+from asyncfl.experiments.scores import ALIKE, Score, score_of, sentences_of  # noqa: E402
 from asyncfl.experiments.site.contents import anchors_of, file_of_paper, name_of_paper  # noqa: E402
-from asyncfl.experiments.verdicts import Score, score_of, sentences_of  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results"
 PAGES = (
@@ -44,6 +44,7 @@ VERDICTS = {
     "undecided": "not decided",
     "depends": "depends",
     "not run": "not run",
+    "alike": "alike",
     "holds": "holds",
 }
 """Words of a link's text -> the verdict that they stand for; the first that is found counts."""
@@ -106,7 +107,7 @@ def in_words(row: Any) -> str:
     return f"undecided{leans.get(str(row['leaning']), '')}"
 
 
-HEAD = ["holds", "does not hold", "in part", "undecided", "not run"]
+HEAD = ["holds", "does not hold", "in part", "no difference", "undecided", "not run"]
 
 
 def score(claims: pd.DataFrame) -> str:
@@ -137,12 +138,16 @@ def in_a_sentence(claims: pd.DataFrame) -> str:
     otherwise = sentences["otherwise"].astype(bool)
     of_papers, apart = score_of(sentences[~otherwise]), score_of(sentences[otherwise])
     others = score_of(claims[claims["of"] == "others"])
+
+    def alike(score: Score) -> str:
+        return f"{score.alike} {ALIKE}, " if score.alike else ""
+
     said = [
         f"Of {len(sentences)} sentences of papers ({sentences['checks'].sum()} checks) {of_papers.holds} hold, "
-        f"{of_papers.fails} do not, {of_papers.in_part} hold in part, {of_papers.undecided} are undecided and "
-        f"{of_papers.not_run} are not run.",
-        f"The other {apart.total} are judged only with settings that their paper prints otherwise: {apart.holds} hold, "
-        f"{apart.fails} do not, {apart.in_part} in part, {apart.undecided} are undecided.",
+        f"{of_papers.fails} do not, {of_papers.in_part} hold in part, {alike(of_papers)}"
+        f"{of_papers.undecided} are undecided and {of_papers.not_run} are not run.",
+        f"The other {apart.total} are judged otherwise than printed alone: {apart.holds} hold, {apart.fails} do not, "
+        f"{apart.in_part} in part, {alike(apart)}{apart.undecided} are undecided.",
         f"Of {others.total} numbers that others published {others.holds} hold, {others.fails} do not, "
         f"{others.undecided} are undecided and {others.not_run} are not run.",
     ]
@@ -150,7 +155,7 @@ def in_a_sentence(claims: pd.DataFrame) -> str:
 
 
 def _counts(score: Score) -> str:
-    return " | ".join(map(str, (score.holds, score.fails, score.in_part, score.undecided, score.not_run)))
+    return " | ".join(map(str, (score.holds, score.fails, score.in_part, score.alike, score.undecided, score.not_run)))
 
 
 def published(results: Path) -> str:

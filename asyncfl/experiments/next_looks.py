@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from asyncfl.base.errors import Fault, ScenarioError
+from asyncfl.experiments.cell_settings import CellSettings
 from asyncfl.experiments.cells import Cell
 from asyncfl.experiments.evidence.decision import ComparisonAnswer, all_of
-from asyncfl.experiments.evidence.p_values import chance
+from asyncfl.experiments.evidence.power import chance, may_be_alike
 from asyncfl.experiments.experiment_tables import collect
 from asyncfl.experiments.grid import Grid, MissingError, several
 from asyncfl.experiments.plan import all_cells
 from asyncfl.experiments.spec import Experiment, Scale
+from asyncfl.experiments.verdicts import judge_each_silent_value
 
 Counts = list[int]
 """Number of looks made at each cell of an experiment, from 0."""
@@ -62,13 +64,17 @@ def next_looks(
 
 def wishes_of(experiment: Experiment, scale: Scale, grid: Grid, cells: Sequence[Mapping[str, Any]]) -> list[Wish]:
     """Return the claims of an experiment that more seeds may decide. cells: axis values of each cell."""
-    found = []
+    found, settings = [], CellSettings(experiment)
     for claim in (claim for claim in experiment.claims if not claim.bound):
         try:
-            points = claim.judge(grid, experiment.seeds.looks(scale))
+            silent = judge_each_silent_value(claim, grid, experiment.seeds.looks(scale), settings.silent_axes(claim))
         except MissingError:
             continue
-        wanting = all_of([point.decision for point in points]).wanting
+        at_each = [all_of([point.decision for point in points]) for _, points in silent]
+        answers = {decision.answer for decision in at_each}
+        if "holds" in answers and answers & {"does not hold", "alike"}:
+            continue  # the claim depends on the silent setting, whatever the open values turn out to be
+        wanting = [one for decision in at_each for one in decision.wanting]
         # a comparison reads an axis that it does not name at all its values
         read = [at for one in wanting for at in one.comparison.cells]
         needed = [
@@ -82,9 +88,12 @@ def wishes_of(experiment: Experiment, scale: Scale, grid: Grid, cells: Sequence[
 
 
 def _chance(one: ComparisonAnswer) -> float:
-    if one.reading.test != "student" or one.more is None:
+    reading, smallest = one.reading, one.comparison.smallest
+    if reading.test != "student" or one.more is None:
         return 0.5
-    return float(chance(one.reading.effect, one.reading.sd, one.more, one.alpha))
+    shown = float(chance(reading.effect, reading.sd, one.more, one.alpha))
+    is_likely_alike = smallest is not None and may_be_alike(reading, smallest, one.more, one.alpha)
+    return max(shown, 0.5) if is_likely_alike else shown
 
 
 def granted(

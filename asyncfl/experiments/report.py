@@ -17,6 +17,7 @@ from asyncfl.base.files.atomic import write_text
 from asyncfl.experiments.cell_settings import CellSettings
 from asyncfl.experiments.csv_files import read_csv, write_csv
 from asyncfl.experiments.grid import describe
+from asyncfl.experiments.scores import ALIKE, NOUNS, Scores, as_printed, scores_of
 from asyncfl.experiments.site.contents import (
     CLIP,
     HEADINGS,
@@ -31,17 +32,7 @@ from asyncfl.experiments.site.contents import (
     with_power,
 )
 from asyncfl.experiments.spec import Experiment
-from asyncfl.experiments.verdicts import (
-    NOUNS,
-    FinishedExperiment,
-    Scores,
-    all_claims,
-    as_printed,
-    finished,
-    left_out,
-    scores_of,
-    with_new_axes,
-)
+from asyncfl.experiments.verdicts import FinishedExperiment, all_claims, finished, left_out, with_new_axes
 from asyncfl.extras.view import Window, page
 from asyncfl.results.storage import Run
 
@@ -92,6 +83,7 @@ def write_site(
         "papers": papers,
         "headings": HEADINGS,
         "nouns": NOUNS,
+        "alike": ALIKE,
         "marks": MARKS,
         "clip": CLIP,
         "quick": SCALE_WARNING if len(claims) and (claims["scale"] == "quick").any() else "",
@@ -234,7 +226,7 @@ def _cells(item: FinishedExperiment) -> list[tuple[str, str]]:
 
 def wrong_verdicts(claims: pd.DataFrame) -> str:
     """Return in one sentence how many of the verdicts may be wrong."""
-    decided = claims[claims["verdict"].isin(["holds", "does not hold"]) & claims["p"].notna()]
+    decided = claims[claims["verdict"].isin(["holds", "does not hold", "alike"]) & claims["p"].notna()]
     exact = int((claims["kind"] == "deterministic").sum())
     without = f" {exact} are without randomness." if exact else ""
     if len(decided) == 0:

@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from asyncfl.base.component import Described
 from asyncfl.experiments.bounds import Bounds
 from asyncfl.experiments.claims import Claim
+from asyncfl.experiments.claims.base import SmallestDifference
 from asyncfl.experiments.covering import CoveredFactors
 from asyncfl.experiments.departures import PrintedFields
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Looks
@@ -174,6 +175,10 @@ class Experiment(Described):
     judged: they are no departures."""
     margins: dict[str, str] = Field(default_factory=dict)
     """Margin or tolerance of claims, a number in quotes -> why it is what it is."""
+    smallest: dict[str, SmallestDifference] = Field(default_factory=dict)
+    """Column, or the beginning of columns' names -> smallest difference that matters, for all claims that ask which of
+    two values is larger, or on which side of a threshold one is. Where the whole interval of the difference is smaller
+    the verdict is `alike`. The longest name that fits counts."""
     name: str = ""
     """`<folder>/<file>` below the folder of experiments; set by the reader."""
     folder: str = ""
@@ -201,6 +206,13 @@ class Experiment(Described):
             if not is_number(number):
                 raise ValueError(f"names of margins must be numbers, got {number!r}")
         return value
+
+    @model_validator(mode="after")
+    def _declared(self) -> Experiment:
+        """Tell the claims the smallest differences of their values."""
+        for claim in self.claims:
+            claim.declare_smallest(self.smallest)
+        return self
 
     @property
     def all_figures(self) -> tuple[Figure, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
@@ -17,29 +17,28 @@ from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.claims.base import PointVerdict
 from asyncfl.experiments.csv_files import plain, read_csv, write_csv
 from asyncfl.experiments.departures import texts, value_at
-from asyncfl.experiments.evidence.decision import ONE_LOOK, Answer, ComparisonAnswer, Decision, Looks, all_of
-from asyncfl.experiments.evidence.p_values import clean_runs_needed, fewest_signs, q_values, seeds_needed, visible
+from asyncfl.experiments.evidence.decision import ALPHA, ONE_LOOK, Answer, Decision, Looks, all_of
+from asyncfl.experiments.evidence.open_comparison import leaning, needed, why_undecided
+from asyncfl.experiments.evidence.p_values import Reading, q_values, with_region
+from asyncfl.experiments.evidence.power import visible
 from asyncfl.experiments.grid import (
     Grid,
     MissingError,
     NotRunError,
     UnpublishedError,
+    Where,
     bound_grid,
     describe,
     points,
     several,
 )
-from asyncfl.experiments.spec import AUTHORS, SCALES, Author, Experiment, Scale
+from asyncfl.experiments.scores import Scores, scores_of
+from asyncfl.experiments.spec import SCALES, Author, Experiment, Scale
 from asyncfl.scenario import Scenario
 
-NOUNS: dict[Author, str] = {
-    "paper": "sentences of papers",
-    "others": "numbers of others",
-    "ours": "statements of ours",
-}
-"""Author -> what its claims are called where they are counted."""
 Verdict = Answer | Literal["depends", "not run"]
-"""`depends`: it holds at some values of a setting on which the paper is silent, and not at others; `not run`: the claim
+"""`depends`: it holds at some values of a setting on which the paper is silent, and fails or makes no difference at
+others; `not run`: the claim
 is about a part of the experiment that this scale leaves out."""
 
 
@@ -92,6 +91,9 @@ class ClaimVerdict:
     margin: float = np.nan
     """Margin or tolerance that the claim grants; NaN where it grants none."""
     margin_why: str = ""
+    smallest: float = np.nan
+    """Smallest difference of the value that matters, as the experiment declares; NaN: none."""
+    smallest_why: str = ""
     measured: str = "–"
     reason: str = ""
     expected: str = ""
@@ -178,7 +180,7 @@ def judge(
             found = {"verdict": "not run", "reason": str(missing)}
         except UnpublishedError as missing:
             unknown = {"verdict": "not decided", "reason": str(missing), "undecided": "missing"}
-            found = before.get((claim.says, claim.title), unknown)
+            found = _alike_as_published(before.get((claim.says, claim.title), unknown), claim, looks)
         except MissingError as missing:
             found = {"verdict": "not decided", "reason": str(missing), "undecided": "missing"}
         if found["verdict"] != "not run" and claim.absolute and grid.sources - {"real"}:
@@ -189,10 +191,27 @@ def judge(
     return verdicts
 
 
-def _judged(claim: Claim, grid: Grid, looks: Looks, silent: Mapping[str, str]) -> dict[str, Any]:
-    """Judge a claim at each value of the axes on which its paper is silent; return the columns of the verdict.
+def _alike_as_published(found: dict[str, Any], claim: Claim, looks: Looks) -> dict[str, Any]:
+    """Return a published verdict, `alike` where one comparison was open whose mean and standard deviation show that.
 
-    Of these values those that are not run are left out; raises NotRunError where none is, and MissingError.
+    found: columns of `MEASURED` of a claim whose values are not published.
+    """
+    is_open = found["verdict"] == "not decided" and found.get("kind") == "statistical" and found["comparisons"] == 1
+    if not is_open or claim.smallest is None or not np.isfinite(found["sd"]):
+        return found
+    effect = found["direction"] * (found["effect"] - found["threshold"])
+    reading = Reading("student", int(found["seeds"]), 1.0, 1.0, effect, np.nan, np.nan, found["sd"])
+    reading = with_region(reading, np.empty(0), claim.smallest.difference)
+    p = max(reading.p_above, reading.p_below) * ALPHA / looks.alpha
+    return {**found, "verdict": "alike", "p": p, "undecided": "", "leaning": ""} if p <= ALPHA else found
+
+
+def judge_each_silent_value(
+    claim: Claim, grid: Grid, looks: Looks, silent: Iterable[str]
+) -> list[tuple[Where, list[PointVerdict]]]:
+    """Judge a claim at each combination of values of the axes `silent`, on which its paper is silent.
+
+    Values that are not run are left out. Raises NotRunError where none is run, and MissingError.
     """
     tried = []
     reason: NotRunError | None = None
@@ -204,10 +223,19 @@ def _judged(claim: Claim, grid: Grid, looks: Looks, silent: Mapping[str, str]) -
     if not tried:
         assert reason is not None
         raise reason
+    return tried
+
+
+def _judged(claim: Claim, grid: Grid, looks: Looks, silent: Mapping[str, str]) -> dict[str, Any]:
+    """Judge a claim at each value of the axes on which its paper is silent; return the columns of the verdict.
+
+    silent: axis -> its name in words. Raises as `judge_each_silent_value`.
+    """
+    tried = judge_each_silent_value(claim, grid, looks, silent)
     at_each = [(at, all_of([point.decision for point in of])) for at, of in tried]
     every = [point for _, of in tried for point in of]
     answers = {decision.answer for _, decision in at_each}
-    if {"holds", "does not hold"} <= answers:
+    if "holds" in answers and answers & {"does not hold", "alike"}:
         turning = [axis for axis in silent if _turns(axis, [(at, decision.answer) for at, decision in at_each])]
         names = ", ".join(silent[axis] for axis in turning or silent)
         held = [describe(at) for at, decision in at_each if decision.answer == "holds"]
@@ -227,9 +255,12 @@ def _judged(claim: Claim, grid: Grid, looks: Looks, silent: Mapping[str, str]) -
 
 
 def _turns(axis: str, answers: Sequence[tuple[Mapping[str, Any], Answer]]) -> bool:
-    """Return whether two points that differ in this axis alone have opposite answers."""
+    """Return whether a claim holds at one of two points that differ in this axis alone, and is decided otherwise at the
+    other."""
     rest = [({name: value for name, value in at.items() if name != axis}, answer) for at, answer in answers]
-    return any(at == other and {one, two} == {"holds", "does not hold"} for at, one in rest for other, two in rest)
+    return any(
+        at == other and one == "holds" and two in ("does not hold", "alike") for at, one in rest for other, two in rest
+    )
 
 
 def _row(claim: Claim, settings: CellSettings, **found: Any) -> ClaimVerdict:
@@ -247,6 +278,8 @@ def _row(claim: Claim, settings: CellSettings, **found: Any) -> ClaimVerdict:
         against=against,
         margin=claim.margin_asked or np.nan,
         margin_why=experiment.margin_why(claim),
+        smallest=np.nan if claim.smallest is None else claim.smallest.difference,
+        smallest_why="" if claim.smallest is None else claim.smallest.why,
         expected=claim.expected,
         why=" ".join(claim.why.split()),
         **found,
@@ -282,36 +315,6 @@ def _numbers(points: list[PointVerdict], decision: Decision) -> dict[str, Any]:
         "reason": reason,
         "seeds": reading.seeds,
     }
-
-
-def leaning(by: ComparisonAnswer) -> str:
-    """Return the answer that an undecided comparison leans to; empty where it is within a standard error of neither."""
-    t, least = by.reading.t, 1.0 if by.reading.test == "student" else 1e-9
-    return "holds" if t >= least else "does not hold" if t <= -least else ""
-
-
-def why_undecided(by: ComparisonAnswer) -> str:
-    """Return `no variance known`, `given up`, `bounded by its margin` or `underpowered`."""
-    reading, room = by.reading, by.comparison.room
-    if reading.test == "none":
-        return "no variance known"
-    if by.is_futile:
-        return "given up"
-    if room is not None and reading.test == "student" and visible(reading.sd, reading.seeds, by.alpha) > room:
-        return "bounded by its margin"
-    return "underpowered"
-
-
-def needed(by: ComparisonAnswer) -> float:
-    """Return the number of seeds that an answer would take; NaN where more seeds are no way to one."""
-    reading = by.reading
-    if reading.test == "student":
-        number = seeds_needed(reading.effect, reading.sd, by.alpha)
-        return np.nan if number is None else max(number, reading.seeds + 1)
-    if reading.test == "runs":
-        return clean_runs_needed(by.comparison.tolerated, by.alpha) if reading.effect == 0 else np.nan
-    fewest = fewest_signs(by.alpha)
-    return fewest if reading.seeds < fewest else np.nan
 
 
 def frame(verdicts: list[ClaimVerdict]) -> pd.DataFrame:
@@ -384,7 +387,9 @@ def all_claims(
 def _read_claims(path: Path) -> pd.DataFrame:
     """Read a table of claims; columns of text that an earlier one lacks are empty."""
     table = read_csv(path)
-    return table.assign(**{name: "" for name in ("sentence", "silent", "against", "depends_on") if name not in table})
+    return table.assign(
+        **{name: "" for name in ("sentence", "silent", "against", "depends_on", "smallest_why") if name not in table}
+    )
 
 
 def left_out(
@@ -405,124 +410,3 @@ def left_out(
     told += [f"Not run yet: {', '.join(missing)}."] if missing else []
     command = f"snakemake --cores 2 --config only={','.join(on_request)}"
     return told + ([f"Run on request at quick scale, and at full scale: {command}"] if on_request else [])
-
-
-def sentences_of(claims: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per sentence of a paper: its paper, place, verdict, and the number of its checks.
-
-    It holds where all of its checks do, does not where all that are decided fail and none is open, and does `in part`
-    where some hold and some do not; checks that are not run do not count beside others. Where a check is judged as
-    printed, those that are judged against the print do not count either; else `otherwise` is true.
-    """
-    rows = []
-    of_papers = claims[claims["of"] == "paper"]
-    told = ["paper", "sentence", "source", "verdict", "leaning", "against", "depends_on"]
-    texts_of = of_papers[told].astype(object).fillna("")
-    for (paper, sentence), checks in texts_of.groupby(["paper", "sentence"], sort=False):
-        run = checks[checks["verdict"] != "not run"]
-        printed = run[run["against"] == ""]
-        counted = printed if len(printed) else run
-        rows.append(
-            {
-                "paper": paper,
-                "sentence": sentence,
-                "source": checks["source"].iloc[0],
-                "verdict": sentence_verdict(list(counted["verdict"])),
-                "leaning": _sentence_leaning(counted),
-                "depends_on": ", ".join(dict.fromkeys(of for of in counted["depends_on"] if of)),
-                "otherwise": len(run) > 0 and len(printed) == 0,
-                "checks": len(checks),
-            }
-        )
-    columns = ["paper", "sentence", "source", "verdict", "leaning", "depends_on", "otherwise", "checks"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def sentence_verdict(checks: Sequence[str]) -> str:
-    """Return the verdict of a sentence from those of its checks."""
-    if not checks:
-        return "not run"
-    found = set(checks)
-    if "depends" in found or {"holds", "does not hold"} <= found:
-        return "in part"
-    return "not decided" if "not decided" in found else next(iter(found))
-
-
-def _sentence_leaning(checks: pd.DataFrame) -> str:
-    """Return the answer that all checks of an undecided sentence give or lean to; empty where they differ."""
-    open_ones = checks["verdict"] == "not decided"
-    found = set(checks["leaning"][open_ones]) | set(checks["verdict"][~open_ones])
-    return found.pop() if open_ones.any() and len(found) == 1 else ""
-
-
-@dataclass(frozen=True)
-class Score:
-    """Counts of verdicts; those that are not run are in `not_run` alone."""
-
-    holds: int
-    fails: int
-    undecided: int
-    leans_to_holds: int
-    """Verdicts that are not decided and lean to `holds`."""
-    leans_to_fails: int
-    not_run: int
-    in_part: int = 0
-    """Sentences of which some checks hold and some do not; claims that depend on a setting."""
-    checks: int = 0
-    """Checks of the sentences; 0 where claims are counted."""
-
-    @property
-    def total(self) -> int:
-        return self.holds + self.fails + self.in_part + self.undecided + self.not_run
-
-    def in_words(self, noun: str) -> str:
-        """Return the score in a sentence without its full stop; `noun`: what is counted, in the plural."""
-        judged = self.total - self.not_run
-        checks = f" ({self.checks} checks)" if self.checks else ""
-        if not judged:
-            return f"{self.not_run} {noun}{checks}, none of which is run"
-        in_part = f"{self.in_part} hold in part, " if self.in_part else ""
-        text = (
-            f"{judged} {noun}{checks}: {self.holds} hold, {self.fails} do not hold, {in_part}"
-            f"{self.undecided} are not decided "
-            f"({self.leans_to_holds} lean to holding, {self.leans_to_fails} to not holding)"
-        )
-        return f"{text}; {self.not_run} more are not run" if self.not_run else text
-
-
-Scores = dict[Author, Score]
-"""Author -> score of its claims, of papers that of their sentences; authors without claims are left out. Scores of two
-authors are never added."""
-
-
-def score_of(found: pd.DataFrame) -> Score:
-    """Count the verdicts of a table of claims or of sentences, with columns `verdict` and `leaning`."""
-    if not len(found):
-        return Score(0, 0, 0, 0, 0, 0)
-    counts = found["verdict"].value_counts()
-    leaning = found["leaning"][found["verdict"] == "not decided"].value_counts()
-    names = ("holds", "does not hold", "not decided", "not run", "in part", "depends")
-    holds, fails, undecided, not_run, in_part, depends = (int(counts.get(name, 0)) for name in names)
-    for_it, against_it = (int(leaning.get(answer, 0)) for answer in ("holds", "does not hold"))
-    checks = int(found["checks"].sum()) if "checks" in found else 0
-    return Score(holds, fails, undecided, for_it, against_it, not_run, in_part + depends, checks)
-
-
-def scores_of(claims: pd.DataFrame) -> Scores:
-    """Count, author by author: of papers their sentences, of all others their claims."""
-    of = {author: claims[claims["of"] == author] for author in AUTHORS}
-    return {
-        author: score_of(sentences_of(rows) if author == "paper" else rows) for author, rows in of.items() if len(rows)
-    }
-
-
-def as_printed(claims: pd.DataFrame) -> Scores:
-    """Count the sentences of papers of which some check is judged as printed; nothing where there are none."""
-    sentences = sentences_of(claims)
-    printed = sentences[~sentences["otherwise"].astype(bool)]
-    return {"paper": score_of(printed)} if len(sentences) else {}
-
-
-def scores_in_words(scores: Scores) -> list[str]:
-    """Return a sentence for each author."""
-    return [f"{score.in_words(NOUNS[author])}." for author, score in scores.items()]

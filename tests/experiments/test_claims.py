@@ -203,6 +203,37 @@ def test_counts_have_an_exact_limit():
     assert answer({**claim, "tolerated": 0.05}, counts([0, 2, 1])) == "does not hold"
 
 
+def test_what_is_said_of_each_run_is_counted():
+    """All of 100 versions are made in each run but one; a mean cannot exceed 100."""
+    claim = {"check": "at_least", "value": "final versions", "goal": "high", "threshold": 100}
+    assert answer(claim, counts([100] * 3, "versions")) == "not decided"
+    counted = {**claim, "judged_as": "count"}
+    found = judged(counted, counts([47, 48, 90], "versions"))
+    assert (found.answer, found.decision.p_fails) == ("does not hold", pytest.approx(0.1**3))
+    assert answer(counted, counts([100] * 35 + [99], "versions")) == "not decided"
+    assert answer(counted, counts([100] * 36, "versions")) == "holds"
+
+
+@pytest.mark.parametrize(
+    ("private", "bare", "expected"),
+    [
+        ([5.1, 5.3, 5.2], [np.inf] * 3, "holds"),
+        ([np.inf] * 3, [5.1, 5.3, 5.2], "does not hold"),
+        ([5.1, 5.3, np.inf], [np.inf] * 3, "not decided"),  # by chance
+        ([5.1], [np.inf], "not decided"),
+    ],
+)
+def test_infinite_accounting_against_finite_is_without_randomness(private, bare, expected):
+    claim = {"check": "best_at", "value": "final epsilon_exact_max", "along": "x", "at": 1}
+    found = judged(claim, table("epsilon_exact_max", {1: private, 2: bare}))
+    assert found.answer == expected
+    assert (found.decision.by.comparison.kind == "deterministic") == (expected != "not decided")
+    # a loss that diverges is a matter of chance
+    assert judged({**claim, "value": "final train_loss"}, table("train_loss", {1: private, 2: bare})).answer == (
+        "not decided"
+    )
+
+
 @pytest.mark.parametrize(
     ("values", "expected"),
     [

@@ -12,7 +12,8 @@ from asyncfl.experiments.cells import cells
 from asyncfl.experiments.departures import PrintedField, departures, read_papers, texts
 from asyncfl.experiments.files import find
 from asyncfl.experiments.loading import load
-from asyncfl.experiments.verdicts import judge, sentence_verdict, sentences_of, with_new_axes
+from asyncfl.experiments.scores import sentence_verdict, sentences_of
+from asyncfl.experiments.verdicts import judge, with_new_axes
 from tests.experiments.results_folder import EPSILON, make_experiment
 from tests.experiments.test_next_looks import drawn, grid
 

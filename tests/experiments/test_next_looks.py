@@ -22,13 +22,14 @@ CLAIMS: list[dict[str, Any]] = [
 EPSILON = (10, 20, 30, 40, 50, 60)
 
 
-def experiment(*claims: dict[str, Any]) -> Experiment:
+def experiment(*claims: dict[str, Any], **fields: Any) -> Experiment:
     return make_experiment(
         scenario={"protocol": {"kind": "sync", "rounds": 4}, "privacy": {"kind": "nbafl", "epsilon": 50}},
         axes={"privacy.epsilon": list(EPSILON)},
         seeds={"full": {"looks": [3, 6, 12]}},
         claims=list(claims),
         quick={},
+        **fields,
     )
 
 
@@ -55,6 +56,26 @@ def test_only_cells_of_open_comparisons_get_more_seeds():
     points = [cell.values for cell in next(all_cells(of, "full"))]
     (wish,) = wishes_of(of, "full", grid(values, [3] * 6), points)
     assert wish.cells == {1, 2}
+
+
+def test_open_values_of_a_silent_setting_get_seeds_where_another_value_fails():
+    """The loss is far above 10 with the first budget, and about 10 with the second; the paper states no budget."""
+    claim = {"check": "at_least", "goal": "low", "threshold": 10, "says": "at most 10", "printed": "fig. 2"}
+    of = experiment(
+        {**claim, "where": {"privacy.epsilon": [10, 20]}},
+        prints={"privacy.epsilon": {"prints": "silent", "name": "epsilon"}},
+    )
+    values = np.full((6, 12), 10.0) + np.array([0.0, 2.1, -2.0] * 4)
+    values[0] += 80
+    points = [cell.values for cell in next(all_cells(of, "full"))]
+    looks = of.seeds.looks("full")
+    assert judge(of, "full", grid(values, [3] * 6), {}, looks)[0].verdict == "not decided"
+    (wish,) = wishes_of(of, "full", grid(values, [3] * 6), points)
+    assert wish.cells == {1}
+    # once it holds at the second budget it depends on the budget, which more seeds do not change
+    values[1] -= 80
+    assert judge(of, "full", grid(values, [3] * 6), {}, looks)[0].verdict == "depends"
+    assert wishes_of(of, "full", grid(values, [3] * 6), points) == []
 
 
 def test_the_next_looks_follow_from_the_runs_on_disk(tmp_path):

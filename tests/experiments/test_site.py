@@ -18,8 +18,9 @@ from asyncfl.experiments.claims import Order
 from asyncfl.experiments.csv_files import read_csv
 from asyncfl.experiments.figures import Curves, Final
 from asyncfl.experiments.report import page_files, write_run_pages, write_site
+from asyncfl.experiments.scores import Score, scores_of
 from asyncfl.experiments.site.contents import figure_of, size_of, standard
-from asyncfl.experiments.verdicts import FinishedExperiment, Score, finished, scores_of
+from asyncfl.experiments.verdicts import FinishedExperiment, finished
 from tests.experiments.results_folder import EPSILON, EVIL, marked_up
 
 
@@ -99,7 +100,7 @@ def test_sentences_that_are_all_read_otherwise_than_printed_are_counted(results:
 
 def test_the_score_leaves_out_what_is_not_run(results: Path) -> None:
     front = (results / "index.html").read_text()
-    assert front.count('class="tile ') - 5 == 4  # five stand in the words that explain them
+    assert front.count('class="tile ') - 6 == 4  # six stand in the words that explain them
     assert front.count('data-verdict="not run"') == 1
     assert "no evidence" in front
 

@@ -1,4 +1,4 @@
-"""Undecided claims: reason, leaning, seeds that an answer would take; verdicts in words, and scores."""
+"""Undecided claims: reason, leaning, seeds that an answer would take; and verdicts in words."""
 
 import math
 from types import SimpleNamespace
@@ -7,15 +7,16 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from asyncfl.experiments.evidence.p_values import Reading, clean_runs_needed, seeds_needed, visible
+from asyncfl.experiments.evidence.open_comparison import leaning, needed, why_undecided
+from asyncfl.experiments.evidence.p_values import Reading
+from asyncfl.experiments.evidence.power import clean_runs_needed, seeds_needed, seeds_needed_alike, visible
 from asyncfl.experiments.report import wrong_verdicts
 from asyncfl.experiments.site.contents import with_power
 from asyncfl.experiments.spec import Experiment
-from asyncfl.experiments.verdicts import Score, leaning, needed, score_of, why_undecided
 
 
 def decided(test: Any = "student", seeds: int = 5, effect: float = 0.5, t: float = 0.0, **of: Any) -> Any:
-    comparison = SimpleNamespace(room=of.get("room"), tolerated=0.1)
+    comparison = SimpleNamespace(room=of.get("room"), tolerated=0.1, smallest=of.get("smallest"))
     reading = Reading(test, seeds, 0.5, 0.5, effect, -1.0, 1.0, 1.0, t)
     return SimpleNamespace(reading=reading, comparison=comparison, is_futile=of.get("is_futile", False), alpha=0.025)
 
@@ -53,8 +54,14 @@ def test_seeds_that_an_answer_would_take() -> None:
     assert math.isnan(needed(decided(effect=1e-3)))
     assert needed(decided("runs", effect=0.0)) == clean_runs_needed(0.1, 0.025) == 36
     assert math.isnan(needed(decided("runs", effect=0.1)))
+    # an answer may also be that the effect does not matter
+    assert needed(decided(effect=0.1, smallest=0.6)) == seeds_needed_alike(0.1, 1.0, 0.6, 0.025)
+    assert needed(decided(effect=0.5, smallest=0.51)) == seeds_needed(0.5, 1.0, 0.025)
     assert [needed(decided("signs", seeds=seeds)) for seeds in (5, 2)] == [6, 6]
     assert math.isnan(needed(decided("signs", seeds=7)))
+
+
+ONE_POINT = {"kind": "statistical", "smallest": 0.01, "smallest_why": "one point"}
 
 
 def row(**fields: Any) -> dict[Any, Any]:
@@ -95,6 +102,15 @@ def test_the_expected_number_of_wrong_verdicts_is_stated() -> None:
     [
         ({"verdict": "holds"}, "off by 1"),
         ({"verdict": "holds", "margin_why": "a tenth"}, "off by 1 (margin: a tenth)"),
+        (
+            {"verdict": "alike", "low": -0.004, "high": 0.009, "threshold": 0.0, **ONE_POINT},
+            "off by 1; the difference is less than 0.01 (one point)",
+        ),
+        (
+            {"verdict": "does not hold", "low": 0.495, "high": 0.499, "threshold": 0.5, **ONE_POINT},
+            "off by 1; that is 0.5 to within 0.01 (one point)",
+        ),
+        ({"verdict": "holds", "low": 0.001, "high": 0.011, "threshold": 0.0, **ONE_POINT}, "off by 1"),
         ({"undecided": "stand-in data", "margin_why": "a tenth"}, "off by 1 (margin: a tenth)"),
         ({}, "off by 1; underpowered, no number of seeds in reach would answer it"),
         (
@@ -113,25 +129,6 @@ def test_the_expected_number_of_wrong_verdicts_is_stated() -> None:
 )  # fmt: skip
 def test_an_open_verdict_states_its_reason_and_the_seeds_needed(fields: dict[str, Any], said: str) -> None:
     assert with_power(row(**fields)) == said
-
-
-def test_scores_count_verdicts_and_which_way_the_open_ones_lean() -> None:
-    open_ = [("not decided", lean) for lean in ("holds", "", "does not hold", "holds")]
-    rows = [
-        ("holds", "does not hold"),
-        ("holds", ""),
-        ("holds", ""),
-        ("does not hold", "holds"),
-        *open_,
-        ("not run", ""),
-    ]
-    score = score_of(pd.DataFrame(rows, columns=["verdict", "leaning"]))
-    assert score == Score(3, 1, 4, 2, 1, 1)
-    said = "8 claims: 3 hold, 1 do not hold, 4 are not decided (2 lean to holding, 1 to not holding)"
-    assert score.in_words("claims") == f"{said}; 1 more are not run"
-    assert Score(3, 1, 4, 2, 1, 0).in_words("claims") == said
-    assert Score(0, 0, 0, 0, 0, 2).in_words("claims") == "2 claims, none of which is run"
-    assert score_of(pd.DataFrame(columns=["verdict"])) == Score(0, 0, 0, 0, 0, 0)
 
 
 def test_a_claim_is_a_papers_only_where_that_prints_it() -> None:

@@ -10,7 +10,8 @@ from asyncfl.experiments.analysis import make_figures, make_tables, style_of
 from asyncfl.experiments.job import logged
 from asyncfl.experiments.loading import load
 from asyncfl.experiments.plan import runs_among
-from asyncfl.experiments.verdicts import make_verdicts, scores_in_words
+from asyncfl.experiments.scores import scores_in_words
+from asyncfl.experiments.verdicts import make_verdicts
 
 with logged(snakemake.log[0]):
     experiment = load(snakemake.input.experiment, snakemake.params.name, check=False)

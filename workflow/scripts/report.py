@@ -8,7 +8,7 @@ from asyncfl.experiments.files import find
 from asyncfl.experiments.job import logged
 from asyncfl.experiments.plan import load_all
 from asyncfl.experiments.report import write_report
-from asyncfl.experiments.verdicts import scores_in_words
+from asyncfl.experiments.scores import scores_in_words
 
 with logged(snakemake.log[0]):
     config = snakemake.config

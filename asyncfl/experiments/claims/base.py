@@ -12,11 +12,12 @@ import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import field_validator
+from pydantic import Field, PrivateAttr, field_validator
 
+from asyncfl.base.component import Described
 from asyncfl.base.quantities import SCALES, quantity
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Answer, ClaimEvidence, Comparison, Decision, Kind, Looks
 from asyncfl.experiments.evidence.p_values import Floats, Sample, excess, pair
@@ -46,8 +47,20 @@ class PointVerdict:
         return self.decision.answer
 
 
+class SmallestDifference(Described):
+    """Smallest difference of a value that matters: the half-width of its region of practical equivalence."""
+
+    difference: Annotated[float, Field(gt=0)]
+    """In units of the value."""
+    why: Annotated[str, Field(min_length=1)]
+    """Reason of its size, and who chose it."""
+
+
 class ClaimBase(ExperimentPart):
     """A claim, judged on the runs of an experiment or on one of its bounds."""
+
+    is_directional: ClassVar[bool] = False
+    """Whether it asks which of two values is larger, or on which side of a threshold one is."""
 
     check: str
     """Kind of the claim."""
@@ -71,8 +84,8 @@ class ClaimBase(ExperimentPart):
     """Entry of `bounds` that is judged instead of runs."""
     judged_as: Kind | None = None
     """`statistical`: by a mean over seeds; `count`: by how many runs break it (`at_least` only); `deterministic`:
-    without error, its value being the same in all seeds. None: counts of clients as counts, accounting that is the same
-    in all seeds (two or more) and formulas as deterministic, all else as statistical."""
+    without error, its value being the same in all seeds. None: counts of clients as counts; formulas, and accounting
+    that is the same in all seeds (two or more), or infinite against finite, as deterministic; else as statistical."""
     absolute: bool = False
     """Whether the claim is about absolute numbers, so that it is judged on the original data sets only."""
     margin_why: str = ""
@@ -81,6 +94,8 @@ class ClaimBase(ExperimentPart):
     """Our expectation before running; shown beside the verdict, never an input to it."""
     why: str = ""
     """Explanation of a claim that does not hold, shown in the table of claims."""
+    _smallest: SmallestDifference | None = PrivateAttr(default=None)
+    """Smallest difference of the value that matters; set by the experiment, which declares it for all its claims."""
 
     @field_validator("value")
     @classmethod
@@ -120,6 +135,22 @@ class ClaimBase(ExperimentPart):
     def margin_asked(self) -> float:
         """Its margin or tolerance, in units of the value; 0 where it has none."""
         return float(getattr(self, "margin", 0.0))
+
+    @property
+    def smallest(self) -> SmallestDifference | None:
+        """Smallest difference of the value that matters, as its experiment declares; None: none is declared."""
+        return self._smallest
+
+    def declare_smallest(self, differences: Mapping[str, SmallestDifference]) -> None:
+        """Take the smallest difference of the column from those of an experiment, see `Experiment.smallest`.
+
+        Claims that ask for no direction, or grant a margin of their own, have none. Those declared are of the column
+        itself: not of its logarithm, of how much it fluctuates or rises, or of an axis.
+        """
+        own_scale = not self.log and not self._parts["axis"] and self._parts["when"] not in ("fluctuation", "rise")
+        fitting = [name for name in differences if self.column.startswith(name)]
+        applies = fitting and own_scale and self.is_directional and not self.margin_asked and self.bound is None
+        self._smallest = differences[max(fitting, key=len)] if applies else None
 
     @property
     def axes_named(self) -> list[tuple[str, str]]:
@@ -197,7 +228,8 @@ class ClaimBase(ExperimentPart):
         if self.judged_as is not None:
             return self.judged_as
         accounting = self.column.startswith(ACCOUNTING) and not self.value.startswith("best ")
-        return "deterministic" if grid.exact or (accounting and constant) else "statistical"
+        is_exact = grid.exact or (accounting and (constant or _is_infinite_against_finite(samples)))
+        return "deterministic" if is_exact else "statistical"
 
     def better(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells, **of: Any) -> Comparison:
         """Compare that `a` is better than `b`; further arguments as for `larger`."""
@@ -213,6 +245,8 @@ class ClaimBase(ExperimentPart):
         one, other = pair(larger, smaller)
         over, kind = excess(one.values, other.values, by, self.log), self.kind_of(grid, larger, smaller)
         of = {"threshold": of.get("sign", 1.0) * by + 0.0, **of}
+        if kind == "statistical":
+            of["smallest"] = None if self._smallest is None else self._smallest.difference
         return Comparison(one.seeds, over, about, kind=kind, cells=cells, **of)
 
     def above(
@@ -271,6 +305,14 @@ class ClaimBase(ExperimentPart):
     def interval(self, low: float, high: float) -> str:
         unit = unit_of(self.column)
         return _side(low, unit) if low == high else f"[{_side(low, unit)}, {_side(high, unit)}]"
+
+
+def _is_infinite_against_finite(samples: Sequence[Sample]) -> bool:
+    """Whether each sample, of two seeds or more, is infinite throughout or finite throughout, and they differ in that:
+    an epsilon without noise is infinite, whatever the seed."""
+    infinite = {bool(np.isinf(x.values).all()) for x in samples}
+    whole = all(len(x) > 1 and (np.isinf(x.values).all() or np.isfinite(x.values).all()) for x in samples)
+    return whole and len(infinite) == 2
 
 
 def _side(value: float, unit: str) -> str:

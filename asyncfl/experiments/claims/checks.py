@@ -68,6 +68,8 @@ class AlongClaim(ClaimBase):
 class Order(AlongClaim):
     """The value falls (or rises) from each point of an axis to the next."""
 
+    is_directional = True
+
     check: Literal["order"] = "order"
     direction: Literal["falls", "rises"] = "falls"
     strict: bool = True
@@ -99,6 +101,8 @@ class Order(AlongClaim):
 class BestAt(AlongClaim):
     """The value is best at one point of an axis."""
 
+    is_directional = True
+
     check: Literal["best_at"] = "best_at"
     at: AxisValue
     """The point that beats every other."""
@@ -117,6 +121,8 @@ class BestAt(AlongClaim):
 
 class InteriorBest(AlongClaim):
     """Some point inside an axis beats both of its ends."""
+
+    is_directional = True
 
     check: Literal["interior_best"] = "interior_best"
     last_counts: bool = False
@@ -139,6 +145,8 @@ class InteriorBest(AlongClaim):
 
 class Crossover(AlongClaim):
     """The curve of `early` is better before the given rounds, that of `late` after them."""
+
+    is_directional = True
 
     check: Literal["crossover"] = "crossover"
     early: AxisValue
@@ -206,6 +214,8 @@ class PairClaim(AlongClaim):
 class NoWorse(PairClaim):
     """`at` is not worse than `than` by more than a margin."""
 
+    is_directional = True
+
     check: Literal["no_worse"] = "no_worse"
     margin: float = Field(default=0.0, ge=0)
     """Loss of quality that is still accepted, in units of the value."""
@@ -256,6 +266,8 @@ class Times(PairClaim):
 class AtLeast(ClaimBase):
     """The value reaches a threshold (with `goal: low`: stays at or below it)."""
 
+    is_directional = True
+
     check: Literal["at_least"] = "at_least"
     threshold: float
 
@@ -263,7 +275,7 @@ class AtLeast(ClaimBase):
     """Share of runs that may break a claim on counts. No number of clean runs shows that it never happens."""
     besides: dict[str, float] = Field(default_factory=dict)
     """Value -> what it must not exceed, so that the claim is not true for nothing: that all attackers are banned tells
-    nothing where everybody is."""
+    nothing where everybody is. Numbers of clients are counted by runs, as those of the claim itself."""
 
     @property
     def columns_named(self) -> list[tuple[str, str, str]]:
@@ -289,7 +301,9 @@ class AtLeast(ClaimBase):
         for value, limit in self.besides.items():
             other = grid.seeds_of(value, at, low_is_good=True)
             words = f"wanted {value} at most {limit:g}, got"
-            of: dict[str, Any] = {"strict": False, "threshold": limit, "sign": -1.0, "cells": (at,)}
+            kind: Kind = "count" if unit_of(value.split()[-1]) == "clients" else "statistical"
+            of: dict[str, Any] = {"strict": False, "threshold": limit, "sign": -1.0, "cells": (at,), "kind": kind}
+            of["tolerated"] = self.tolerated
             evidence = AllOf([evidence, Comparison(other.seeds, limit - other.values, words, **of)])
             told = f"{told}, {value} {self.mean(other):.4g}"
         return evidence, told

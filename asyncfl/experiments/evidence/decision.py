@@ -9,6 +9,12 @@ crossing err more often, so each has a smaller level (Pocock 1977: the same at e
 in each direction is 2.5 %. Looks at 3, 6 and 12 seeds: |t| > 7.23, 3.43, 2.76, by simulation. Looks say when to stop:
 a comparison that crosses its level, or is given up, gets no more seeds. The answer is that of all seeds that are there,
 at the level of a look, whatever an earlier look said: a cell may get more seeds for the sake of another comparison.
+
+Where a smallest difference that matters is declared, there is a third answer, `alike`: neither side is ahead by so
+much. Two one-sided tests, above `-smallest` and below `smallest`, must both reject at the level of the look (Schuirmann
+1987), and neither of the other answers may be given. `does not hold`, `alike` and `holds` are ordered: what needs all
+of its parts has the least of their answers, what needs one of them the greatest. Any of n parts may be taken by chance
+for smaller than it is, so the test below `smallest` has an n-th of the level, as that of `does not hold`.
 """
 
 from __future__ import annotations
@@ -19,16 +25,28 @@ from typing import Any, Literal
 
 import numpy as np
 
-from asyncfl.experiments.evidence.p_values import RESOLUTION, Floats, Reading, Seeds, exact, runs, signs, student
+from asyncfl.experiments.evidence.p_values import (
+    RESOLUTION,
+    Floats,
+    Reading,
+    Seeds,
+    exact,
+    runs,
+    signs,
+    student,
+    with_region,
+)
+from asyncfl.experiments.evidence.power import may_be_alike
 
 ALPHA = 0.025
 """Error of each answer over all looks, in each direction."""
-POCOCK: dict[tuple[int, ...], float] = {(3, 6, 12): 0.0093}
+POCOCK: dict[tuple[int, ...], float] = {(3, 6, 12): 0.0093, (3, 6, 12, 24): 0.0072}
 """Looks -> error of each look in each direction. For other looks ALPHA is divided by their number, which is safe."""
 FUTILE_T = 1.0
 """At the last look but one nothing is decided any more, and no seeds are added, where |t| is smaller."""
 
-Answer = Literal["holds", "does not hold", "not decided"]
+Answer = Literal["holds", "does not hold", "alike", "not decided"]
+"""`alike`: the difference, whatever its sign, is smaller than the smallest that matters."""
 Kind = Literal["statistical", "count", "deterministic"]
 """`statistical`: a mean over seeds; `count`: how many runs break the claim; `deterministic`: no randomness in it."""
 
@@ -90,17 +108,27 @@ class Decision:
     p_holds: float
     """p-value of the answer `holds` over all looks: that of a reading, times what a look's level lacks of the whole."""
     p_fails: float
+    p_above: float
+    """p-value of an effect above `-smallest`; of comparisons without a smallest difference that of `holds`."""
+    p_below: float
+    """p-value of an effect below `smallest`; of comparisons without a smallest difference that of `does not hold`."""
     by: ComparisonAnswer
-    """Holds: the least clear comparison; does not hold: the one that fails; not decided: the one that is missing."""
+    """Holds: the least clear comparison; does not hold: the one that fails; alike: the least clear one that is; not
+    decided: the one that is missing."""
     comparisons: int
     wanting: tuple[ComparisonAnswer, ...]
     """Comparisons that should get the seeds of the next look."""
 
     @property
+    def p_alike(self) -> float:
+        """p-value of the answer `alike` over all looks."""
+        return max(self.p_above, self.p_below)
+
+    @property
     def p(self) -> float:
         """p-value of the answer; undecided, of the likelier one."""
-        p = {"holds": self.p_holds, "does not hold": self.p_fails}
-        return p.get(self.answer, min(p.values()))
+        p = {"holds": self.p_holds, "does not hold": self.p_fails, "alike": self.p_alike}
+        return p.get(self.answer, min(self.p_holds, self.p_fails))
 
 
 @dataclass(frozen=True)
@@ -126,6 +154,8 @@ class Comparison:
     """Excess of a claim that is true to the letter, where its margin bounds it: of two that are alike, the margin."""
     cells: tuple[dict[str, Any], ...] = ()
     """Axis values of the cells that it reads; an axis that is not named: at all its values."""
+    smallest: float | None = None
+    """Smallest excess, either way, that matters; None: none is declared. Statistical comparisons only."""
 
     def shown(self, excess: float) -> float:
         """Return the effect of an excess."""
@@ -138,7 +168,10 @@ class Comparison:
         def answer_of(reading: Reading) -> Answer:
             if reading.p_holds <= alpha * holds_part:
                 return "holds"
-            return "does not hold" if reading.p_fails <= alpha * fails_part else "not decided"
+            if reading.p_fails <= alpha * fails_part:
+                return "does not hold"
+            is_within = reading.p_above <= alpha * holds_part and reading.p_below <= alpha * fails_part
+            return "alike" if is_within else "not decided"
 
         # the looks say whether seeds are added
         more, futile = None, False
@@ -146,6 +179,8 @@ class Comparison:
             at = self.read(self.excess[np.isin(self.seeds, seeds)], alpha)
             is_open = answer_of(at) == "not decided"
             futile = is_open and number == len(looks.at) - 2 and abs(at.t) < FUTILE_T
+            if futile and self.smallest is not None:
+                futile = not may_be_alike(at, self.smallest, looks.at[number + 1], alpha)
             more = looks.at[number + 1] if looks.at[number + 1 :] and at.test != "exact" else None
             if not is_open or futile:
                 more = None
@@ -156,11 +191,19 @@ class Comparison:
         if answer != "not decided":
             more, futile = None, False
         by = ComparisonAnswer(self, answer, reading, alpha, more, futile)
-        p_holds, p_fails = (min(1.0, p * ALPHA / alpha) for p in (reading.p_holds, reading.p_fails))
-        return Decision(answer, p_holds, p_fails, by, 1, () if more is None else (by,))
+        ends = (reading.p_holds, reading.p_fails) if self.smallest is None else (reading.p_above, reading.p_below)
+        p_holds, p_fails, p_above, p_below = (
+            min(1.0, p * ALPHA / alpha) for p in (reading.p_holds, reading.p_fails, *ends)
+        )
+        return Decision(answer, p_holds, p_fails, p_above, p_below, by, 1, () if more is None else (by,))
 
     def read(self, excess: Floats, alpha: float) -> Reading:
-        """Test these seeds, by the test that the numbers allow."""
+        """Test these seeds, by the test that the numbers allow, and against both ends of the region where there is
+        one."""
+        reading = self._tested(excess, alpha)
+        return reading if self.smallest is None else with_region(reading, excess, self.smallest)
+
+    def _tested(self, excess: Floats, alpha: float) -> Reading:
         n = len(excess)
         if self.kind == "deterministic" and n:
             return exact(excess, self.strict)
@@ -197,28 +240,43 @@ ClaimEvidence = Comparison | AllOf | AnyOf
 def all_of(found: Sequence[Decision]) -> Decision:
     """Decide what needs all of its parts, each of which had its part of the level for `does not hold`."""
     p_holds, p_fails = max(d.p_holds for d in found), min(1.0, len(found) * min(d.p_fails for d in found))
+    p_above, p_below = max(d.p_above for d in found), min(1.0, len(found) * min(d.p_below for d in found))
     undecided = [d for d in found if d.answer == "not decided"]
     wanting = [one for d in undecided for one in d.wanting]
     if failing := [d for d in found if d.answer == "does not hold"]:
         best, wanting = min(failing, key=_p_fails), []
+    elif undecided:
+        best = max(undecided, key=_p_holds)
     else:
-        best = max(undecided or found, key=_p_holds)
+        best = _least_clear(found)
     if any(not d.wanting for d in undecided):
         # it cannot hold any more: seeds could only show that it does not
         wanting = [one for one in wanting if one.reading.t < 0]
-    return Decision(best.answer, p_holds, p_fails, best.by, sum(d.comparisons for d in found), tuple(wanting))
+    comparisons = sum(d.comparisons for d in found)
+    return Decision(best.answer, p_holds, p_fails, p_above, p_below, best.by, comparisons, tuple(wanting))
 
 
 def any_of(found: Sequence[Decision]) -> Decision:
     """Decide what needs one of its parts, each of which had its part of the level for `holds`."""
     p_holds, p_fails = min(1.0, len(found) * min(d.p_holds for d in found)), max(d.p_fails for d in found)
+    p_above, p_below = min(1.0, len(found) * min(d.p_above for d in found)), max(d.p_below for d in found)
     undecided = [d for d in found if d.answer == "not decided"]
     wanting = [one for d in undecided for one in d.wanting]
     if holding := [d for d in found if d.answer == "holds"]:
         best, wanting = min(holding, key=_p_holds), []
+    elif undecided:
+        best = min(undecided, key=_p_holds)
     else:
-        best = min(undecided, key=_p_holds) if undecided else max(found, key=_p_fails)
-    return Decision(best.answer, p_holds, p_fails, best.by, sum(d.comparisons for d in found), tuple(wanting))
+        alike = [d for d in found if d.answer == "alike"]
+        best = _least_clear(alike) if alike else max(found, key=_p_fails)
+    comparisons = sum(d.comparisons for d in found)
+    return Decision(best.answer, p_holds, p_fails, p_above, p_below, best.by, comparisons, tuple(wanting))
+
+
+def _least_clear(found: Sequence[Decision]) -> Decision:
+    """Return the least clear of the parts that are alike, or else of those that hold."""
+    alike = [d for d in found if d.answer == "alike"]
+    return max(alike, key=lambda d: d.p_alike) if alike else max(found, key=_p_holds)
 
 
 def _p_holds(decision: Decision) -> tuple[float, float]:

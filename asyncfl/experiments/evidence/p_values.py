@@ -8,12 +8,15 @@ Everywhere `excess` is oriented so that the claim says "above 0". Which test is 
            p-value is 2**-n at best: six decide at 2.5 %, seven at the level of three looks
 `runs`     counts: how many runs break the claim, against the share that may (exact binomial)
 `exact`    values without randomness: a formula, accounting that is the same in every seed
+
+Where a smallest difference of interest is declared, a mean or a median is also tested against both of its ends: an
+effect that is shown to lie between them does not matter, whatever its sign.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -104,6 +107,11 @@ class Reading:
     """Between seeds; NaN where not known."""
     t: float = np.nan
     """Effect over its standard error; of signs the normal deviate that is as rare."""
+    p_above: float = 1.0
+    """Probability of at least so much for an effect above `-smallest` where it is at or below; 1 where no smallest
+    difference is declared."""
+    p_below: float = 1.0
+    """Probability of at least so much for an effect below `smallest` where it is at or above."""
 
 
 def student(excess: Floats, alpha: float) -> Reading:
@@ -162,45 +170,26 @@ def exact(excess: Floats, strict: bool) -> Reading:
     return Reading("exact", len(excess), 1.0 - holds, float(holds), value, value, value, 0.0, t)
 
 
-POWER = 0.8
-MOST_SEEDS = 1000
-"""Beyond, a number of seeds is no advice any more."""
+def with_region(reading: Reading, excess: Floats, smallest: float) -> Reading:
+    """Add the p-values of two one-sided tests: that the effect is above `-smallest`, and that it is below `smallest`.
 
-
-def visible(sd: float, seeds: int, alpha: float, power: float = POWER) -> float:
-    """Return the smallest distance from the threshold that `seeds` seeds would show with `power` at level `alpha`.
-
-    sd: between seeds, in the effect's unit. NaN where it is not known.
+    Where both are small the whole interval of the effect lies within the region of practical equivalence. The tests
+    are those of the reading, on the same values. excess: (n,), what the reading was made of.
+    Source: Schuirmann 1987 (A comparison of the two one-sided tests procedure and the power approach).
     """
-    if seeds < 2 or not np.isfinite(sd):
-        return float("nan")
-    from scipy.special import nctdtrinc, stdtrit
+    n = reading.seeds
+    if reading.test == "student":
+        from scipy.special import stdtr
 
-    needed = nctdtrinc(seeds - 1, 1 - power, -stdtrit(seeds - 1, alpha))
-    return float(needed * sd / np.sqrt(seeds))
+        error = reading.sd / np.sqrt(n)
+        above, below = (float(stdtr(n - 1, -(smallest + side) / error)) for side in (reading.effect, -reading.effect))
+    elif reading.test == "signs":
+        from scipy.special import bdtr
 
-
-def seeds_needed(effect: float, sd: float, alpha: float, power: float = POWER) -> int | None:
-    """Return the fewest seeds that would show an effect so far from the threshold with `power`; None: over 1,000."""
-    if not (np.isfinite(effect) and np.isfinite(sd)) or effect == 0:
-        return None
-    n = np.arange(2, MOST_SEEDS + 1)
-    enough = np.flatnonzero(chance(effect, sd, n, alpha) >= power)
-    return int(n[enough[0]]) if len(enough) else None
-
-
-def clean_runs_needed(tolerated: float, alpha: float) -> int:
-    """Return the fewest runs that show, if none breaks the claim, that at most a share `tolerated` does."""
-    return int(np.ceil(np.log(alpha) / np.log1p(-tolerated)))
-
-
-def chance(effect: float, sd: float, seeds: ArrayLike, alpha: float) -> Floats:
-    """Return the probability that `seeds` seeds show an effect of this size, at a one-sided level `alpha`."""
-    from scipy.special import nctdtr, stdtrit
-
-    n = np.asarray(seeds)
-    shown = 1 - nctdtr(n - 1, abs(effect) / sd * np.sqrt(n), -stdtrit(n - 1, alpha))
-    return np.asarray(np.nan_to_num(shown, nan=1.0))  # so clear that the tail is beyond what a double holds
+        above, below = (float(bdtr(n - int((x > -smallest).sum()), n, 0.5)) for x in (excess, -excess))
+    else:
+        return reading
+    return replace(reading, p_above=above, p_below=below)
 
 
 def q_values(p: ArrayLike) -> Floats:

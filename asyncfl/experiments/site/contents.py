@@ -20,14 +20,23 @@ from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.csv_files import read_csv
 from asyncfl.experiments.figures import Figure
 from asyncfl.experiments.grid import describe, several
+from asyncfl.experiments.scores import score_of, scores_of, sentences_of
 from asyncfl.experiments.spec import AUTHORS, Author
-from asyncfl.experiments.verdicts import FinishedExperiment, score_of, scores_of, sentences_of, with_new_axes
+from asyncfl.experiments.verdicts import FinishedExperiment, with_new_axes
 from asyncfl.results.figure_style import around
 
 View = dict[str, Any]
 Row = Mapping[Hashable, Any]
 """A row of the table of claims: the columns of `asyncfl.experiments.verdicts.ClaimVerdict`, and `q`."""
-MARKS = {"holds": "✓", "does not hold": "✗", "depends": "±", "in part": "±", "not decided": "?", "not run": "–"}
+MARKS = {
+    "holds": "✓",
+    "does not hold": "✗",
+    "depends": "±",
+    "in part": "±",
+    "alike": "≈",
+    "not decided": "?",
+    "not run": "–",
+}
 """Verdict -> a letter for it, so that colour is not needed to tell them apart."""
 PROVENANCE = "provenance.json"
 """File of a published experiment that says what made it."""
@@ -359,7 +368,9 @@ def anchors_of(claims: pd.DataFrame) -> list[str]:
 def with_power(row: Row) -> str:
     """Return what decided; of an undecided claim why it is open, what these seeds can see, and what it would take."""
     margin = f" (margin: {row['margin_why']})" if row["margin_why"] else ""
-    if row["verdict"] != "not decided" or row["undecided"] in ("missing", "stand-in data", "remade data"):
+    if row["verdict"] != "not decided":
+        return f"{row['reason']}{margin}{size_in_words(row)}"
+    if row["undecided"] in ("missing", "stand-in data", "remade data"):
         return f"{row['reason']}{margin}"
     parts = [f"{row['reason']}{margin}; {row['undecided']}"]
     if row["visible"] != "":
@@ -369,6 +380,17 @@ def with_power(row: Row) -> str:
     elif row["undecided"] in ("underpowered", "bounded by its margin"):
         parts.append("no number of seeds in reach would answer it")
     return ", ".join(parts)
+
+
+def size_in_words(row: Row) -> str:
+    """Return a remark where the whole interval of a decided comparison is smaller than what matters, with the reason of
+    that size; else nothing."""
+    smallest, low, high, threshold = (row.get(name, "") for name in ("smallest", "low", "high", "threshold"))
+    is_known = row.get("kind") == "statistical" and "" not in (smallest, low, high, threshold)
+    if not is_known or max(threshold - low, high - threshold) >= smallest:
+        return ""
+    what = "the difference is less than" if threshold == 0 else f"that is {number(threshold)} to within"
+    return f"; {what} {number(smallest)} ({row['smallest_why']})"
 
 
 def explained(row: Row) -> str:

@@ -92,7 +92,9 @@ def test_p_values_of_looks_count_what_a_look_costs():
     assert found.p_holds == pytest.approx(at_t(3.5, 3).decide().p_holds * 0.025 / 0.0093)
 
 
-@pytest.mark.parametrize(("at", "alpha"), [((), 0.025), ((6,), 0.025), ((3, 6, 12), 0.0093), ((4, 8), 0.0125)])
+@pytest.mark.parametrize(
+    ("at", "alpha"), [((), 0.025), ((6,), 0.025), ((3, 6, 12), 0.0093), ((3, 6, 12, 24), 0.0072), ((4, 8), 0.0125)]
+)
 def test_levels_of_looks(at, alpha):
     assert Looks(tuple(range(12)), at).alpha == alpha
 

@@ -6,20 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from asyncfl.experiments.evidence.p_values import (
-    Sample,
-    chance,
-    clean_runs_needed,
-    exact,
-    excess,
-    pair,
-    q_values,
-    runs,
-    seeds_needed,
-    signs,
-    student,
-    visible,
-)
+from asyncfl.experiments.evidence.p_values import Sample, exact, excess, pair, q_values, runs, signs, student
+from asyncfl.experiments.evidence.power import chance, clean_runs_needed, seeds_needed, visible
 
 
 def test_student_is_that_of_scipy():

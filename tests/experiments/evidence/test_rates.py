@@ -10,7 +10,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from asyncfl.experiments.claims import Claim
-from asyncfl.experiments.evidence.decision import ONE_LOOK, Looks, all_of
+from asyncfl.experiments.claims.base import SmallestDifference
+from asyncfl.experiments.evidence.decision import ONE_LOOK, POCOCK, Looks, all_of
 from asyncfl.experiments.evidence.p_values import Sample
 from asyncfl.experiments.grid import Grid
 
@@ -39,10 +40,15 @@ class Case:
     wrong: str = ""
     """The answer that would be wrong; empty: none."""
     looks: Looks = ONE_LOOK
+    smallest: float | None = None
+    """Smallest difference that matters."""
 
     def rates(self, repetitions: int) -> dict[str, float]:
         """Share of each answer, and `seeds` that were used on average."""
         claim: Claim = TypeAdapter(Claim).validate_python({"says": "so", **self.claim})
+        claim.declare_smallest(
+            {} if self.smallest is None else {claim.column: SmallestDifference(difference=self.smallest, why="here")}
+        )
         rng = np.random.default_rng(12)
         counted: Counter[str] = Counter()
         seeds = 0
@@ -56,7 +62,9 @@ class Case:
                     break
             counted[decision.answer] += 1
             seeds += decision.by.reading.seeds
-        shares = {answer: counted[answer] / repetitions for answer in ("holds", "does not hold", "not decided")}
+        shares = {
+            answer: counted[answer] / repetitions for answer in ("holds", "does not hold", "alike", "not decided")
+        }
         return {**shares, "seeds": seeds / repetitions}
 
 
@@ -135,6 +143,18 @@ CASES = [
     Case("best inside of 5 by 2 sd, looks", INSIDE, means(2, 2, 0, 2, 2), "does not hold", THREE_LOOKS),
     Case("alike within 2 sd, equal, looks", {**ALIKE, "margin": 2}, means(0, 0), "does not hold", THREE_LOOKS),
     Case("alike within 1 sd, at the margin, looks", {**ALIKE, "margin": 1}, means(0, 1), "both", THREE_LOOKS),
+    *(
+        Case(f"apart by what just matters, {sd:g} sd of it, looks", BEST, means(0, 1, sd=sd), "alike", THREE_LOOKS, 1.0)
+        for sd in (0.5, 1, 2)
+    ),
+    Case(
+        "best of 4, each behind by what just matters, looks",
+        BEST,
+        means(0, 1, 1, 1),
+        "alike",
+        THREE_LOOKS,
+        1.0,
+    ),
     Case("somebody banned in 30 % of runs, 3 seeds", NOBODY, banned(0.3, 3), "holds"),
     Case("somebody banned in 30 % of runs, looks", NOBODY, banned(0.3, 12), "holds", THREE_LOOKS),
     Case("nobody banned, 36 seeds", NOBODY, banned(0.0, 36), "does not hold"),
@@ -160,7 +180,11 @@ UNSEEN = "half of the seeds diverge, looks"
 
 
 def wrong(case, found):
-    return {answer: found[answer] for answer in ("holds", "does not hold") if case.wrong in (answer, "both")}
+    return {answer: found[answer] for answer in ("holds", "does not hold", "alike") if _is_wrong(case, answer)}
+
+
+def _is_wrong(case, answer):
+    return case.wrong == answer or (case.wrong == "both" and answer != "alike")
 
 
 def most(repetitions):
@@ -173,6 +197,8 @@ def most(repetitions):
     [
         "two equal cells, 3 seeds",
         "two equal cells, looks at 3, 6, 12",
+        "apart by what just matters, 1 sd of it, looks",
+        "best of 4, each behind by what just matters, looks",
         "best of 46 by .1 sd, 6 seeds",
         "order with ties, one step reversed by 2 sd, 3 seeds",
         "best inside of 9 equal points, 6 seeds",
@@ -200,14 +226,15 @@ def test_wrong_verdicts_are_no_more_frequent_than_the_level(case):
 
 
 @pytest.mark.long
-def test_the_levels_of_the_looks_add_up_to_one_level():
-    # a million sequences of twelve seeds, without the rest of the engine
+@pytest.mark.parametrize("at", POCOCK, ids=str)
+def test_the_levels_of_the_looks_add_up_to_one_level(at):
+    # a million sequences of seeds, without the rest of the engine
     from scipy.special import stdtr
 
     rng = np.random.default_rng(3)
     crossed = 0
     for _ in range(10):
-        x = rng.normal(size=(100_000, 12))
-        p = [stdtr(n - 1, -x[:, :n].mean(1) / (x[:, :n].std(1, ddof=1) / np.sqrt(n))) for n in THREE_LOOKS.at]
-        crossed += int((np.min(p, axis=0) <= THREE_LOOKS.alpha).sum())
+        x = rng.normal(size=(100_000, at[-1]))
+        p = [stdtr(n - 1, -x[:, :n].mean(1) / (x[:, :n].std(1, ddof=1) / np.sqrt(n))) for n in at]
+        crossed += int((np.min(p, axis=0) <= POCOCK[at]).sum())
     assert crossed / 1e6 == pytest.approx(0.025, abs=5e-4)

@@ -1,0 +1,145 @@
+"""Scores: how many sentences of papers, and how many claims of others and of ours, hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from asyncfl.experiments.spec import AUTHORS, Author
+
+NOUNS: dict[Author, str] = {
+    "paper": "sentences of papers",
+    "others": "numbers of others",
+    "ours": "statements of ours",
+}
+"""Author -> what its claims are called where they are counted."""
+ALIKE = "make no difference that matters"
+"""What is said of claims that are `alike`, where they are counted."""
+
+
+def sentences_of(claims: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per sentence of a paper: its paper, place, verdict, and the number of its checks.
+
+    It holds where all of its checks do, is `alike` where all of them are, does not hold where some fail and the others
+    are alike, and holds `in part` where some hold and some do not; checks that are not run do not count beside others.
+    Where a check is judged as printed, those that are judged against the print do not count either; else `otherwise` is
+    true.
+    """
+    rows = []
+    of_papers = claims[claims["of"] == "paper"]
+    told = ["paper", "sentence", "source", "verdict", "leaning", "against", "depends_on"]
+    texts_of = of_papers[told].astype(object).fillna("")
+    for (paper, sentence), checks in texts_of.groupby(["paper", "sentence"], sort=False):
+        run = checks[checks["verdict"] != "not run"]
+        printed = run[run["against"] == ""]
+        counted = printed if len(printed) else run
+        rows.append(
+            {
+                "paper": paper,
+                "sentence": sentence,
+                "source": checks["source"].iloc[0],
+                "verdict": sentence_verdict(list(counted["verdict"])),
+                "leaning": _sentence_leaning(counted),
+                "depends_on": ", ".join(dict.fromkeys(of for of in counted["depends_on"] if of)),
+                "otherwise": len(run) > 0 and len(printed) == 0,
+                "checks": len(checks),
+            }
+        )
+    columns = ["paper", "sentence", "source", "verdict", "leaning", "depends_on", "otherwise", "checks"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def sentence_verdict(checks: Sequence[str]) -> str:
+    """Return the verdict of a sentence from those of its checks."""
+    if not checks:
+        return "not run"
+    found = set(checks)
+    if "depends" in found or ("holds" in found and found & {"does not hold", "alike"}):
+        return "in part"
+    ordered = ("not decided", "does not hold", "alike", "holds")
+    return next(verdict for verdict in ordered if verdict in found)
+
+
+def _sentence_leaning(checks: pd.DataFrame) -> str:
+    """Return the answer that all checks of an undecided sentence give or lean to; empty where they differ."""
+    open_ones = checks["verdict"] == "not decided"
+    found = set(checks["leaning"][open_ones]) | set(checks["verdict"][~open_ones])
+    return found.pop() if open_ones.any() and len(found) == 1 else ""
+
+
+@dataclass(frozen=True)
+class Score:
+    """Counts of verdicts; those that are not run are in `not_run` alone."""
+
+    holds: int
+    fails: int
+    undecided: int
+    leans_to_holds: int
+    """Verdicts that are not decided and lean to `holds`."""
+    leans_to_fails: int
+    not_run: int
+    in_part: int = 0
+    """Sentences of which some checks hold and some do not; claims that depend on a setting."""
+    checks: int = 0
+    """Checks of the sentences; 0 where claims are counted."""
+    alike: int = 0
+    """Those that compare what differs by less than matters."""
+
+    @property
+    def total(self) -> int:
+        return self.holds + self.fails + self.in_part + self.alike + self.undecided + self.not_run
+
+    def in_words(self, noun: str) -> str:
+        """Return the score in a sentence without its full stop; `noun`: what is counted, in the plural."""
+        judged = self.total - self.not_run
+        checks = f" ({self.checks} checks)" if self.checks else ""
+        if not judged:
+            return f"{self.not_run} {noun}{checks}, none of which is run"
+        in_part = f"{self.in_part} hold in part, " if self.in_part else ""
+        in_part += f"{self.alike} {ALIKE}, " if self.alike else ""
+        text = (
+            f"{judged} {noun}{checks}: {self.holds} hold, {self.fails} do not hold, {in_part}"
+            f"{self.undecided} are not decided "
+            f"({self.leans_to_holds} lean to holding, {self.leans_to_fails} to not holding)"
+        )
+        return f"{text}; {self.not_run} more are not run" if self.not_run else text
+
+
+Scores = dict[Author, Score]
+"""Author -> score of its claims, of papers that of their sentences; authors without claims are left out. Scores of two
+authors are never added."""
+
+
+def score_of(found: pd.DataFrame) -> Score:
+    """Count the verdicts of a table of claims or of sentences, with columns `verdict` and `leaning`."""
+    if not len(found):
+        return Score(0, 0, 0, 0, 0, 0)
+    counts = found["verdict"].value_counts()
+    leaning = found["leaning"][found["verdict"] == "not decided"].value_counts()
+    names = ("holds", "does not hold", "not decided", "not run", "in part", "depends", "alike")
+    holds, fails, undecided, not_run, in_part, depends, alike = (int(counts.get(name, 0)) for name in names)
+    for_it, against_it = (int(leaning.get(answer, 0)) for answer in ("holds", "does not hold"))
+    checks = int(found["checks"].sum()) if "checks" in found else 0
+    return Score(holds, fails, undecided, for_it, against_it, not_run, in_part + depends, checks, alike)
+
+
+def scores_of(claims: pd.DataFrame) -> Scores:
+    """Count, author by author: of papers their sentences, of all others their claims."""
+    of = {author: claims[claims["of"] == author] for author in AUTHORS}
+    return {
+        author: score_of(sentences_of(rows) if author == "paper" else rows) for author, rows in of.items() if len(rows)
+    }
+
+
+def as_printed(claims: pd.DataFrame) -> Scores:
+    """Count the sentences of papers of which some check is judged as printed; nothing where there are none."""
+    sentences = sentences_of(claims)
+    printed = sentences[~sentences["otherwise"].astype(bool)]
+    return {"paper": score_of(printed)} if len(sentences) else {}
+
+
+def scores_in_words(scores: Scores) -> list[str]:
+    """Return a sentence for each author."""
+    return [f"{score.in_words(NOUNS[author])}." for author, score in scores.items()]

@@ -1,0 +1,55 @@
+"""Counts of verdicts, and the verdict of a sentence from those of its checks."""
+
+import pandas as pd
+import pytest
+
+from asyncfl.experiments.scores import Score, score_of, sentence_verdict
+
+
+def test_scores_count_verdicts_and_which_way_the_open_ones_lean() -> None:
+    open_ = [("not decided", lean) for lean in ("holds", "", "does not hold", "holds")]
+    rows = [
+        ("holds", "does not hold"),
+        ("holds", ""),
+        ("holds", ""),
+        ("does not hold", "holds"),
+        *open_,
+        ("not run", ""),
+    ]
+    score = score_of(pd.DataFrame(rows, columns=["verdict", "leaning"]))
+    assert score == Score(3, 1, 4, 2, 1, 1)
+    said = "8 claims: 3 hold, 1 do not hold, 4 are not decided (2 lean to holding, 1 to not holding)"
+    assert score.in_words("claims") == f"{said}; 1 more are not run"
+    assert Score(3, 1, 4, 2, 1, 0).in_words("claims") == said
+    assert Score(0, 0, 0, 0, 0, 2).in_words("claims") == "2 claims, none of which is run"
+    assert score_of(pd.DataFrame(columns=["verdict"])) == Score(0, 0, 0, 0, 0, 0)
+
+
+def test_what_makes_no_difference_is_counted_apart() -> None:
+    rows = [("alike", ""), ("alike", ""), ("holds", ""), ("in part", ""), ("not decided", "")]
+    score = score_of(pd.DataFrame(rows, columns=["verdict", "leaning"]))
+    assert (score.alike, score.total) == (2, 5)
+    assert score.in_words("sentences of papers") == (
+        "5 sentences of papers: 1 hold, 0 do not hold, 1 hold in part, 2 make no difference that matters, "
+        "1 are not decided (0 lean to holding, 0 to not holding)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("checks", "verdict"),
+    [
+        ("", "not run"),
+        ("holds, holds", "holds"),
+        ("alike, alike", "alike"),
+        ("holds, alike", "in part"),
+        ("holds, alike, not decided", "in part"),
+        ("holds, does not hold", "in part"),
+        ("depends, alike", "in part"),
+        ("does not hold, alike", "does not hold"),
+        ("does not hold, alike, not decided", "not decided"),
+        ("alike, not decided", "not decided"),
+        ("holds, not decided", "not decided"),
+    ],
+)
+def test_a_sentence_holds_where_its_checks_do(checks: str, verdict: str) -> None:
+    assert sentence_verdict(checks.split(", ") if checks else []) == verdict
