@@ -144,14 +144,18 @@ def in_a_sentence(claims: pd.DataFrame) -> str:
 
     said = [
         f"Of {len(sentences)} sentences of papers ({sentences['checks'].sum()} checks) {of_papers.holds} hold, "
-        f"{of_papers.fails} do not, {of_papers.in_part} hold in part, {alike(of_papers)}"
+        f"{_do(of_papers.fails)} not, {of_papers.in_part} hold in part, {alike(of_papers)}"
         f"{of_papers.undecided} are undecided and {of_papers.not_run} are not run.",
-        f"The other {apart.total} are judged otherwise than printed alone: {apart.holds} hold, {apart.fails} do not, "
+        f"The other {apart.total} are judged otherwise than printed alone: {apart.holds} hold, {_do(apart.fails)} not, "
         f"{apart.in_part} in part, {alike(apart)}{apart.undecided} are undecided.",
-        f"Of {others.total} numbers that others published {others.holds} hold, {others.fails} do not, "
+        f"Of {others.total} numbers that others published {others.holds} hold, {_do(others.fails)} not, "
         f"{others.undecided} are undecided and {others.not_run} are not run.",
     ]
     return "\n".join(fill(sentence, 118) for sentence in said)
+
+
+def _do(number: int) -> str:
+    return f"{number} does" if number == 1 else f"{number} do"
 
 
 def _counts(score: Score) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
+from asyncfl.experiments.evidence.decision import ALPHA
 from asyncfl.experiments.spec import AUTHORS, Author
 
 NOUNS: dict[Author, str] = {
@@ -22,15 +24,16 @@ ALIKE = "make no difference that matters"
 def sentences_of(claims: pd.DataFrame) -> pd.DataFrame:
     """Return a row per sentence of a paper: its paper, place, verdict, and the number of its checks.
 
-    It holds where all of its checks do, is `alike` where all of them are, does not hold where some fail and the others
-    are alike, and holds `in part` where some hold and some do not; checks that are not run do not count beside others.
+    It holds where all of its checks do, is `alike` where all of them are, and holds `in part` where some hold and some
+    do not. It does not hold where some fail and none holds; if others are open, a failing one must be sure at the level
+    for any of n checks, and what is open is whether it holds in part. Checks that are not run do not count beside others.
     Where a check is judged as printed, those that are judged against the print do not count either; else `otherwise` is
     true.
     """
     rows = []
     of_papers = claims[claims["of"] == "paper"]
     told = ["paper", "sentence", "source", "verdict", "leaning", "against", "depends_on"]
-    texts_of = of_papers[told].astype(object).fillna("")
+    texts_of = of_papers[told].astype(object).fillna("").assign(p=pd.to_numeric(of_papers["p"], errors="coerce"))
     for (paper, sentence), checks in texts_of.groupby(["paper", "sentence"], sort=False):
         run = checks[checks["verdict"] != "not run"]
         printed = run[run["against"] == ""]
@@ -40,7 +43,7 @@ def sentences_of(claims: pd.DataFrame) -> pd.DataFrame:
                 "paper": paper,
                 "sentence": sentence,
                 "source": checks["source"].iloc[0],
-                "verdict": sentence_verdict(list(counted["verdict"])),
+                "verdict": sentence_verdict(list(counted["verdict"]), list(counted["p"])),
                 "leaning": _sentence_leaning(counted),
                 "depends_on": ", ".join(dict.fromkeys(of for of in counted["depends_on"] if of)),
                 "otherwise": len(run) > 0 and len(printed) == 0,
@@ -51,13 +54,16 @@ def sentences_of(claims: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def sentence_verdict(checks: Sequence[str]) -> str:
-    """Return the verdict of a sentence from those of its checks."""
+def sentence_verdict(checks: Sequence[str], p: Sequence[float]) -> str:
+    """Return the verdict of a sentence from those of its checks. p: p-values of these; NaN: without randomness."""
     if not checks:
         return "not run"
     found = set(checks)
     if "depends" in found or ("holds" in found and found & {"does not hold", "alike"}):
         return "in part"
+    fails = [value for verdict, value in zip(checks, p, strict=True) if verdict == "does not hold"]
+    if any(math.isnan(value) or value * len(checks) <= ALPHA for value in fails):
+        return "does not hold"
     ordered = ("not decided", "does not hold", "alike", "holds")
     return next(verdict for verdict in ordered if verdict in found)
 

@@ -12,7 +12,7 @@ from asyncfl.experiments.cells import cells
 from asyncfl.experiments.departures import PrintedField, departures, read_papers, texts
 from asyncfl.experiments.files import find
 from asyncfl.experiments.loading import load
-from asyncfl.experiments.scores import sentence_verdict, sentences_of
+from asyncfl.experiments.scores import sentences_of
 from asyncfl.experiments.verdicts import judge, with_new_axes
 from tests.experiments.results_folder import EPSILON, make_experiment
 from tests.experiments.test_next_looks import drawn, grid
@@ -98,24 +98,8 @@ def test_a_verdict_that_turns_within_a_silent_setting_depends_on_it():
     assert (both.verdict, five.verdict) == ("does not hold", "not run")
 
 
-@pytest.mark.parametrize(
-    ("checks", "verdict"),
-    [
-        (["holds", "holds"], "holds"),
-        (["does not hold", "does not hold"], "does not hold"),
-        (["holds", "does not hold", "not decided"], "in part"),
-        (["depends"], "in part"),
-        (["holds", "not decided"], "not decided"),
-        (["does not hold", "not decided"], "not decided"),
-        ([], "not run"),
-    ],
-)
-def test_a_sentence_is_judged_by_all_of_its_checks(checks, verdict):
-    assert sentence_verdict(checks) == verdict
-
-
 def test_sentences_are_counted_once_whatever_their_checks():
-    row = {"of": "paper", "paper": "safl", "source": "table 2", "leaning": "", "against": "", "depends_on": ""}
+    row = {"of": "paper", "paper": "safl", "source": "table 2", "leaning": "", "against": "", "depends_on": "", "p": 0.2}
     claims = pd.DataFrame(
         [
             {**row, "sentence": "a", "verdict": "holds"},

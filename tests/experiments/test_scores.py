@@ -1,5 +1,7 @@
 """Counts of verdicts, and the verdict of a sentence from those of its checks."""
 
+from math import nan
+
 import pandas as pd
 import pytest
 
@@ -46,10 +48,19 @@ def test_what_makes_no_difference_is_counted_apart() -> None:
         ("holds, does not hold", "in part"),
         ("depends, alike", "in part"),
         ("does not hold, alike", "does not hold"),
-        ("does not hold, alike, not decided", "not decided"),
+        ("does not hold, alike, not decided", "does not hold"),
+        ("does not hold, not decided", "does not hold"),
         ("alike, not decided", "not decided"),
         ("holds, not decided", "not decided"),
     ],
 )
 def test_a_sentence_holds_where_its_checks_do(checks: str, verdict: str) -> None:
-    assert sentence_verdict(checks.split(", ") if checks else []) == verdict
+    each = checks.split(", ") if checks else []
+    assert sentence_verdict(each, [0.001] * len(each)) == verdict
+
+
+@pytest.mark.parametrize(("p", "verdict"), [(0.0125, "does not hold"), (0.013, "not decided"), (nan, "does not hold")])
+def test_one_of_several_checks_must_fail_surely_to_fail_a_sentence(p: float, verdict: str) -> None:
+    """Of two checks one may fail by chance at twice the level; without randomness none does."""
+    assert sentence_verdict(["does not hold", "not decided"], [p, 0.3]) == verdict
+    assert sentence_verdict(["does not hold", "does not hold"], [p, p]) == "does not hold"
