@@ -147,14 +147,18 @@ class RandomOrder:
         """Return the count of numbers drawn before ranks decide, at about the cost of ranking all n numbers."""
         return max(_SINGLY, min(8192, n // 64))
 
+    def proposal(self, n: int, place: int = 1) -> int:
+        """Return one of the first drawn numbers in 0..n-1. n: 1..2^32; `place`: 1..32."""
+        word = (self._key - place * _STEP) & _WORD
+        word = ((word ^ (word >> 30)) * _FIRST) & _WORD
+        word = ((word ^ (word >> 27)) * _SECOND) & _WORD
+        return int((((word ^ (word >> 31)) >> 11) * 2.0**-53) * n)
+
     def proposals(self, n: int) -> Iterator[int]:
         """Yield the first drawn numbers in 0..n-1, with repetitions. n: 1..2^32."""
         end = self.proposed(n) + 1
         for place in range(1, _SINGLY + 1):
-            word = (self._key - place * _STEP) & _WORD
-            word = ((word ^ (word >> 30)) * _FIRST) & _WORD
-            word = ((word ^ (word >> 27)) * _SECOND) & _WORD
-            yield int((((word ^ (word >> 31)) >> 11) * 2.0**-53) * n)
+            yield self.proposal(n, place)
         start, size = _SINGLY + 1, 2 * _SINGLY
         while start < end:
             words = self._words(-np.arange(start, min(start + size, end), dtype=np.int64))

@@ -56,8 +56,8 @@ class PlannedTasks:
         self._in_columns: dict[int, tuple[TaskRecord, TaskColumns, PlannedTask, int, float]] = {}
         """Number of another -> its record, its columns, its plan, the step in which it began, and the time."""
         self._coming: list[tuple[float, int, int, int, TaskRecord, Way]] = []
-        """Heap of traffic to be counted: time, task, step in which the task began, bytes that have been sent by then
-        (-1: the message is overheard), task, direction."""
+        """Heap of traffic to be counted: time, task, step in which the task began, bytes of the model that has been
+        sent by then (-1: a message is overheard), task, direction."""
         load = clients.load
         samples, epochs = (load.samples, load.epochs) if load.processed is None else (load.processed, 1)
         self._blocks = TaskBlocks(clock.world, load.download_bytes, load.upload_bytes, samples, epochs)
@@ -186,14 +186,15 @@ class PlannedTasks:
     def count_traffic(self) -> None:
         """Count what has been sent and overheard by now."""
         coming, recorder, traffic, now_s = self._coming, self._clock.recorder, self._traffic, self._clock.now
-        later = []
+        later, bytes_down = [], 0
         while coming and coming[0][0] <= now_s:
             time_s, number, step, size, task, way = one = heappop(coming)
             if time_s == now_s and not recorder.has_passed(time_s, number, step):
                 later.append(one)
             elif size >= 0:
-                traffic.count(size, way)
+                bytes_down += size
             else:
                 traffic.overhear(way, task.client, task.base_version)
+        traffic.count(bytes_down, "down")
         for one in later:
             heappush(coming, one)
