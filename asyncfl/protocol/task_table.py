@@ -188,7 +188,7 @@ class Cohorts:
             return []
         served, clients = self.population.served, self.population.clients
         self._orders = {number: self._order(number) for number in range(self._begun_singly, self._begun_singly + count)}
-        first = [order.proposal(clients) for order in self._orders.values()]
+        first = RandomOrder.first_proposals([*self._orders.values()], clients)
         return [(client, served.item(client)) for client in first if self.population.is_idle(client)]
 
     def _order(self, number: int) -> RandomOrder:
