@@ -433,7 +433,8 @@ class Server:
     def _decide(self, scores: Floats | None, time_s: float, actions: list[Action]) -> None:
         seconds = self.plan.seconds_to(self.version + 1, len(self._aggregation.tasks))
         self._made = made = self._aggregation.decide(scores, actions)
-        self.noted.update(set(made.notes))
+        if made.notes:
+            self.noted.update(set(made.notes))
         self._ban(made.banned, actions)
         self.phase = ServerPhase.AGGREGATING
         if seconds:

@@ -189,6 +189,8 @@ _NOTES: dict[Kind, Callable[[TaskRecord, float, int, int, str], None]] = {
     Kind.OVERHEARD_IN_PART: TaskRecord._overheard_in_part,
 }
 """Kind of event -> method that writes what it means."""
+NOTED = frozenset(_NOTES)
+"""Kinds of events that a record tells of."""
 
 
 SCHEMA = schema_of(TasksTable, UploadColumns)

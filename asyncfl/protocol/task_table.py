@@ -119,9 +119,11 @@ class TaskTable:
 
     def _close(self, number: int) -> TaskRecord:
         task = self.open.pop(number)
+        version, needed = task.base_version, self._needed
         self.open_of[task.client] -= 1
-        self._needed[task.base_version] -= 1
-        self._forget(task.base_version)
+        needed[version] -= 1
+        if not needed[version]:
+            self._forget(version)
         return task
 
     def check(self) -> None:

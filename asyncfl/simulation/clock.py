@@ -99,7 +99,7 @@ class Environment(simpy.Environment):
             error: Any = event.value
             raise error
 
-    def push(self, moment: Moment, event: simpy.Event | ScheduledCall) -> None:
+    def push(self, moment: tuple[float, EventOrder], event: simpy.Event | ScheduledCall) -> None:
         """Have an event processed at exactly that moment."""
         heappush(self.queue, (*moment, next(self._numbers), event))
 
@@ -221,6 +221,10 @@ class Clock(EventLog):
     def at(self, moment: Moment, do: Call, *arguments: Any) -> None:
         """Call `do` at exactly that moment, whose time must be finite and not before now."""
         self.env.push(moment, ScheduledCall(do, arguments))
+
+    def at_task(self, time_s: float, number: int, do: Call) -> None:
+        """Call `do` with the number of a task when its last phase ends, at a time as in `at`."""
+        self.env.push((time_s, EventOrder.of_task(number)), ScheduledCall(do, (number,)))
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state between two steps: of processes and of events, what `resume` needs to begin them again."""

@@ -19,8 +19,7 @@ from asyncfl.protocol.messages import Fate
 from asyncfl.protocol.task_record import TaskRecord
 from asyncfl.simulation.action_executor import Traffic
 from asyncfl.simulation.clients import SimulatedClients
-from asyncfl.simulation.clock import Clock, Moment
-from asyncfl.simulation.event_order import EventOrder, Priority
+from asyncfl.simulation.clock import Clock
 from asyncfl.simulation.phases import Phase, TaskPhases, TaskPlan, Way
 from asyncfl.simulation.task_columns import NEVER, PlannedTask, TaskColumns
 from asyncfl.world.task_blocks import TaskBlocks
@@ -86,18 +85,13 @@ class PlannedTasks:
         if end_s >= offline_s:
             return False
         self._begin_in_columns(task, planned, now_s)
-        clock.at(Moment(end_s, EventOrder(Priority.TASK, task.number)), self._end_in_columns, task.number)
+        clock.at_task(end_s, task.number, self._end_in_columns)
         return True
 
     def _begin_in_columns(self, task: TaskRecord, planned: PlannedTask, now_s: float) -> None:
         """Hand over a task that was guessed, with its columns."""
-        clock, recorder, number, columns, coming = (
-            self._clock,
-            self._clock.recorder,
-            task.number,
-            self._columns,
-            self._coming,
-        )
+        clock, number, columns, coming = self._clock, task.number, self._columns, self._coming
+        recorder = clock.recorder
         assert columns is not None
         if recorder.whole:
             clock.record_task(Kind.DOWNLOAD_STARTED, task, -1, columns.download_bytes)
@@ -128,7 +122,7 @@ class PlannedTasks:
         for time_s, way in plan.overheard:
             heappush(coming, (time_s, number, step, -1, task, way))
         self._alone[number] = task, plan, step
-        clock.at(Moment(plan.end_s, EventOrder(Priority.TASK, number)), self._end_alone, number)
+        clock.at_task(plan.end_s, number, self._end_alone)
         return True
 
     def _guessed(self, task: TaskRecord) -> PlannedTask | None:
