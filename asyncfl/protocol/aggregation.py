@@ -403,10 +403,13 @@ class Aggregation:
         self.instrument.aggregated(buffer, tasks, verdict, made)
         details = verdict.details or [""] * len(tasks)
         columns = self.tasks, made.weights.tolist(), buffer.staleness.tolist(), details
-        every = [AggregatedUpdate(*one) for one in zip(*columns, strict=True)]
-        entered = tuple(one for one, flagged in zip(every, verdict.flagged, strict=True) if not flagged)
-        flagged = [one for one, flagged in zip(every, verdict.flagged, strict=True) if flagged]
-        actions.extend(self._settle(one, Fate.FLAGGED) for one in flagged)
+        every, flags = map(AggregatedUpdate, *columns), verdict.flagged.tolist()
+        entered = []
+        for one, flagged in zip(every, flags, strict=True):
+            if flagged:
+                actions.append(self._settle(one, Fate.FLAGGED))
+            else:
+                entered.append(one)
         self.tasks = [one.task for one in entered]
         if self.defences.plan.detector is not None:
             clients, accused = tuple(buffer.clients.tolist()), tuple(verdict.accused.tolist())
@@ -414,7 +417,7 @@ class Aggregation:
             notes = tuple(sorted(verdict.notes.items()))
             actions.append(BufferVerdict(buffer.version, clients, accused, banned, notes, tasks, unjudged))
         accepted = None if self.algorithm.off else self._accepted(buffer, made, np.flatnonzero(~verdict.flagged))
-        return AggregationResult(made.model, entered, self._clip_norm, banned, made.notes, accepted)
+        return AggregationResult(made.model, tuple(entered), self._clip_norm, banned, made.notes, accepted)
 
     def _summed(self, buffer: Buffer, total: Floats) -> ModelStep:
         protocol = self.defences.protocol

@@ -345,7 +345,8 @@ class Cohorts:
         self.drew_none = not drawn and number > 0 and len(self.population) > 0
         served = self.population.served
         for client in drawn:
-            task = self.tasks.begin(client, version, served.item(client), cohort, time_s)
-            served[client] += 1
+            turn = served.item(client)
+            task = self.tasks.begin(client, version, turn, cohort, time_s)
+            served[client] = turn + 1
             actions.append(Dispatch(task.number, client, version))
         return len(drawn)
