@@ -257,6 +257,9 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _packed(tasks: Sequence[TaskRecord]) -> pa.RecordBatch:
-    columns = zip(*map(_ROW, tasks), strict=True) if tasks else [()] * len(_OWN)
-    arrays = [array_of(one, list(values)) for one, values in zip(_SPOOLED, columns, strict=True)]
+    # One list of all values, from which columns are cut: half as much as to transpose rows.
+    values: list[Any] = []
+    for task in tasks:
+        values += _ROW(task)
+    arrays = [array_of(one, values[place :: len(_OWN)]) for place, one in enumerate(_SPOOLED)]
     return pa.RecordBatch.from_arrays(arrays, schema=_SPOOLED)
