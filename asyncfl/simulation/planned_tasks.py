@@ -10,19 +10,21 @@ from __future__ import annotations
 import math
 from collections import deque
 from heapq import heappop, heappush
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from asyncfl.protocol.events import Kind
-from asyncfl.protocol.messages import Fate
 from asyncfl.protocol.task_record import TaskRecord
 from asyncfl.simulation.action_executor import Traffic
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.clock import Clock
-from asyncfl.simulation.phases import Phase, TaskPhases, TaskPlan, Way
-from asyncfl.simulation.task_columns import NEVER, PlannedTask, TaskColumns
+from asyncfl.simulation.phases import TaskPhases, TaskPlan, Way
+from asyncfl.simulation.task_columns import PlannedTask, TaskColumns
 from asyncfl.world.task_blocks import TaskBlocks
+
+if TYPE_CHECKING:
+    from asyncfl.simulation.client_processes import ClientProcesses
 
 BLOCK = 1024
 """Tasks that are planned at once, at most."""
@@ -30,25 +32,12 @@ LEAST = 256
 """Fewest tasks for which that is faster than one by one."""
 
 
-class TaskEnds(Protocol):
-    """Ends the last phases of tasks."""
-
-    def end_phase(self, task: TaskRecord, phase: Phase) -> bool:
-        """End a phase, and return whether the task goes on."""
-        ...
-
-    def end_message(
-        self, task: TaskRecord, ends: Kind, fails: Fate | None, way: Way, sent_bytes: int, attempts: int
-    ) -> bool:
-        """End the phase of a message, and return whether the task goes on."""
-        ...
-
-
 class PlannedTasks:
     """The planned tasks of one seed that have not ended, and what they have sent by now."""
 
-    def __init__(self, clock: Clock, clients: SimulatedClients, traffic: Traffic, ends: TaskEnds) -> None:
-        self._clock, self._clients, self._traffic, self._ends = clock, clients, traffic, ends
+    def __init__(self, clock: Clock, clients: SimulatedClients, traffic: Traffic, processes: ClientProcesses) -> None:
+        """`processes`: ends the last phase of a task."""
+        self._clock, self._clients, self._traffic, self._processes = clock, clients, traffic, processes
         self._alone: dict[int, tuple[TaskRecord, TaskPlan, int]] = {}
         """Number of a task that was planned alone -> its record, its plan and the step of the clock in which it
         began."""
@@ -96,12 +85,12 @@ class PlannedTasks:
         if recorder.whole:
             clock.record_task(Kind.DOWNLOAD_STARTED, task, -1, columns.download_bytes)
         step = recorder.foresee_in_columns(columns, planned.row, number, task.base_version, now_s)
-        if planned.overheard_down_s < NEVER:
+        if planned.overheard_down_s < math.inf:
             heappush(coming, (now_s + planned.overheard_down_s, number, step, -1, task, "down"))
-        if planned.compute_s < NEVER:
+        if planned.compute_s < math.inf:
             downloaded_s = now_s + planned.download_s
             heappush(coming, (downloaded_s, number, step, planned.downloaded_bytes, task, "down"))
-            if planned.overheard_up_s < NEVER:
+            if planned.overheard_up_s < math.inf:
                 overheard_s = downloaded_s + planned.compute_s + planned.overheard_up_s
                 heappush(coming, (overheard_s, number, step, -1, task, "up"))
         self._in_columns[number] = task, columns, planned, step, now_s
@@ -147,13 +136,13 @@ class PlannedTasks:
         task.note_all(plan.events)
         if plan.trained_s < math.inf:
             task.epochs = plan.epochs
-        self._ends.end_phase(task, plan.last)
+        self._processes.end_phase(task, plan.last)
 
     def _end_in_columns(self, number: int) -> None:
         """End the last phase of a task in columns."""
         task, columns, planned, _, began_s = self._in_columns.pop(number)
         columns.note(task, planned, began_s, self._clock.recorder.whole)
-        self._ends.end_message(task, *planned.last)
+        self._processes.end_message(task, *planned.last)
 
     def catch_up(self) -> None:
         """Write into the records of tasks what has happened by now."""

@@ -21,8 +21,6 @@ from asyncfl.simulation.phases import STEPS, Way, Workload
 from asyncfl.world.task_blocks import DrawnTasks
 from asyncfl.world.transfer_block import TransferColumns
 
-NEVER = math.inf
-
 
 class LastEvent(NamedTuple):
     """The event with which a task ends: an upload, or a message that is lost."""
@@ -56,7 +54,7 @@ class PlannedTask(NamedTuple):
     def end_s(self, began_s: float) -> float:
         """Return the time at which a task ends that begins at `began_s`."""
         downloaded_s = began_s + self.download_s
-        return downloaded_s if self.compute_s == NEVER else downloaded_s + self.compute_s + self.upload_s
+        return downloaded_s if self.compute_s == math.inf else downloaded_s + self.compute_s + self.upload_s
 
 
 class EventColumns(NamedTuple):
@@ -96,7 +94,7 @@ class TaskColumns:
             plain = plain & (drawn.compute_s <= load.deadline_s)
         columns = (
             *(drawn.clients, drawn.turns, np.arange(len(plain))),
-            *(down.duration_s, np.where(down.delivered, drawn.compute_s, NEVER), up.duration_s),
+            *(down.duration_s, np.where(down.delivered, drawn.compute_s, math.inf), up.duration_s),
             *(down.sent_bytes, down.attempts, down.overheard_s, down.caught_s, up.overheard_s, up.caught_s),
         )
         rows = np.flatnonzero(plain)
@@ -154,18 +152,18 @@ class TaskColumns:
                 again = np.flatnonzero(message.attempts[of] >= number)
                 sizes = size[of[again]]
                 yield EventColumns(here[again], Kind.RETRANSMITTED, now_s[again] + at_s[of[again]], sizes, number, way)
-        seen = np.flatnonzero(overheard_s < NEVER)
+        seen = np.flatnonzero(overheard_s < math.inf)
         yield EventColumns(here[seen], Kind.OVERHEARD, (now_s + overheard_s)[seen], detail=way)
 
     def note(self, task: TaskRecord, planned: PlannedTask, began_s: float, whole: bool) -> None:
         """Write into the record of a task that ends what its `events` mean."""
         _, _, _, download_s, compute_s, _, size, attempts, whole_down_s, part_down_s, whole_up_s, part_up_s, _ = planned
         downloaded_s = began_s + download_s
-        if whole_down_s < NEVER:
+        if whole_down_s < math.inf:
             task.overheard_down_s = began_s + whole_down_s
         if whole and part_down_s < whole_down_s:
             task.overheard_down_in_part_s = began_s + part_down_s
-        if compute_s == NEVER:
+        if compute_s == math.inf:
             return
         trained_s = downloaded_s + compute_s
         if whole:
@@ -174,5 +172,5 @@ class TaskColumns:
             task.upload_started_s, task.upload_bytes = trained_s, self.upload_bytes
             if part_up_s < whole_up_s:
                 task.overheard_up_in_part_s = trained_s + part_up_s
-        if whole_up_s < NEVER:
+        if whole_up_s < math.inf:
             task.overheard_up_s = trained_s + whole_up_s
