@@ -120,7 +120,7 @@ class Environment(simpy.Environment):
             self.now, _, _, event = heappop(self.queue)
         else:
             raise EmptySchedule
-        if type(event) is ScheduledCall:
+        if isinstance(event, ScheduledCall):
             event.do(*event.arguments)
             return
         callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
