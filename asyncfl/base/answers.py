@@ -33,12 +33,10 @@ def numbers(
     """
     right = isinstance(value, np.ndarray) and value.dtype.kind in "fiub" and value.shape == shape
     require(right, component, what, f"must be {shape} numbers", value)
-    if finite:
-        strange = value[~np.isfinite(value)]
-        require(not len(strange), component, what, "must be finite", strange[:1])
-    if at_least is not None:
-        small = value[value < at_least]
-        require(not len(small), component, what, f"must be >= {at_least:g}", small[:1])
+    if finite and np.count_nonzero(is_finite := np.isfinite(value)) < value.size:
+        require(False, component, what, "must be finite", value[~is_finite][:1])
+    if at_least is not None and np.count_nonzero(is_small := value < at_least):
+        require(False, component, what, f"must be >= {at_least:g}", value[is_small][:1])
     return np.asarray(value)
 
 

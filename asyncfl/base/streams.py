@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -137,6 +137,7 @@ class RandomOrder:
 
     def __init__(self, key: int) -> None:
         self._key = key  # uniformly random in 0..2^64-1
+        self._first: tuple[int, int] | None = None  # n, and the first of its proposals, where that is known
 
     def generator(self) -> np.random.Generator:
         """Return a new NumPy generator of the same stream, for draws of another kind."""
@@ -147,14 +148,29 @@ class RandomOrder:
         """Return the count of numbers drawn before ranks decide, at about the cost of ranking all n numbers."""
         return max(_SINGLY, min(8192, n // 64))
 
+    @staticmethod
+    def first_proposals(orders: Sequence[RandomOrder], n: int) -> list[int]:
+        """Return the first drawn number in 0..n-1 of each of the orders, which keep it. n: 1..2^32."""
+        words = _split_mix(np.array([one._key for one in orders], dtype=np.uint64) - np.uint64(_STEP))
+        found: list[int] = ((words >> np.uint64(11)) * 2.0**-53 * n).astype(np.int64).tolist()
+        for order, number in zip(orders, found, strict=True):
+            order._first = n, number
+        return found
+
+    def proposal(self, n: int, place: int = 1) -> int:
+        """Return one of the first drawn numbers in 0..n-1. n: 1..2^32; `place`: 1..32."""
+        if place == 1 and self._first is not None and self._first[0] == n:
+            return self._first[1]
+        word = (self._key - place * _STEP) & _WORD
+        word = ((word ^ (word >> 30)) * _FIRST) & _WORD
+        word = ((word ^ (word >> 27)) * _SECOND) & _WORD
+        return int((((word ^ (word >> 31)) >> 11) * 2.0**-53) * n)
+
     def proposals(self, n: int) -> Iterator[int]:
         """Yield the first drawn numbers in 0..n-1, with repetitions. n: 1..2^32."""
         end = self.proposed(n) + 1
         for place in range(1, _SINGLY + 1):
-            word = (self._key - place * _STEP) & _WORD
-            word = ((word ^ (word >> 30)) * _FIRST) & _WORD
-            word = ((word ^ (word >> 27)) * _SECOND) & _WORD
-            yield int((((word ^ (word >> 31)) >> 11) * 2.0**-53) * n)
+            yield self.proposal(n, place)
         start, size = _SINGLY + 1, 2 * _SINGLY
         while start < end:
             words = self._words(-np.arange(start, min(start + size, end), dtype=np.int64))
@@ -167,11 +183,14 @@ class RandomOrder:
 
     def _words(self, places: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Return the words of SplitMix64 at these positions of its sequence, which may be negative."""
-        word = places.astype(np.uint64)
-        word *= np.uint64(_STEP)
-        word += np.uint64(self._key)
-        for shift, factor in ((30, _FIRST), (27, _SECOND)):
-            word ^= word >> np.uint64(shift)
-            word *= np.uint64(factor)
-        word ^= word >> np.uint64(31)
-        return word
+        return _split_mix(places.astype(np.uint64) * np.uint64(_STEP) + np.uint64(self._key))
+
+
+def _split_mix(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the word of SplitMix64 for each of its states (n,)."""
+    word = states.copy()
+    for shift, factor in ((30, _FIRST), (27, _SECOND)):
+        word ^= word >> np.uint64(shift)
+        word *= np.uint64(factor)
+    word ^= word >> np.uint64(31)
+    return word

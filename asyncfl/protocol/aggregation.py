@@ -145,11 +145,10 @@ class DefenceState:
         model = buffer.current
         if len(kept):
             protocol = self.protocol
-            work = None if buffer.work is None else buffer.work[kept]
-            factors[kept] = protocol.factors(buffer.samples[kept], buffer.staleness[kept], work)
+            accepted = buffer if len(kept) == len(buffer) else buffer.only(kept)
+            factors[kept] = protocol.factors(accepted.samples, accepted.staleness, accepted.work)
             if verdict.weights is not None:
                 factors *= verdict.weights
-            accepted = buffer if len(kept) == len(buffer) else buffer.only(kept)
             abstained = verdict.unjudged is not None and bool(verdict.unjudged[kept].all())
             name, rule = "aggregation", self.plan.rule
             if abstained and self.plan.fallback is not None:
@@ -283,9 +282,10 @@ class Aggregation:
         sound = whole & usable(collected.models)
         for vectors in collected.payloads.values():
             sound &= usable(vectors)
-        if sound.any():
+        number = np.count_nonzero(sound)
+        if number:
             self._malformed = []
-        if sound.all():
+        if number == len(sound):
             return sound, ()
         for row in np.flatnonzero(~sound).tolist():
             task = self.tasks[row]
@@ -331,7 +331,7 @@ class Aggregation:
         the fates of the banned clients' updates to `actions`. Returns whether the buffer holds any update."""
         models, work, payloads = collected.models, collected.work, collected.payloads
         asked = np.zeros(len(sound)) if collected.upload_std is None else collected.upload_std
-        if banned or not sound.all():
+        if banned or np.count_nonzero(sound) < len(sound):
             # The other updates of a banned client in this buffer are not used either.
             kept = sound & ~np.isin(self.clients, banned)
             excluded = np.flatnonzero(sound & ~kept)
@@ -349,17 +349,17 @@ class Aggregation:
         return True
 
     def _buffer_of(self, models: Vector, upload_std: Floats, work: Floats | None, version: int) -> Buffer:
-        base_versions = np.array([task.base_version for task in self.tasks], dtype=np.int64)
-        versions = sorted({task.base_version for task in self.tasks})
-        base_of = np.searchsorted(versions, base_versions)
+        trained_from = [task.base_version for task in self.tasks]
+        versions = sorted(set(trained_from))
+        place = {version: number for number, version in enumerate(versions)}
         clients = self.clients
         return Buffer(
             version=version,
             current=self.table.current,
             models=models,
             bases=tuple(self.table.model(version) for version in versions),
-            base_of=base_of.astype(np.int64),
-            base_versions=base_versions,
+            base_of=np.array([place[version] for version in trained_from], dtype=np.int64),
+            base_versions=np.array(trained_from, dtype=np.int64),
             clients=clients,
             samples=self.samples[clients],
             upload_std=upload_std,
@@ -403,10 +403,13 @@ class Aggregation:
         self.instrument.aggregated(buffer, tasks, verdict, made)
         details = verdict.details or [""] * len(tasks)
         columns = self.tasks, made.weights.tolist(), buffer.staleness.tolist(), details
-        every = [AggregatedUpdate(*one) for one in zip(*columns, strict=True)]
-        entered = tuple(one for one, flagged in zip(every, verdict.flagged, strict=True) if not flagged)
-        flagged = [one for one, flagged in zip(every, verdict.flagged, strict=True) if flagged]
-        actions.extend(self._settle(one, Fate.FLAGGED) for one in flagged)
+        every, flags = map(AggregatedUpdate, *columns), verdict.flagged.tolist()
+        entered = []
+        for one, flagged in zip(every, flags, strict=True):
+            if flagged:
+                actions.append(self._settle(one, Fate.FLAGGED))
+            else:
+                entered.append(one)
         self.tasks = [one.task for one in entered]
         if self.defences.plan.detector is not None:
             clients, accused = tuple(buffer.clients.tolist()), tuple(verdict.accused.tolist())
@@ -414,7 +417,7 @@ class Aggregation:
             notes = tuple(sorted(verdict.notes.items()))
             actions.append(BufferVerdict(buffer.version, clients, accused, banned, notes, tasks, unjudged))
         accepted = None if self.algorithm.off else self._accepted(buffer, made, np.flatnonzero(~verdict.flagged))
-        return AggregationResult(made.model, entered, self._clip_norm, banned, made.notes, accepted)
+        return AggregationResult(made.model, tuple(entered), self._clip_norm, banned, made.notes, accepted)
 
     def _summed(self, buffer: Buffer, total: Floats) -> ModelStep:
         protocol = self.defences.protocol

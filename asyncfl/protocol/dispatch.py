@@ -144,6 +144,12 @@ class Opening(Component):
         return None
 
     @default_property
+    def least(self) -> int:
+        """Fewest updates with which the server may aggregate while further ones can arrive; `target` decides whether it
+        does."""
+        return 1
+
+    @default_property
     def seconds(self) -> float | None:
         """Virtual seconds from the publication of a version to its deadline; None without a deadline."""
         return None
@@ -190,6 +196,10 @@ class OpenCount(Opening):
     kind: Literal["count"] = "count"
     updates: Annotated[int, Field(ge=1)]
     """K, the size of the buffer."""
+
+    @property
+    def least(self) -> int:
+        return self.updates
 
     def target(self, filling: BufferStatus) -> int:
         return self.updates

@@ -152,6 +152,7 @@ class Server:
         self.plan = plan
         self.protocol = plan.protocol
         self._opening = plan.protocol.opening
+        self._least = self._opening.least
         self.clients = len(plan.samples)
         self.tasks = TaskTable()
         self.version = 0
@@ -351,10 +352,11 @@ class Server:
     def _open_if_ready(self, time_s: float, actions: list[Action], *, looks: bool = False) -> None:
         """Take the updates of the buffer and ask for their parameters, if enough have arrived or no more can arrive. A
         server that looks at its buffer at regular times does so only then: `looks`."""
-        if self.phase is not ServerPhase.FILLING or not self._buffer:
+        held = len(self._buffer)
+        if self.phase is not ServerPhase.FILLING or not held or (held < self._least and self._cohorts.coming):
             return
         is_last = self.version + 1 == self.protocol.rounds
-        filling, opening = self._cohorts.filling(len(self._buffer), is_last=is_last), self._opening
+        filling, opening = self._cohorts.filling(held, is_last=is_last), self._opening
         enough = opening.is_open(filling)
         if not enough and (filling.coming or self._cohorts.startable):
             return
@@ -431,7 +433,8 @@ class Server:
     def _decide(self, scores: Floats | None, time_s: float, actions: list[Action]) -> None:
         seconds = self.plan.seconds_to(self.version + 1, len(self._aggregation.tasks))
         self._made = made = self._aggregation.decide(scores, actions)
-        self.noted.update(set(made.notes))
+        if made.notes:
+            self.noted.update(set(made.notes))
         self._ban(made.banned, actions)
         self.phase = ServerPhase.AGGREGATING
         if seconds:

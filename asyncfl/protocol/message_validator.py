@@ -26,6 +26,7 @@ from asyncfl.protocol.messages import (
     ClientRetired,
     Collect,
     Collected,
+    CollectSum,
     Input,
     ScoreRequest,
     ScoresArrived,
@@ -35,7 +36,7 @@ from asyncfl.protocol.messages import (
 )
 from asyncfl.protocol.task_table import TaskTable
 
-_REQUESTS = (Collect, ScoreRequest, SetTimer)
+_REQUESTS = frozenset((Collect, CollectSum, ScoreRequest, SetTimer))
 """Actions that are answered by a message, except for dispatches, which the table of tasks keeps."""
 
 
@@ -78,8 +79,9 @@ class MessageValidator:
             raise MessageError(f"the server has not started: it must be started before {type(message).__name__}")
         match message:
             # An update of a task that never began is no error here: the server counts it.
-            case UpdateArrived(task=task) if 0 <= task < self.tasks.begun:
-                self._check_unanswered(task)
+            case UpdateArrived(task=task):
+                if task not in self.tasks.unanswered and 0 <= task < self.tasks.begun:
+                    self._check_unanswered(task)
             case Collected():
                 self._check_collected(message)
             case ScoresArrived():
@@ -169,7 +171,7 @@ class MessageValidator:
 
     def _record_requests(self, actions: Iterable[Action]) -> None:
         for action in actions:
-            if not isinstance(action, _REQUESTS):
+            if type(action) not in _REQUESTS:
                 continue
             match action:
                 case Collect():

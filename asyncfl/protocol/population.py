@@ -86,7 +86,7 @@ class Population:
 
     def add(self, client: int) -> None:
         """Mark `client` as idle. No effect if it is idle already or excluded."""
-        if client not in self.excluded and not self.is_idle(client):
+        if client not in self.excluded and self._place[client] >= self._idle:
             self._swap(client, self._idle)
             self._idle += 1
             self._asks[client] = True
@@ -105,7 +105,7 @@ class Population:
 
     def remove(self, client: int) -> None:
         """Mark `client` as not idle."""
-        if self.is_idle(client):
+        if self._place[client] < self._idle:
             if self._levels is not None:
                 self._leave_level(self._levels, client)
             self._idle -= 1
@@ -152,6 +152,9 @@ class Population:
     def draw(self, count: int, order: RandomOrder) -> list[int]:
         """Draw the first `count` idle clients in `order`, or all idle clients if they are fewer, and return their
         numbers. Drawn clients are no longer idle."""
+        if count == 1 < self._idle and self.is_idle(client := order.proposal(self.clients)):
+            self.remove(client)
+            return [client]
         drawn: list[int] = []
         if 0 < count < self._idle:
             for client in order.proposals(self.clients):

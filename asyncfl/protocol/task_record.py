@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,8 +24,7 @@ from asyncfl.protocol.messages import Download, Fate
 NAN = math.nan
 
 
-@dataclass(slots=True, eq=False)
-class TaskRecord:
+class TaskRecord(msgspec.Struct, eq=False, gc=False):
     """A model that was sent to a client for training, and all that happened to it. Columns: see `TasksTable`."""
 
     number: int
@@ -37,7 +36,7 @@ class TaskRecord:
     sent_s: float = 0.0
     """Time at which the server gave the task, in seconds."""
     epochs: int | None = None
-    base: Download | None = field(default=None, repr=False)
+    base: Download | None = None
     """The model that the client was sent, kept if it must train even after the server has forgotten that version."""
     trained: bool = False
     """Whether the client has already trained this task, or may have done so."""
@@ -172,7 +171,7 @@ _TAPPED_IN_PART = {way: f"{column.removesuffix('_s')}_in_part_s" for way, column
 
 SETTLING = (Kind.AGGREGATED, Kind.FLAGGED, Kind.REJECTED, Kind.DISCARDED, Kind.LOST, Kind.DROPPED_OUT)
 """Kinds of events that may settle a task."""
-FINAL = (Kind.UPLOADED, Kind.LOST, Kind.DROPPED_OUT, Kind.WENT_OFFLINE)
+FINAL = frozenset((Kind.UPLOADED, Kind.LOST, Kind.DROPPED_OUT, Kind.WENT_OFFLINE))
 """Kinds of events after which the client is done with a task."""
 
 _NOTES: dict[Kind, Callable[[TaskRecord, float, int, int, str], None]] = {
@@ -190,6 +189,8 @@ _NOTES: dict[Kind, Callable[[TaskRecord, float, int, int, str], None]] = {
     Kind.OVERHEARD_IN_PART: TaskRecord._overheard_in_part,
 }
 """Kind of event -> method that writes what it means."""
+NOTED = frozenset(_NOTES)
+"""Kinds of events that a record tells of."""
 
 
 SCHEMA = schema_of(TasksTable, UploadColumns)
@@ -256,6 +257,9 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _packed(tasks: Sequence[TaskRecord]) -> pa.RecordBatch:
-    columns = zip(*map(_ROW, tasks), strict=True) if tasks else [()] * len(_OWN)
-    arrays = [array_of(one, list(values)) for one, values in zip(_SPOOLED, columns, strict=True)]
+    # One list of all values, from which columns are cut: half as much as to transpose rows.
+    values: list[Any] = []
+    for task in tasks:
+        values += _ROW(task)
+    arrays = [array_of(one, values[place :: len(_OWN)]) for place, one in enumerate(_SPOOLED)]
     return pa.RecordBatch.from_arrays(arrays, schema=_SPOOLED)

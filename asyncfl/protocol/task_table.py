@@ -119,9 +119,11 @@ class TaskTable:
 
     def _close(self, number: int) -> TaskRecord:
         task = self.open.pop(number)
+        version, needed = task.base_version, self._needed
         self.open_of[task.client] -= 1
-        self._needed[task.base_version] -= 1
-        self._forget(task.base_version)
+        needed[version] -= 1
+        if not needed[version]:
+            self._forget(version)
         return task
 
     def check(self) -> None:
@@ -188,12 +190,13 @@ class Cohorts:
             return []
         served, clients = self.population.served, self.population.clients
         self._orders = {number: self._order(number) for number in range(self._begun_singly, self._begun_singly + count)}
-        first = [next(order.proposals(clients)) for order in self._orders.values()]
-        return [(client, int(served[client])) for client in first if self.population.is_idle(client)]
+        first = RandomOrder.first_proposals([*self._orders.values()], clients)
+        return [(client, served.item(client)) for client in first if self.population.is_idle(client)]
 
     def _order(self, number: int) -> RandomOrder:
         """Return the order in which clients are drawn after `number` tasks that began one at a time."""
-        return self._orders.pop(number, None) or self._streams.order("selection", number=number)
+        found = self._orders.pop(number, None)
+        return self._streams.order("selection", number=number) if found is None else found
 
     @property
     def drew_nobody(self) -> bool:
@@ -211,11 +214,15 @@ class Cohorts:
         """Whether the latest cohort is larger than the number of updates needed."""
         return self._cohort > self._wanted
 
+    @property
+    def coming(self) -> int:
+        """Number of tasks in flight whose update can still enter the current buffer."""
+        return self._coming if self._drops_late else len(self.tasks.in_flight)
+
     def filling(self, held: int, *, is_last: bool = False) -> BufferStatus:
         """Return the state of a buffer that holds `held` updates, for the rule that decides when it is aggregated.
         `is_last`: whether it makes the last version."""
-        coming = self._coming if self._drops_late else len(self.tasks.in_flight)
-        return BufferStatus(held, coming, self._cohort, self._wanted, self.deadline_passed, is_last)
+        return BufferStatus(held, self.coming, self._cohort, self._wanted, self.deadline_passed, is_last)
 
     def waits_for_poll(self, version: int, time_s: float, actions: list[Action]) -> bool:
         """Return whether a buffer that could be aggregated now must wait until the server looks at it again. Appends
@@ -338,7 +345,8 @@ class Cohorts:
         self.drew_none = not drawn and number > 0 and len(self.population) > 0
         served = self.population.served
         for client in drawn:
-            task = self.tasks.begin(client, version, served.item(client), cohort, time_s)
-            served[client] += 1
+            turn = served.item(client)
+            task = self.tasks.begin(client, version, turn, cohort, time_s)
+            served[client] = turn + 1
             actions.append(Dispatch(task.number, client, version))
         return len(drawn)

@@ -38,8 +38,11 @@ from asyncfl.protocol.messages import (
     Stop,
 )
 from asyncfl.protocol.recorder import FLUSH_AT, NAN, Recorder
-from asyncfl.protocol.task_record import FINAL, TaskRecord, TaskRows
+from asyncfl.protocol.task_record import FINAL, NOTED, TaskRecord, TaskRows
 from asyncfl.simulation.phases import Way
+
+REPORTED = frozenset((Fate.LOST_DOWN, Fate.LOST_UP, Fate.DROPPED_OUT, Fate.UNFINISHED))
+"""Fates without an event of their own: another event tells of it, or the run ends."""
 
 JUDGED = {Fate.AGGREGATED: Kind.AGGREGATED, Fate.FLAGGED: Kind.FLAGGED, Fate.REJECTED: Kind.REJECTED}
 """Fates with an event kind of their own. Other fates that the server decides are `discarded` events with the fate as
@@ -101,7 +104,8 @@ class EventLog:
         values += (now_s, kind, number, client, self.version, base, staleness, size, attempt, weight, detail)
         if len(values) >= FLUSH_AT:
             self.recorder.flush()
-        self._note(task, kind, now_s, size, attempt, detail)
+        if kind in NOTED:
+            self._note(task, kind, now_s, size, attempt, detail)
 
     def _note(self, task: TaskRecord, kind: Kind, time_s: float, size: int, attempt: int, detail: str) -> None:
         """Write what an event means into the task's record."""
@@ -264,18 +268,18 @@ class ActionExecutor(ABC):
         self._is_aggregating = True
 
     def _settled(self, action: Settle) -> None:
-        if action.fate is Fate.REJECTED and action.task not in self.tasks:
+        fate, log = action.fate, self.event_log
+        if fate is Fate.REJECTED and action.task not in self.tasks:
             # An update that was not asked for belongs to no task.
-            self.event_log.record(JUDGED[action.fate], detail=action.detail)
+            log.record(JUDGED[fate], detail=action.detail)
             return
         task = self.tasks.settled.pop(action.task)
-        self.event_log.record_fate(task, action)
+        log.record_fate(task, action)
         self._forget(task)
-        if action.fate in (Fate.LOST_DOWN, Fate.LOST_UP, Fate.DROPPED_OUT, Fate.UNFINISHED):
-            return
-        kind = JUDGED.get(action.fate, Kind.DISCARDED)
-        detail = action.fate.value if kind is Kind.DISCARDED else action.detail
-        self.event_log.record_task(kind, task, staleness=action.staleness, weight=action.weight, detail=detail)
+        if fate not in REPORTED:
+            kind = JUDGED.get(fate, Kind.DISCARDED)
+            detail = fate.value if kind is Kind.DISCARDED else action.detail
+            log.record_task(kind, task, action.staleness, -1, -1, action.weight, detail)
 
     def _published(self, action: Publish) -> None:
         self.event_log.version = action.version

@@ -34,7 +34,7 @@ from asyncfl.simulation.capacity import NOTHING_SENT, Sent, ServerLink, Transmis
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.clock import NEVER, Clock, Moment, ResumableProcess
 from asyncfl.simulation.event_order import EventOrder, Priority
-from asyncfl.simulation.phases import LinkMessage, MessageEvent, Phase, ScoringPhase, ScoringPhases, TaskPhases
+from asyncfl.simulation.phases import LinkMessage, MessageEvent, Phase, ScoringPhase, ScoringPhases, TaskPhases, Way
 from asyncfl.simulation.planned_tasks import PlannedTasks
 
 
@@ -76,7 +76,7 @@ class ClientProcesses:
         phases, or others wait for their end."""
         is_limited = self.are_shared or workers.are_limited or clients.budgets is not None or self.latest is not None
         if not (is_limited or clients.every_task):
-            self.planned = PlannedTasks(clock, clients, traffic, self.end_phase)
+            self.planned = PlannedTasks(clock, clients, traffic, self)
 
     def check_budget(self, client: int, turn: int) -> None:
         """Report to the server a client for which one more upload, that of its task number `turn`, would exceed its
@@ -123,20 +123,31 @@ class ClientProcesses:
 
     def end_phase(self, task: TaskRecord, phase: Phase) -> bool:
         """Log the end of a phase, tell the server if it ends the task, and return whether the task goes on."""
-        clock, sending, ends = self.clock, phase.sending, phase.ends
-        if sending is not None:
-            transfer, way, _ = sending
-            self.traffic.count(transfer.sent_bytes, way)
-            if self.whole or ends not in PHASES:
-                clock.record_task(ends, task, -1, transfer.sent_bytes, transfer.attempts, NAN, way)
-        else:
-            if self.whole or ends not in PHASES:
-                clock.record_task(ends, task, detail=phase.detail)
-            if ends is Kind.TRAINED:
-                task.epochs = phase.epochs
-                self.clients.training_ended(task)
-        if phase.fails is not None:
-            self.gone(task, phase.fails)
+        if phase.sending is not None:
+            transfer, way, _ = phase.sending
+            return self.end_message(task, phase.ends, phase.fails, way, transfer.sent_bytes, transfer.attempts)
+        if self.whole or phase.ends not in PHASES:
+            self.clock.record_task(phase.ends, task, detail=phase.detail)
+        if phase.ends is Kind.TRAINED:
+            task.epochs = phase.epochs
+            self.clients.training_ended(task)
+        return self._goes_on(task, phase.ends, phase.fails)
+
+    def end_message(
+        self, task: TaskRecord, ends: Kind, fails: Fate | None, way: Way, sent_bytes: int, attempts: int
+    ) -> bool:
+        """Log the end of a phase with a message, see `end_phase`. `ends`: kind of the event at its end; `fails`: fate
+        of the task if it fails with this phase."""
+        self.traffic.count(sent_bytes, way)
+        if self.whole or ends not in PHASES:
+            self.clock.record_task(ends, task, -1, sent_bytes, attempts, NAN, way)
+        return self._goes_on(task, ends, fails)
+
+    def _goes_on(self, task: TaskRecord, ends: Kind, fails: Fate | None) -> bool:
+        """Tell the server if a task has ended with its phase, and return whether it goes on."""
+        clock = self.clock
+        if fails is not None:
+            self.gone(task, fails)
             # Tasks that follow from its end begin first.
             clock.soon(clock.tell, ClientIdle(task.client, time_s=clock.now))
         elif ends is Kind.UPLOADED:

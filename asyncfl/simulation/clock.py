@@ -54,18 +54,14 @@ class Timeout(simpy.Timeout):
         super().__init__(env, moment[0] - env.now)
 
 
-class ScheduledCall(simpy.Event):
-    """Event that calls a function. No process waits for it."""
+class ScheduledCall:
+    """A function that the clock calls. It stands in the queue like an event, but no process can wait for it."""
 
-    def __init__(self, env: Environment, do: Call, arguments: tuple[Any, ...]) -> None:
-        self.env = env
-        self.callbacks = [self.call]
+    __slots__ = ("arguments", "do")
+
+    def __init__(self, do: Call, arguments: tuple[Any, ...]) -> None:
         self.do = do
         self.arguments = arguments
-
-    def call(self, _: simpy.Event) -> None:
-        """Call the function."""
-        self.do(*self.arguments)
 
 
 class Environment(simpy.Environment):
@@ -77,11 +73,11 @@ class Environment(simpy.Environment):
     def __init__(self, initial_time: float = 0) -> None:
         super().__init__(initial_time)
         self.now = initial_time
-        self.urgent: deque[simpy.Event] = deque()
+        self.urgent: deque[simpy.Event | ScheduledCall] = deque()
         """Events that come next: processes that begin."""
         self.at_once: deque[simpy.Event] = deque()
         """Events that come after the urgent ones, before time goes on."""
-        self.queue: list[tuple[float, EventOrder, int, simpy.Event]] = []
+        self.queue: list[tuple[float, EventOrder, int, simpy.Event | ScheduledCall]] = []
         """Heap of the events that come at their time: time, order, number, event."""
         self._numbers = itertools.count()
 
@@ -103,7 +99,7 @@ class Environment(simpy.Environment):
             error: Any = event.value
             raise error
 
-    def push(self, moment: Moment, event: simpy.Event) -> None:
+    def push(self, moment: tuple[float, EventOrder], event: simpy.Event | ScheduledCall) -> None:
         """Have an event processed at exactly that moment."""
         heappush(self.queue, (*moment, next(self._numbers), event))
 
@@ -115,6 +111,7 @@ class Environment(simpy.Environment):
 
     def step(self) -> None:
         """Process the next event. Raises EmptySchedule without one, and any exception of a process."""
+        event: simpy.Event | ScheduledCall
         if self.urgent:
             event = self.urgent.popleft()
         elif self.at_once:
@@ -123,6 +120,9 @@ class Environment(simpy.Environment):
             self.now, _, _, event = heappop(self.queue)
         else:
             raise EmptySchedule
+        if isinstance(event, ScheduledCall):
+            event.do(*event.arguments)
+            return
         callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
         for callback in callbacks:
             callback(event)
@@ -212,7 +212,7 @@ class Clock(EventLog):
 
     def soon(self, do: Call, *arguments: Any) -> None:
         """Call `do` after the current event and processes that have begun, before anything else happens."""
-        self.env.urgent.append(ScheduledCall(self.env, do, arguments))
+        self.env.urgent.append(ScheduledCall(do, arguments))
 
     def later(self, delay_s: float, order: EventOrder, do: Call, *arguments: Any) -> None:
         """Call `do` after `delay_s` >= 0 seconds. `order`: among the events of that time."""
@@ -220,7 +220,11 @@ class Clock(EventLog):
 
     def at(self, moment: Moment, do: Call, *arguments: Any) -> None:
         """Call `do` at exactly that moment, whose time must be finite and not before now."""
-        self.env.push(moment, ScheduledCall(self.env, do, arguments))
+        self.env.push(moment, ScheduledCall(do, arguments))
+
+    def at_task(self, time_s: float, number: int, do: Call) -> None:
+        """Call `do` with the number of a task when its last phase ends, at a time as in `at`."""
+        self.env.push((time_s, EventOrder.of_task(number)), ScheduledCall(do, (number,)))
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state between two steps: of processes and of events, what `resume` needs to begin them again."""

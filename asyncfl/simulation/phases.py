@@ -151,6 +151,26 @@ class Phase(NamedTuple):
         return Phase(self.begins, Kind.DROPPED_OUT, after_s, Fate.DROPPED_OUT, sending)
 
 
+class Step(NamedTuple):
+    """One of the things that a client does for a task. Each begins when the one before has ended well."""
+
+    begins: Kind
+    ends: Kind
+    """Kind of the event at its end, if the task goes on or is done."""
+    way: Way | None = None
+    """Direction of the message that is sent; None: the client trains."""
+    lost: Fate = Fate.DROPPED_OUT
+    """Fate of the task if it fails with this step."""
+
+
+STEPS = (
+    Step(Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, "down", Fate.LOST_DOWN),
+    Step(Kind.TRAINING_STARTED, Kind.TRAINED),
+    Step(Kind.UPLOAD_STARTED, Kind.UPLOADED, "up", Fate.LOST_UP),
+)
+"""What a client does for a task, in order: one task at a time (`TaskPhases`), or many in columns (`TaskColumns`)."""
+
+
 class TaskPhases:
     """Download, training and upload of a task, as far as the task gets. An iterator that can be pickled."""
 
@@ -160,8 +180,8 @@ class TaskPhases:
         """`draws`: random numbers of this task; `load`: costs of a task; `speed`: factor by which the client is faster
         than usual."""
         self._draws, self._load, self._speed = draws, load, speed
-        self._next: Kind | None = Kind.DOWNLOAD_STARTED
-        """Begin of the next phase; None if there is none."""
+        self._next = 0
+        """Place of the next phase in `STEPS`; their number if there is none."""
         self._left_s = draws.gives_up_s()
         """Seconds until the client gives the task up."""
 
@@ -172,7 +192,7 @@ class TaskPhases:
         """Return the next phase. Raises StopIteration after the last."""
         phase = self._whole()
         if self._left_s < phase.duration_s:
-            phase, self._next = phase.given_up(self._left_s), None
+            phase, self._next = phase.given_up(self._left_s), len(STEPS)
         self._left_s -= phase.duration_s
         return phase
 
@@ -185,31 +205,36 @@ class TaskPhases:
 
     def _whole(self) -> Phase:
         """Return the next phase if the client does not give up."""
-        draws, load, speed, begins = self._draws, self._load, self._speed, self._next
-        if begins is None:
+        draws, load, speed = self._draws, self._load, self._speed
+        if self._next == len(STEPS):
             raise StopIteration
-        if begins is Kind.DOWNLOAD_STARTED:
-            down = LinkMessage(draws.download(load.download_bytes), "down", speed)
-            self._next = Kind.TRAINING_STARTED if down.transfer.delivered else None
-            return _sent(begins, Kind.DOWNLOADED, down, Fate.LOST_DOWN)
-        if begins is Kind.UPLOAD_STARTED:
-            self._next = None
-            up = LinkMessage(draws.upload(load.upload_bytes), "up", speed)
-            return _sent(begins, Kind.UPLOADED, up, Fate.LOST_UP)
-        compute_s = _compute_s(draws, load, speed)
+        step = STEPS[self._next]
+        if step.way is None:
+            phase = self._training(step)
+        else:
+            down = step.way == "down"
+            transfer = draws.download(load.download_bytes) if down else draws.upload(load.upload_bytes)
+            ends, fails = (step.ends, None) if transfer.delivered else (Kind.LOST, step.lost)
+            message = LinkMessage(transfer, step.way, speed)
+            phase = Phase(step.begins, ends, transfer.duration_s / speed, fails, message)
+        self._next = self._next + 1 if phase.fails is None else len(STEPS)
+        return phase
+
+    def _training(self, step: Step) -> Phase:
+        """Return the training, if the client does not give up."""
+        draws, load = self._draws, self._load
+        compute_s = _compute_s(draws, load, self._speed)
         epochs = load.epochs_in(compute_s)
         if load.deadline_s is not None:
             compute_s = min(compute_s, load.deadline_s)
-        self._next = None
         gives_up_at = draws.dropout()
         if gives_up_at is not None:
-            return Phase(begins, Kind.DROPPED_OUT, compute_s * gives_up_at, Fate.DROPPED_OUT)
+            return Phase(step.begins, Kind.DROPPED_OUT, compute_s * gives_up_at, step.lost)
         if not epochs:
-            return Phase(begins, Kind.DROPPED_OUT, compute_s, Fate.DROPPED_OUT, detail=NO_EPOCH)
-        self._next = Kind.UPLOAD_STARTED
+            return Phase(step.begins, Kind.DROPPED_OUT, compute_s, step.lost, detail=NO_EPOCH)
         if epochs == load.epochs:
-            return Phase(begins, Kind.TRAINED, compute_s)
-        return Phase(begins, Kind.TRAINED, compute_s, epochs=epochs, detail=epochs_detail(epochs, load.epochs))
+            return Phase(step.begins, step.ends, compute_s)
+        return Phase(step.begins, step.ends, compute_s, epochs=epochs, detail=epochs_detail(epochs, load.epochs))
 
 
 class TaskPlan(NamedTuple):
@@ -291,14 +316,6 @@ def _compute_s(draws: TaskDraws, load: Workload, speed: float) -> float:
     if load.processed is not None:
         return draws.compute_s(int(load.processed[draws.client])) / speed
     return draws.compute_s(int(load.samples[draws.client]), load.epochs) / speed
-
-
-def _sent(begins: Kind, ends: Kind, sending: LinkMessage, lost: Fate) -> Phase:
-    transfer = sending.transfer
-    duration_s = transfer.duration_s / sending.speed
-    if transfer.delivered:
-        return Phase(begins, ends, duration_s, None, sending)
-    return Phase(begins, Kind.LOST, duration_s, lost, sending)
 
 
 class ScoringPhase(NamedTuple):

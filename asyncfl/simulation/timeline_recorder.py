@@ -8,7 +8,7 @@ the event and those of the steps gives it out there. The last event of the task 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from asyncfl.protocol.events import SCHEMA, Kind
 from asyncfl.protocol.recorder import EVENT_COLUMNS, Recorder
 from asyncfl.simulation.event_order import EventOrder, Priority
 from asyncfl.simulation.phases import TaskEvent
+from asyncfl.simulation.task_columns import TaskColumns
 
 KINDS = tuple(Kind)
 CODES = {kind: code for code, kind in enumerate(KINDS)}
@@ -45,6 +46,9 @@ class TimelineRecorder(Recorder):
         self._owners: list[int] = []
         """Five integers for each task whose events were handed over since: its number, its client, its base version,
         the step of the clock in which it began, and how many of the events are its own."""
+        self._in_columns: dict[TaskColumns, list[float]] = {}
+        """The same for tasks in columns: five numbers for each, its row, its number, its base version, the step in
+        which it began and the time."""
         self._pending = np.empty(0, dtype=_FIELDS)
         """Events handed over before, that had not happened at the last flush."""
         self._details: dict[str, int] = {}
@@ -73,6 +77,14 @@ class TimelineRecorder(Recorder):
         self._owners += (task, client, base_version, step, len(events))
         return step
 
+    def foresee_in_columns(self, columns: TaskColumns, row: int, task: int, base_version: int, began_s: float) -> int:
+        """Hand over the events of a task in `columns` that begins now. Returns the number of the current step."""
+        step = self._first_step + len(self._steps_s) - 1
+        if (begun := self._in_columns.get(columns)) is None:
+            begun = self._in_columns[columns] = []
+        begun += (row, task, base_version, step, began_s)
+        return step
+
     def has_passed(self, time_s: float, task: int, step: int) -> bool:
         """Whether an event of a task, handed over in a step, comes before the current step."""
         if not self._steps_s or time_s > self._steps_s[-1]:
@@ -97,7 +109,7 @@ class TimelineRecorder(Recorder):
         self._spool.put(batch)
         self._packed += len(batch)
         self._version = _last(batch, "version", self._version)
-        self._foreseen, self._owners, kept = [], [], len(self._steps_s)
+        self._foreseen, self._owners, self._in_columns, kept = [], [], {}, len(self._steps_s)
         while kept and self._steps_s[kept - 1] == self._steps_s[-1]:
             kept -= 1
         self._first_step += kept
@@ -118,7 +130,7 @@ class TimelineRecorder(Recorder):
         """Return the events since the last flush in order, and those handed over that have not happened yet."""
         set_aside = len(self.set_aside)
         recorded = self._batch()
-        known = np.concatenate([self._pending, self._handed_over()]) if self._foreseen else self._pending
+        known = np.concatenate([self._pending, *self._handed_over()])
         if not len(known) or not self._steps_s:
             return recorded, known
         places = np.full(len(known), -1)
@@ -137,8 +149,25 @@ class TimelineRecorder(Recorder):
         order = np.lexsort((events["place"], events["task"], events["time_s"], before))
         return self._merged(recorded, events[order], before[order]), waiting
 
-    def _handed_over(self) -> np.ndarray[Any, Any]:
-        """Return the events handed over since the last flush in columns."""
+    def _handed_over(self) -> Iterator[np.ndarray[Any, Any]]:
+        """Yield the events handed over since the last flush in columns."""
+        if self._foreseen:
+            yield self._handed_over_alone()
+        for columns, begun in self._in_columns.items():
+            rows, *owners, began_s = np.array(begun).reshape(-1, 5).T
+            chosen = rows.astype(np.int64)
+            for place, events in enumerate(columns.events(chosen, began_s, self.whole)):
+                made = np.empty(len(events.rows), dtype=_FIELDS)
+                for name, values in zip(("task", "base_version", "step"), owners, strict=True):
+                    made[name] = values[events.rows]
+                made["client"] = columns.clients[chosen[events.rows]]
+                made["place"], made["kind"], made["time_s"] = place, CODES[events.kind], events.time_s
+                made["bytes"], made["attempt"] = events.size, events.attempt
+                made["detail"] = self._details.setdefault(events.detail, len(self._details))
+                yield made
+
+    def _handed_over_alone(self) -> np.ndarray[Any, Any]:
+        """Return the events of tasks that were planned alone."""
         made = np.empty(len(self._foreseen), dtype=_FIELDS)
         owners = np.array(self._owners, dtype=np.int64).reshape(-1, 5)
         number = owners[:, 4]

@@ -55,6 +55,11 @@ class Tap(Described):
         return _PASSED[self.at]
 
     @property
+    def hears_all(self) -> bool:
+        """Whether the tap hears whatever is sent."""
+        return not self._misses_lost
+
+    @property
     def _misses_lost(self) -> float:
         """Probability that the tap misses a transmission that the link loses: q + x (1 - q)."""
         return self.packet_loss + self.passed * (1 - self.packet_loss)
@@ -99,7 +104,7 @@ class Tap(Described):
         transmission, likewise. A message that breaks off within a transmission is so counted as caught in part even if
         the first packet caught came later in that transmission.
         """
-        if not self._misses_lost:  # it hears whatever is sent
+        if self.hears_all:
             return begins_s[0] + sent[0] * packet_s + way_s, begins_s[0] + packet_s + way_s
         part_s = math.inf
         for number, begin_s in enumerate(begins_s, 1):

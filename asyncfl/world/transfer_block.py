@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,10 +16,33 @@ from asyncfl.base.arrays import Bools, Floats, Ints
 from asyncfl.world.links import NO_LATENCY, LinkState
 from asyncfl.world.loss import IndependentLoss
 from asyncfl.world.tap import Tap
-from asyncfl.world.transfer import Transfer
 
 MOST_LOST = 30.0
 """Mean number of lost packets up to which NumPy draws a binomial number by inversion, from one uniform number."""
+
+
+class TransferColumns(NamedTuple):
+    """Transfers of n messages of one size, in columns. See the fields of `Transfer` of the same names."""
+
+    payload_bytes: int
+    is_drawn: Bools
+    """(n,) whether the other columns hold the transfer; False where NumPy would draw a number again."""
+    duration_s: Floats
+    """(n,) seconds."""
+    delivered: Bools
+    """(n,)"""
+    attempts: Ints
+    """(n,)"""
+    sent_bytes: Ints
+    """(n,)"""
+    overheard_s: Floats
+    """(n,) seconds; inf: never."""
+    caught_s: Floats
+    """(n,) seconds; inf: never."""
+    resent_at_s: tuple[Floats, ...]
+    """(n,) start of each retransmission, seconds; meaningless beyond the `attempts`."""
+    resent_bytes: tuple[Ints, ...]
+    """(n,) bytes of each retransmission; 0 where there is none."""
 
 
 def has_blocks(links: LinkState, payload_bytes: int) -> bool:
@@ -38,8 +62,8 @@ def transfers(
     tap: Tap | None,
     uniform: Callable[[int], Floats],
     acknowledgement_s: Floats,
-) -> list[Transfer | None]:
-    """Return the transfer of a message to or from each of `clients` (n,); None where NumPy would draw a number again.
+) -> TransferColumns:
+    """Return the transfer of a message to or from each of `clients` (n,).
 
     `uniform`: index -> (n,) the random numbers with that index of the messages' streams. `acknowledgement_s`: (n,).
     Otherwise as `LinkState.send`.
@@ -53,44 +77,58 @@ def transfers(
     pending, again = np.zeros_like(sent[0]), np.zeros(len(clients), dtype=np.bool_)
     if not link.loss.lossless:
         pending = _lost(sent[0], link.loss.mean_loss(), uniform(1), again)
-    lost = pending.copy()
     while len(sent) <= link.retransmissions and pending.any():
         begins_s.append(sent_s + wait_s)
         sent_s = np.where(pending > 0, begins_s[-1] + pending * packet_s, sent_s)
         sent.append(pending)
         pending = _lost(pending, link.loss.mean_loss(), uniform(len(sent)), again)
-        lost += pending
-    way_s, coin = np.zeros(len(clients)), np.zeros(len(clients))
+    attempts = np.count_nonzero(sent, axis=0)
+    overheard_s = caught_s = np.full(len(clients), math.inf)
     if tap is not None:
-        way_s = tap.passed * latency_s
+        way_s, coin = tap.passed * latency_s, None
         if links.needs_draws or tap.packet_loss > 0:
             coin = uniform(0)
-    packets_sent = np.sum(sent, axis=0)
-    sizes = [(-(-payload_bytes * one // packets)).tolist() for one in (packets_sent, *sent[1:])]
-    columns = (
-        (sent_s + np.where(pending > 0, wait_s, latency_s)).tolist(),
-        np.count_nonzero(sent, axis=0).tolist(),
-        packets_sent.tolist(),
-        lost.tolist(),
-        *(one.tolist() for one in (pending, packet_s, way_s, coin)),
-        *(
-            zip(*several, strict=True)
-            for several in (sizes, [o.tolist() for o in sent], [o.tolist() for o in begins_s])
-        ),
+        overheard_s, caught_s = _heard_s(tap, sent, pending, attempts, begins_s, packet_s, way_s, coin)
+    return TransferColumns(
+        payload_bytes,
+        ~again,
+        sent_s + np.where(pending > 0, wait_s, latency_s),
+        pending == 0,
+        attempts,
+        -(-payload_bytes * np.sum(sent, axis=0) // packets),
+        overheard_s,
+        caught_s,
+        tuple(begins_s[1:]),
+        tuple([-(-payload_bytes * one // packets) for one in sent[1:]]),
     )
-    found: list[Transfer | None] = []
-    for length_s, attempts, all_sent, all_lost, missing, each_s, to_tap_s, miss, size, of, at_s in zip(
-        *columns, strict=True
-    ):
-        whole_s = part_s = math.inf
-        if tap is not None:
-            whole_s, part_s = tap.heard_s(of[:attempts], missing, at_s[:attempts], each_s, to_tap_s, miss)
-        head = (length_s, not missing, attempts, packets, all_sent, all_lost, size[0], whole_s)
-        resent = at_s[1:attempts], size[1:attempts]
-        found.append(Transfer(*head, *resent, payload_bytes, each_s, part_s, to_tap_s))
-    for row in np.flatnonzero(again).tolist():
-        found[row] = None
-    return found
+
+
+def _heard_s(
+    tap: Tap,
+    sent: list[Ints],
+    pending: Ints,
+    attempts: Ints,
+    begins_s: list[Floats],
+    packet_s: Floats,
+    way_s: Floats,
+    coin: Floats | None,
+) -> tuple[Floats, Floats]:
+    """Return (n,) when the tap has each whole message, and when any part of it, see `Tap.heard_s`."""
+    if tap.hears_all:
+        return begins_s[0] + sent[0] * packet_s + way_s, begins_s[0] + packet_s + way_s
+    coins = np.zeros(len(pending)) if coin is None else coin
+    columns = zip(
+        zip(*[one.tolist() for one in sent], strict=True),
+        zip(*[one.tolist() for one in begins_s], strict=True),
+        *(one.tolist() for one in (attempts, pending, packet_s, way_s, coins)),
+        strict=True,
+    )
+    heard = [
+        tap.heard_s(packets[:number], missing, at_s[:number], each_s, to_tap_s, miss)
+        for packets, at_s, number, missing, each_s, to_tap_s, miss in columns
+    ]
+    whole_s, part_s = np.array(heard).T
+    return whole_s, part_s
 
 
 def _lost(packets: Ints, probability: float, uniform: Floats, again: Bools) -> Ints:

@@ -78,6 +78,36 @@ def drawn_scenario(seed: int) -> Scenario:
     )
 
 
+def test_tables_of_tasks_in_columns_are_those_of_tasks_planned_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = drawn_scenario(0).override(
+        {
+            "protocol": {
+                "kind": "buffered",
+                "rounds": 30,
+                "buffer": 9,
+                "dispatch": {"kind": "constant", "in_flight": 40},
+            },
+            "data.clients": 400,
+            "world.tap": {"uplink": True, "downlink": True, "at": "link", "packet_loss": 0.1},
+            "world.dropout_per_s": 0.0,
+            "world.uplink.loss": {"kind": "independent", "probability": 0.3},
+        }
+    )
+    monkeypatch.setattr("asyncfl.simulation.planned_tasks.LEAST", 30)
+    begun = []
+    begin = PlannedTasks._begin_in_columns
+    monkeypatch.setattr(
+        PlannedTasks, "_begin_in_columns", lambda *given: (begun.append(given[1].number), begin(*given))
+    )
+    together = simulate_clock(scenario, 0)
+    assert len(begun) > 200
+    monkeypatch.setattr("asyncfl.simulation.planned_tasks.LEAST", 10**9)
+    alone = simulate_clock(scenario, 0)
+    assert together.events.to_pandas().equals(alone.events.to_pandas())
+    assert together.tasks.to_pandas().equals(alone.tasks.to_pandas())
+    assert together.traffic == alone.traffic
+
+
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("seed", range(25))
 def test_planned_tasks_leave_the_tables_of_tasks_that_go_from_phase_to_phase(

@@ -12,6 +12,8 @@ from asyncfl.base.streams import Streams
 from asyncfl.world import World
 from asyncfl.world.keyed_stream import KeyedStream
 from asyncfl.world.task_blocks import TaskBlocks
+from asyncfl.world.transfer import Transfer
+from asyncfl.world.transfer_block import TransferColumns
 from asyncfl.world.world import WorldState
 
 
@@ -44,15 +46,48 @@ def drawn_world(number: int, clients: int) -> WorldState:
     return world.start(clients, Streams(number))
 
 
+def fields(columns: TransferColumns, row: int) -> tuple[Any, ...]:
+    """One transfer of several, in the order of `expected`."""
+    again = int(columns.attempts[row]) - 1
+    resent_s = tuple(float(one[row]) for one in columns.resent_at_s[:again])
+    resent_bytes = tuple(int(one[row]) for one in columns.resent_bytes[:again])
+    assert not any(one[row] for one in columns.resent_bytes[again:])
+    numbers = (columns.duration_s, columns.delivered, columns.attempts, columns.sent_bytes)
+    return (*(one[row] for one in (*numbers, columns.overheard_s, columns.caught_s)), resent_s, resent_bytes)
+
+
+def expected(transfer: Transfer) -> tuple[Any, ...]:
+    numbers = (transfer.duration_s, transfer.delivered, transfer.attempts, transfer.sent_bytes)
+    return (*numbers, transfer.overheard_s, transfer.caught_s, transfer.resent_at_s, transfer.resent_bytes)
+
+
 @pytest.mark.parametrize("number", range(30))
-def test_transfers_drawn_at_once_are_those_drawn_alone(number: int) -> None:
+def test_tasks_drawn_at_once_are_those_drawn_alone(number: int) -> None:
     world = drawn_world(number, 40)
-    blocks = TaskBlocks(world, 1000, 1999)
+    samples = np.arange(1, 41)
     tasks = [(client, turn) for client in range(40) for turn in (0, client)]
-    blocks.draw(tasks)
-    for client, turn in dict.fromkeys(tasks):
-        guessed, alone = blocks.task(client, turn), world.task(client, turn)
-        assert guessed is not None
-        assert repr(guessed.download(1000)) == repr(alone.download(1000))
-        assert repr(guessed.upload(1999)) == repr(alone.upload(1999))
-    assert blocks.task(0, 0) is None
+    drawn = TaskBlocks(world, 1000, 1999, samples, 3).draw(tasks)
+    for row, (client, turn) in enumerate(tasks):
+        alone = world.task(client, turn)
+        assert drawn.compute_s[row] == alone.compute_s(int(samples[client]), 3)
+        assert drawn.are_plain[row] == (drawn.down.is_drawn[row] and drawn.up.is_drawn[row])
+        for columns, transfer in ((drawn.down, alone.download(1000)), (drawn.up, alone.upload(1999))):
+            if columns.is_drawn[row]:
+                assert fields(columns, row) == expected(transfer)
+
+
+def test_clients_that_drop_out_are_not_plain() -> None:
+    device = {"kind": "fixed", "s_per_sample": 0.01, "jitter": {"kind": "exponential", "mean": 2.0}}
+    state = World.model_validate({"dropout": 0.5, "device": device}).start(60, Streams(1))
+    tasks = [(client, 0) for client in range(60)]
+    drawn = TaskBlocks(state, 1000, 1000, np.full(60, 7)).draw(tasks)
+    alone = [state.task(*one) for one in tasks]
+    assert drawn.are_plain.tolist() == [one.dropout() is None for one in alone]
+    assert 10 < np.count_nonzero(drawn.are_plain) < 50
+    assert drawn.compute_s.tolist() == [one.compute_s(7) for one in alone]
+
+
+def test_transfers_with_jitter_and_clients_that_may_give_up_are_not_drawn_at_once() -> None:
+    for settings in ({"uplink": {"jitter_s": 0.1}}, {"dropout_per_s": 0.1}):
+        state = World.model_validate(settings).start(5, Streams(0))
+        assert not TaskBlocks(state, 1000, 1000, np.full(5, 7)).are_possible
