@@ -27,6 +27,29 @@ def test_defaults_are_filled_in_and_survive_yaml(scenario: Scenario, tmp_path: P
     assert "momentum: 0.0" in file.read_text()
 
 
+def test_a_field_of_another_kind_is_told_with_the_kinds_that_have_it(tiny: dict[str, Any]) -> None:
+    tiny["privacy"] = {"kind": "none", "epsilon": 3}
+    assert faults(tiny) == {
+        "privacy.epsilon": "is no field of kind none; kinds that have it: nbafl, local_gaussian, dp_sgd"
+    }
+
+
+@pytest.mark.parametrize(
+    ("protocol", "end"),
+    [
+        ({"kind": "buffered", "buffer": 2}, " (the field is not given: its default)"),
+        ({"kind": "fedasync"}, " (the field is not given: its default)"),
+        ({"kind": "fedasync", "in_flight": 20}, ""),
+        ({"kind": "buffered", "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 20}}, ""),
+    ],
+)
+def test_a_default_that_does_not_fit_is_told_as_such(tiny: dict[str, Any], protocol: dict[str, Any], end: str) -> None:
+    tiny["data"] |= {"clients": 5}
+    tiny["protocol"] = {**protocol, "rounds": 2}
+    (message,) = faults(tiny).values()
+    assert message == f"must be 1..clients (5), got 20; lower it or raise data.clients{end}"
+
+
 def test_all_faults_of_all_parts_are_reported_at_once(tiny: dict[str, Any]) -> None:
     tiny["training"] = {"lrr": 0.1, "momentum": 1.5}
     tiny["protocol"]["participants"] = 60

@@ -15,6 +15,8 @@ from asyncfl.base.component import Choice
 from asyncfl.base.errors import Fault, ScenarioError, nearest, shortened
 from asyncfl.base.former_names import former_names
 
+YAML_WORDS = {"None": "null", "True": "true", "False": "false"}
+"""Values in Python -> as a file has them."""
 Models = list[type[BaseModel]]
 
 
@@ -173,7 +175,9 @@ def _together(findings: list[tuple[str, str]]) -> str:
 def _in_words(details: ErrorDetails, name: str, siblings: list[str], models: Models) -> tuple[str, str]:
     """Word an error of pydantic: what is required, and the end of the sentence with the value that came."""
     kind, context, came = details["type"], details.get("ctx", {}), details["input"]
-    got = ", got a mapping" if isinstance(came, Mapping) else f", got {shortened(repr(came))}"
+    got = (
+        ", got a mapping" if isinstance(came, Mapping) else f", got {YAML_WORDS.get(repr(came), shortened(repr(came)))}"
+    )
     match kind:
         case "component":
             return context["wanted"], context["got"]

@@ -65,7 +65,7 @@ def quantity(value: float, unit: str = "") -> str:
 
 
 def _three_digits(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:.0f}" if 1000 <= abs(value) < 1e5 else f"{value:.3g}"
 
 
 def with_interval(mean: float, half: float, unit: str = "") -> str:

@@ -26,7 +26,7 @@ def sentences_of(claims: pd.DataFrame) -> pd.DataFrame:
 
     It holds where all of its checks do, is `alike` where all of them are, and holds `in part` where some hold and some
     do not. It does not hold where some fail and none holds; if others are open, a failing one must be sure at the level
-    for any of n checks, and what is open is whether it holds in part. Checks that are not run do not count beside others.
+    for any of n checks, and what is open is whether it holds in part. Checks that are not run do not count.
     Where a check is judged as printed, those that are judged against the print do not count either; else `otherwise` is
     true.
     """

@@ -28,8 +28,8 @@ class Symbol:
 
     def in_words(self) -> str:
         """Return the row as one sentence for a terminal."""
-        places = (("set by", self.field), ("computed in asyncfl", self.code), ("source:", self.equation))
-        told = "; ".join(f"{place} {value}" for place, value in places if value)
+        places = (("set by ", self.field), ("computed in asyncfl.", self.code), ("source: ", self.equation))
+        told = "; ".join(f"{place}{value}" for place, value in places if value)
         return f"{self.symbol}, {self.paper}: {self.meaning}" + (f"; {told}" if told else "")
 
 

@@ -115,7 +115,7 @@ def test_faults_of_list_items_follow_their_kinds() -> None:
     attacks = ["sign_flip", {"kind": "scaling", "factr": 2}]
     found = {fault.field: fault.message for fault in told(Combined, {"attacks": attacks})}
     assert found["attacks.0"].endswith("got 'sign_flip'; did you mean {kind: sign_flip}?")
-    assert found["attacks.1.factr"] == "is no field; did you mean factor?"
+    assert found["attacks.1.factr"] == "is no field of kind scaling; did you mean factor?"
 
 
 @pytest.mark.parametrize(
@@ -125,6 +125,7 @@ def test_faults_of_list_items_follow_their_kinds() -> None:
          "low_s_per_sample must be <= high_s_per_sample (1), got 3"),
         (LabelFlip, {"source_class": 3, "target_class": 3},
          "target_class must differ from source_class, got 3 for both"),
+        (Training, {"epochs": None}, "must be a valid integer, got null"),
         (Training, {"batch_size": "ful"}, "must be a valid integer, or must be 'full', got 'ful'"),
         (Training, {"lr": "9" * 5000}, f"must be a valid number, got '{'9' * 66}...{'9' * 9}'"),
     ],
@@ -183,10 +184,10 @@ def test_a_field_below_a_default_keeps_the_kind_of_the_default() -> None:
 @pytest.mark.parametrize(
     ("came", "told_as"),
     [
-        (False, "False; quote it, YAML reads no, off, yes and on as false and true"),
-        (True, "True; quote it, YAML reads no, off, yes and on as false and true"),
+        (False, "false; quote it, YAML reads no, off, yes and on as false and true"),
+        (True, "true; quote it, YAML reads no, off, yes and on as false and true"),
         (7, "7; quote it"),
-        (None, "None"),
+        (None, "null"),
     ],
 )
 def test_text_that_yaml_reads_as_something_else_is_to_be_quoted(came: object, told_as: str) -> None:

@@ -20,6 +20,7 @@ from asyncfl.base.quantities import quantity, scale_of, with_interval, with_unit
         (5040, "s", "1.4 h"),
         (2 * 86400, "s", "2 d"),
         (-5040, "s", "-1.4 h"),
+        (1e300, "s", "1.16e+295 d"),
         (0, "s", "0 s"),
         (0, "bytes", "0 B"),
         (math.inf, "s", "∞"),

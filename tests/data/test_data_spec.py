@@ -235,7 +235,7 @@ def test_too_many_samples_for_the_server_are_refused(save):
         ),
         (5, ": must be a mapping with a kind (npz, npy, folder, table, huggingface, scikit_learn), got 5"),
         ({"kind": "table", "path": "a.csv"}, ".target: is required and missing"),
-        ({"kind": "npz", "pth": "a.npz"}, ".pth: is no field; did you mean path?"),
+        ({"kind": "npz", "pth": "a.npz"}, ".pth: is no field of kind npz; did you mean path?"),
     ],
 )
 def test_an_invalid_data_set_is_reported_once(tiny, dataset, message):

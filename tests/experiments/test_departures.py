@@ -99,7 +99,15 @@ def test_a_verdict_that_turns_within_a_silent_setting_depends_on_it():
 
 
 def test_sentences_are_counted_once_whatever_their_checks():
-    row = {"of": "paper", "paper": "safl", "source": "table 2", "leaning": "", "against": "", "depends_on": "", "p": 0.2}
+    row = {
+        "of": "paper",
+        "paper": "safl",
+        "source": "table 2",
+        "leaning": "",
+        "against": "",
+        "depends_on": "",
+        "p": 0.2,
+    }
     claims = pd.DataFrame(
         [
             {**row, "sentence": "a", "verdict": "holds"},

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asyncfl import Scenario, simulate
 from asyncfl.base.streams import Streams
 from asyncfl.threats import Rhythm, Threats
 
@@ -80,3 +81,17 @@ def test_faults_with_clients_and_data():
 def test_the_last_clients_attack():
     assert threats(selection="last", attackers=2).draw(Streams(3), 7).tolist() == [5, 6]
     assert threats(selection="last", attackers=0).draw(Streams(3), 7).tolist() == []
+
+
+def test_a_share_of_attackers_that_rounds_to_nobody_is_noted(scenario: Scenario) -> None:
+    def notes(attackers: float) -> str:
+        threats = {"attack": {"kind": "sign_flip"}, "attackers": attackers}
+        (seed,) = simulate(scenario.override({"threats": threats})).summary["seeds"].values()
+        return " ".join(seed["notes"])
+
+    few = 0.4 / scenario.data.clients
+    assert f"threats.attackers: {few:g} of {scenario.data.clients} clients is less than half a client: nobody" in notes(
+        few
+    )
+    assert "nobody attacks" not in notes(1.6 / scenario.data.clients)
+    assert "nobody attacks" not in notes(0)
