@@ -197,9 +197,10 @@ def _notes(events: pa.Table, federation: Federation) -> Iterator[str]:
     if federation.data.inputs_are_constant:
         yield "all samples of the clients have the same inputs: nothing can be learned from them"
     yield from scheme_notes(path.scheme, path.context)
-    if scenario.threats.attackers and not scenario.threats.count(scenario.data.clients):
+    threats = scenario.threats
+    if threats is not None and threats.attackers and not threats.count(scenario.data.clients):
         yield (
-            f"threats.attackers: {scenario.threats.attackers:g} of {scenario.data.clients} clients is less than half a "
+            f"threats.attackers: {threats.attackers:g} of {scenario.data.clients} clients is less than half a "
             "client: nobody attacks"
         )
     if scenario.algorithm.personal_pull:
