@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from math import ceil, isnan, nan
+from math import isnan, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,16 +17,17 @@ from asyncfl.base.files.yaml_text import read_yaml
 
 MATRIX = Path(__file__).parents[1] / "workflow/experiments/defence/matrix.yaml"
 SEEDS = 3  # fewest seeds of a cell that decides
+ATTACKS = 10  # fewest attacks that a defence must be run against to be chosen
 WORTH = 0.01
 """Largest accuracy that a chosen defence may cost without attackers, and the least that it must gain under attack."""
 LABELS = {"IID": "alike", "Dirichlet .5": "skewed"}
 INTRODUCTION = """\
 It depends on two questions: has the server samples of its own, and do clients' labels differ? Harm decides first: of
 the defences that ban no honest client, and of these, of those that cost at most a point without attackers, the one with
-the highest mean accuracy over the attacks is chosen; only defences run against a third of the attacks or more. Accuracy
-hides backdoors: how often these succeed stands beside it. The last column is the best of all that pass the same two
-tests, on the few attacks that each was run against. Where none is a point better than no defence, nothing is chosen. A
-choice from fewer than three seeds is marked, and may be chance. {default}
+the highest mean accuracy over the attacks that all of them were run against is chosen; only defences run against ten or
+more. Accuracy hides backdoors: how often these succeed stands beside it. The last column is the best of all that pass
+the same two tests, on the few attacks that each was run against. Where none is a point better than no defence, nothing
+is chosen. A choice from fewer than three seeds is marked, and may be chance. {default}
 
 Attacks can be made for a defence: see [what beat `evidence`](detectors.md#what-beats-these-detectors).
 
@@ -92,16 +93,17 @@ def requirements() -> dict[str, str]:
     return found
 
 
-def rows_of(final: pd.DataFrame, noise: str, partition: str, least: float) -> tuple[list[Row], list[str]]:
+def rows_of(final: pd.DataFrame, noise: str, partition: str, least: int) -> tuple[list[Row], list[str]]:
     """Return the rows of one setting over the attacks that every defence was run against, and these attacks.
 
-    Defences that were run against a share of the attacks below `least` are left out. No rows without the plain mean.
+    Defences that were run against fewer than `least` attacks, and not against all, are left out. No rows without the
+    plain mean.
     """
     part = final[(final["noise"] == noise) & (final["partition"] == partition)]
     accuracies = part[part["metric"] == "test_accuracy"]
     clean = accuracies[accuracies["federation"] == "clean"].groupby("defence")["mean"].first()
     attacked = accuracies[accuracies["federation"] == "attacked"].pivot_table("mean", "defence", "attack")
-    attacked = attacked[attacked.index.isin(clean.index)].dropna(thresh=max(1, ceil(least * attacked.shape[1])))
+    attacked = attacked[attacked.index.isin(clean.index)].dropna(thresh=min(least, attacked.shape[1]))
     if "mean" not in attacked.index:
         return [], []
     attacked = attacked.dropna(axis="columns")
@@ -152,7 +154,7 @@ def harmless(rows: Sequence[Row], samples: bool, given: Mapping[str, str]) -> Ro
 
 def of_all(final: pd.DataFrame, noise: str, partition: str, samples: bool, given: Mapping[str, str]) -> str:
     """Return in words the best harmless defence over the attacks that all were run against, and the plain mean's."""
-    rows, attacks = rows_of(final, noise, partition, least=0.0)
+    rows, attacks = rows_of(final, noise, partition, least=1)
     best, plain = harmless(rows, samples, given), undefended(rows)
     return f"{best.defence}: {percent(best.mean)} ({len(attacks)} attacks; no defence {percent(plain.mean)})"
 
@@ -172,7 +174,7 @@ def of_krum(final: pd.DataFrame) -> str:
     """Return what Krum reaches with noise: an answer, and a sentence for each division of labels."""
     said, helps, is_best = [], True, False
     for partition, labels in LABELS.items():
-        rows, attacks = rows_of(final, "epsilon 6", partition, least=0.0)
+        rows, attacks = rows_of(final, "epsilon 6", partition, least=1)
         named = {row.defence: row for row in rows}
         krum, plain, best = named["Krum"], named["mean"], max(rows, key=lambda row: row.mean)
         helps, is_best = helps and krum.mean > plain.mean, is_best or best is krum
@@ -208,7 +210,7 @@ def page(final: pd.DataFrame, measured: str) -> str:
     given = requirements()
     final = final[final["defence"].isin(given)]
     settings = [(noise, partition) for noise in dict.fromkeys(final["noise"]) for partition in LABELS]
-    found = {setting: rows_of(final, *setting, least=1 / 3) for setting in settings}
+    found = {setting: rows_of(final, *setting, least=ATTACKS) for setting in settings}
     found = {setting: (rows, attacks) for setting, (rows, attacks) in found.items() if rows}
     lines = list(choices(final, found, given))
     columns = ["clean samples", "labels", "noise", "choose", "no attack, against the mean", "under attack: mean, worst"]
@@ -222,7 +224,7 @@ def page(final: pd.DataFrame, measured: str) -> str:
         blocks += [f"### Noise: {noise}", by_attack(final, noise, list(dict.fromkeys(["mean", *named])))]
     blocks += ["## What does each defence do?"]
     for noise, partition in found:
-        rows, attacks = rows_of(final, noise, partition, least=0.0)
+        rows, attacks = rows_of(final, noise, partition, least=1)
         blocks += [f"### Labels {LABELS[partition]} ({partition}), noise: {noise}", f"Over {', '.join(attacks)}."]
         columns = ["defence", "needs", "honest banned, most", "no attack", "under attack: mean, worst"]
         cells = [[row.defence, given[row.defence], row.banned or "", percent(row.clean), *row.attacked] for row in rows]

@@ -68,6 +68,8 @@ LARGEST = 1_000_000
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "pandas", "simpy", "snakemake")
 LARGEST_ROUNDS = 180_000
 """Bytes of the largest packed table of rounds that is published: all results together stay below 8 MB."""
+FINAL, LARGEST_FINAL = "final.csv", 100_000
+"""Means over seeds, which follow from the ends of runs. Of a larger packed table the named columns are published."""
 
 
 @dataclass(frozen=True)
@@ -297,7 +299,20 @@ def pack(experiment: Experiment, folder: Path) -> None:
             print(f"{file.name} of {folder.parent.name}/{folder.name} has {file.stat().st_size} bytes: not published")
             file.unlink()
     pack_curves(experiment, folder)
+    pack_final(experiment, folder)
     pack_figures(experiment, folder)
+
+
+def pack_final(experiment: Experiment, folder: Path) -> None:
+    """Keep of a table of means that is too large the metrics that figures, tables and claims name."""
+    packed = folder / f"{FINAL}.gz"
+    if packed.is_file() and packed.stat().st_size > LARGEST_FINAL:
+        parts = (*experiment.all_figures, *experiment.tables, *experiment.claims)
+        named = {column for part in parts for *_, column in part.columns_named}
+        means = read_csv(packed)
+        write_csv(means[means["metric"].isin(named)], folder / FINAL)
+        packed.write_bytes(gzip.compress((folder / FINAL).read_bytes(), 9, mtime=0))
+        (folder / FINAL).unlink()
 
 
 def pack_curves(experiment: Experiment, folder: Path) -> None:

@@ -148,6 +148,8 @@ def _before(claims: Path) -> dict[tuple[str, str], dict[str, Any]]:
 
 LISTED = 6
 """Settings up to which all are listed."""
+MOST_MEASURED = 12
+"""Most points whose measured values are listed in a verdict."""
 MEASURED = (
     *("verdict", "kind", "effect", "low", "high", "threshold", "direction", "sd", "visible", "p", "leaning"),
     *("undecided", "seeds_needed", "comparisons", "measured", "reason", "seeds"),
@@ -311,10 +313,17 @@ def _numbers(points: list[PointVerdict], decision: Decision) -> dict[str, Any]:
         "undecided": why_undecided(by) if is_open else "",
         "seeds_needed": needed(by) if is_open else np.nan,
         "comparisons": decision.comparisons,
-        "measured": " | ".join(at + point.measured for at, point in zip(places, points, strict=True)),
+        "measured": _listed([at + point.measured for at, point in zip(places, points, strict=True)]),
         "reason": reason,
         "seeds": reading.seeds,
     }
+
+
+def _listed(measured: Sequence[str]) -> str:
+    """Return what was measured at each point; of many the first, and how many there are."""
+    if len(measured) <= MOST_MEASURED:
+        return " | ".join(measured)
+    return " | ".join([*measured[:MOST_MEASURED], f"and {len(measured) - MOST_MEASURED} more, in the tables"])
 
 
 def frame(verdicts: list[ClaimVerdict]) -> pd.DataFrame:
