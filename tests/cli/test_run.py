@@ -95,7 +95,7 @@ def test_spaces_around_a_name_do_not_matter() -> None:
     [
         (["--set", "protocol.rounds"], "--set: must be field=value, got 'protocol.rounds'"),
         (["--set", "=3"], "--set: must be field=value, got '=3'"),
-        (["--set", "protocol.rouns=3"], "protocol.rouns: is no field; did you mean rounds?"),
+        (["--set", "protocol.rouns=3"], "protocol.rouns: is no field of kind sync; did you mean rounds?"),
         (["--set", "protocol.participants=9"], "must be 1..clients (5), got 9"),
     ],
 )

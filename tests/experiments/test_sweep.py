@@ -64,7 +64,7 @@ def test_faults_of_all_runs_name_their_assignment(file: Path) -> None:
     with pytest.raises(ScenarioError) as caught:
         sweep_cells(experiment)
     assert "--set training.lr: must be greater than 0, got -1" in str(caught.value)
-    assert "--set protocol.roundz: is no field; did you mean rounds?" in str(caught.value)
+    assert "--set protocol.roundz: is no field of kind sync; did you mean rounds?" in str(caught.value)
 
 
 def test_the_file_that_a_sweep_stands_for_has_the_same_runs(file: Path, tmp_path: Path) -> None:

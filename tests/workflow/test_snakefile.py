@@ -126,7 +126,7 @@ def test_once_finished_only_an_edited_experiment_has_anything_to_do(finished):
         ({"results": "/dev/null/x"}, "results folder /dev/null/x: /dev/null: Not a directory; choose another"),
         (
             {"experiments": "bad"},
-            "bad.yaml: 2 faults\n  axes.privacy.epsilo: is no field; did you mean epsilon?\n"
+            "bad.yaml: 2 faults\n  axes.privacy.epsilo: is no field of kind nbafl; did you mean epsilon?\n"
             "  claims.0.along: there is no axis privacy.epsilon; did you mean privacy.epsilo?",
         ),
     ],
