@@ -162,7 +162,7 @@ def _axes(experiment: Experiment, scale: Scale, cells: pd.DataFrame, figure: Fig
     axes = figure.axes(experiment.grid(scale), experiment.bounds)
     if len(cells) == 0 or figure.bound_named is not None:
         return axes
-    shown = cells[select(cells, figure.where)]
+    shown = cells[select(cells, figure.where) | select(cells, {**figure.where, **figure.compared_with})]
     return {axis: tuple(v for v in values if same(shown[axis], plain(v)).any()) for axis, values in axes.items()}
 
 

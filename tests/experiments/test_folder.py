@@ -86,6 +86,22 @@ def test_cells_that_are_not_run_leave_figures_and_tables_whole(tmp_path: Path) -
     assert "two" not in (tmp_path / "bars.svg").read_text(), "a label without a run stands in no legend"
 
 
+def test_a_heat_map_of_losses_reads_the_cells_that_it_compares_with(tmp_path: Path) -> None:
+    """Though `where` leaves these out."""
+    lost = {"kind": "heatmap", "x": EPSILON, "rows": EPSILON, "name": "lost", "where": {"L": "two"}}
+    experiment = marked_up(
+        variants={"L": {"one": {}, "two": {}}}, figures=[{**lost, "against": {"L": "one"}}], quick={}, tables=[]
+    )
+    runs = [
+        ({EPSILON: at, "L": label}, write_run(tmp_path / f"{at} {label}", 0.5, 2))
+        for at in (50, 60, 100)
+        for label in ("one", "two")
+    ]
+    make_tables(experiment, "quick", runs, tmp_path)
+    make_figures(experiment, "quick", tmp_path)
+    assert pd.read_csv(tmp_path / "figures.csv").set_index("name").loc["lost", "is_run"]
+
+
 def test_claims_of_experiments_on_request_are_not_run_and_name_their_command(tmp_path: Path) -> None:
     done, on_request = marked_up(quick={}), marked_up(name="ours/settings", on_request=True)
     runs = [({EPSILON: at}, write_run(tmp_path / "runs" / str(at), 0.5, 2)) for at in (50, 60, 100)]

@@ -76,6 +76,11 @@ class FigureBase(ExperimentPart):
         return None
 
     @property
+    def compared_with(self) -> Where:
+        """Values of axes at which lie the cells that those of `where` are compared with; empty: with none."""
+        return {}
+
+    @property
     def tables_read(self) -> set[str]:
         """Names of the experiment's tables that the figure is drawn from, such as `curves`."""
         of = {"rounds": "curves", "ends": "final"}

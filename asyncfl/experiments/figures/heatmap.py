@@ -45,6 +45,10 @@ class Heatmap(FigureBase):
     against: Annotated[dict[str, Any], Reference("where")] = Field(default_factory=dict)
     """Axis -> value: shown is what is lost against the cell there, its value less this one's; none: the value."""
 
+    @property
+    def compared_with(self) -> Where:
+        return self.against
+
     def is_run(self, grid: AxisValues) -> bool:
         return super().is_run(grid) and all(restricted(grid, self.against).values())
 
