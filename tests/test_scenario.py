@@ -34,6 +34,12 @@ def test_a_field_of_another_kind_is_told_with_the_kinds_that_have_it(tiny: dict[
     }
 
 
+@pytest.mark.parametrize("kind", ["min_max", "min_sum"])
+def test_kinds_of_equal_fields_are_told_apart(tiny: dict[str, Any], kind: str) -> None:
+    tiny["threats"] = {"attack": {"kind": kind, "speed": 3}, "attackers": 1}
+    assert faults(tiny)["threats.attack.speed"].startswith(f"is no field of kind {kind};")
+
+
 @pytest.mark.parametrize(
     ("protocol", "end"),
     [

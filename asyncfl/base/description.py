@@ -111,23 +111,25 @@ def faults_of(error: ValidationError, model: type[BaseModel], description: Any) 
     for details in error.errors():
         # A list may be too short only because its invalid items were not counted.
         if details["type"] != "too_short" or len(details["input"]) < details["ctx"]["min_length"]:
-            name, siblings, models = _locate(model, description, details["loc"])
-            found.setdefault(name, {})[_in_words(details, name, siblings, models)] = None
+            name, holder, models = _locate(model, description, details["loc"])
+            found.setdefault(name, {})[_in_words(details, name, holder, models)] = None
     return [Fault(name, _together(list(findings))) for name, findings in found.items()]
 
 
-def _locate(model: type[BaseModel], value: Any, steps: tuple[int | str, ...]) -> tuple[str, list[str], Models]:
+def _locate(
+    model: type[BaseModel], value: Any, steps: tuple[int | str, ...]
+) -> tuple[str, type[BaseModel] | None, Models]:
     """Return the field at `steps`, pydantic's location: names, indices, and members of unions, which are left out.
 
-    Returns its dotted name, the names allowed beside it (empty: unknown), and the models that may validate it.
+    Returns its dotted name, the model that it stands in (None: unknown), and the models that may validate it.
     """
     names: list[str] = []
-    siblings: list[str] = []
+    beside: type[BaseModel] | None = None
     models: Models = [model]
     for step in steps:
         if isinstance(value, list | tuple) and isinstance(step, int):
             names.append(str(step))
-            siblings, value = [], value[step] if step < len(value) else None
+            beside, value = None, value[step] if step < len(value) else None
         elif isinstance(value, Mapping):
             named = [one for one in models if _kind_of(one) == value.get("kind")] if "kind" in value else []
             holder = next(iter(named), models[0] if len(models) == 1 else None)
@@ -135,10 +137,10 @@ def _locate(model: type[BaseModel], value: Any, steps: tuple[int | str, ...]) ->
             # A class of the user's own is validated alone, without a union: each step is a field of it.
             if step in value or step in fields or ":" in str(value.get("kind")):
                 names.append(str(step))
-                siblings, value = sorted(fields), value.get(step)
+                beside, value = holder, value.get(step)
                 if not fields or step in fields:  # else a mapping from names to models
                     models = _models_in(fields[str(step)]) if fields else []
-    return ".".join(names), siblings, models
+    return ".".join(names), beside, models
 
 
 def _kind_of(model: type[BaseModel]) -> Any:
@@ -146,9 +148,8 @@ def _kind_of(model: type[BaseModel]) -> Any:
     return None if kind is None else kind.default
 
 
-def _kinds_beside(models: Models, fields: list[str], name: str) -> tuple[str, list[str]]:
-    """Return ` of kind KIND` for the one of several `models` with these fields, and the kinds that have `name`."""
-    holder = next((one for one in models if sorted(one.model_fields) == fields), None)
+def _kinds_beside(models: Models, holder: type[BaseModel] | None, name: str) -> tuple[str, list[str]]:
+    """Return ` of kind KIND` for the `holder`, one of several `models`, and the kinds that have a field `name`."""
     if len(models) < 2 or holder is None or not isinstance(_kind_of(holder), str):
         return "", []
     others = [_kind_of(one) for one in models if name in one.model_fields]
@@ -172,7 +173,7 @@ def _together(findings: list[tuple[str, str]]) -> str:
     return ", or ".join(wanted + got for wanted, got in findings)
 
 
-def _in_words(details: ErrorDetails, name: str, siblings: list[str], models: Models) -> tuple[str, str]:
+def _in_words(details: ErrorDetails, name: str, holder: type[BaseModel] | None, models: Models) -> tuple[str, str]:
     """Word an error of pydantic: what is required, and the end of the sentence with the value that came."""
     kind, context, came = details["type"], details.get("ctx", {}), details["input"]
     got = (
@@ -185,9 +186,10 @@ def _in_words(details: ErrorDetails, name: str, siblings: list[str], models: Mod
             last = name.rpartition(".")[2]
             if now := [field for model in models for field, former in former_names(model).items() if former == last]:
                 return f"is no field; it is called {now[0]} now", ""
+            siblings = [] if holder is None else sorted(holder.model_fields)
             near = nearest(last, siblings)
             meant = f"; did you mean {near}?" if near else f"; fields here are {', '.join(siblings)}"
-            of_kind, others = _kinds_beside(models, siblings, last)
+            of_kind, others = _kinds_beside(models, holder, last)
             meant = f"; kinds that have it: {', '.join(others)}" if others else meant
             return f"is no field{of_kind}" + (meant if siblings else ""), ""
         case "missing":
