@@ -292,8 +292,7 @@ def pack(experiment: Experiment, folder: Path) -> None:
     from others, and figures that `make docs` draws."""
     for table in (file for file in folder.glob("*.csv") if file.name != "claims.csv"):
         if table.name == ROUNDS or table.stat().st_size > LONG:
-            table.with_name(f"{table.name}.gz").write_bytes(gzip.compress(table.read_bytes(), 9, mtime=0))
-            table.unlink()
+            compress(table)
     for file in folder.iterdir():
         if file.stat().st_size > (LARGEST_ROUNDS if file.name.startswith(ROUNDS) else LARGEST):
             print(f"{file.name} of {folder.parent.name}/{folder.name} has {file.stat().st_size} bytes: not published")
@@ -301,6 +300,12 @@ def pack(experiment: Experiment, folder: Path) -> None:
     pack_curves(experiment, folder)
     pack_final(experiment, folder)
     pack_figures(experiment, folder)
+
+
+def compress(file: Path) -> None:
+    """Replace a file by a compressed one, with equal bytes for equal content."""
+    file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes(), 9, mtime=0))
+    file.unlink()
 
 
 def pack_final(experiment: Experiment, folder: Path) -> None:
@@ -311,8 +316,7 @@ def pack_final(experiment: Experiment, folder: Path) -> None:
         named = {column for part in parts for *_, column in part.columns_named}
         means = read_csv(packed)
         write_csv(means[means["metric"].isin(named)], folder / FINAL)
-        packed.write_bytes(gzip.compress((folder / FINAL).read_bytes(), 9, mtime=0))
-        (folder / FINAL).unlink()
+        compress(folder / FINAL)
 
 
 def pack_curves(experiment: Experiment, folder: Path) -> None:
@@ -327,8 +331,8 @@ def pack_curves(experiment: Experiment, folder: Path) -> None:
         if set(curves["metric"]) <= drawn:
             return
         write_csv(curves[curves["metric"].isin(drawn)], folder / CURVES)
-        (folder / f"{CURVES}.gz").write_bytes(gzip.compress((folder / CURVES).read_bytes(), 9, mtime=0))
-        files = [folder / CURVES]
+        compress(folder / CURVES)
+        return
     for file in files:
         file.unlink()
 
@@ -339,8 +343,9 @@ def pack_figures(experiment: Experiment, folder: Path) -> None:
     shrink(folder)
     for figure in folder.glob("*.svg"):
         if figure.stem in kept:
-            figure.with_name(f"{figure.name}.gz").write_bytes(gzip.compress(figure.read_bytes(), 9, mtime=0))
-        figure.unlink()
+            compress(figure)
+        else:
+            figure.unlink()
     captions = read_csv(folder / CAPTIONS) if (folder / CAPTIONS).is_file() else pd.DataFrame({"name": []})
     captions = captions[captions["name"].isin(kept)]
     if len(captions):
