@@ -61,7 +61,7 @@ WITHOUT = (".pdf", ".png")
 """Endings of figures that are not published."""
 ROUNDS, CURVES = "rounds.csv", "curves.csv"
 """Published as `rounds.csv.gz`; where that is too large, the curves that figures draw are published instead."""
-LONG = 60_000
+LONG = 20_000
 """Bytes above which another table is compressed too."""
 LARGEST = 1_000_000
 """Bytes of the largest file that is published."""
