@@ -1,7 +1,7 @@
 """Workers that compute the tasks of a run: processes of this machine, or those of a Dask cluster.
 
 Both take functions through the interface of `concurrent.futures`, and arrays that many calls share: processes of this
-machine through files in memory, Dask's workers by a broadcast.
+machine through files in memory, Dask's workers from the worker that was given them.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ PATIENCE_S = 10.0
 
 RETURN_S = 60.0
 """Seconds to wait until a cluster that has lost all its workers has one again."""
+
+ATTEMPTS = 5
+"""Workers of a cluster to which an array is sent in vain, before the run gives up."""
 
 
 class ArrayFile(NamedTuple):
@@ -227,7 +230,13 @@ class DaskCluster(TrainingWorkers):
         return self._executor
 
     def share(self, array: NDArray[Any]) -> Any:
-        return self._client.scatter(array, broadcast=True, hash=False)
+        # To one worker, from which the others take it: a broadcast would wait for ever for a worker that dies under it.
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return self._client.scatter(array, hash=False)
+            except (OSError, TimeoutError) as error:  # the worker has died
+                self.revive(error)
+        return self._client.scatter(array, hash=False)
 
     def unshare(self, shared: Any) -> None:
         shared.release()

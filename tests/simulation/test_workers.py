@@ -348,6 +348,25 @@ def test_a_killed_worker_of_a_dask_cluster_costs_no_byte(number: int) -> None:
     assert same(elsewhere, simulate(scenario))
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.long
+def test_a_worker_that_dies_while_it_is_sent_a_model_does_not_hold_up_a_cluster() -> None:
+    from distributed import LocalCluster
+
+    two = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
+    with two as cluster, started_workers(cluster.scheduler_address) as workers:
+        assert workers is not None
+        victim = next(iter(cluster.workers.values())).pid
+        os.kill(victim, signal.SIGSTOP)  # it takes what it is sent, and does not answer
+        killer = threading.Timer(2.0, os.kill, (victim, signal.SIGKILL))
+        killer.start()
+        models = [np.arange(4.0) + number for number in range(4)]
+        given = [workers.share(model) for model in models]
+        killer.join()
+        sums = [workers.executor.submit(np.sum, one).result(timeout=60) for one in given]
+    assert sums == [6.0, 10.0, 14.0, 18.0]
+
+
 @pytest.mark.long
 def test_five_processes_change_no_byte() -> None:
     with started_workers(5) as workers:
