@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from asyncfl.base.errors import OutputError, RunError
+from asyncfl.base.errors import OutputError, RunError, system_says
 from asyncfl.base.files.own_folder import CHECKPOINT, PARTIAL
 from asyncfl.base.interrupt_signals import status_of
 from asyncfl.cli.options import Json, MaxGib, MaxHours, ScenarioFile, Threads, limit_threads, option
@@ -67,7 +67,7 @@ def sweep(
     Example: asyncfl sweep scenario.yaml --set protocol.buffer=2,5,10 --seeds 3
     """
     limit_threads(threads)
-    from asyncfl.base.files.atomic import write_text
+    from asyncfl.base.files.atomic import check_writable_below, write_text
     from asyncfl.experiments.sweep import cores, read_target, run_all, sweep_cells, sweep_of, to_yaml
     from asyncfl.simulation.limits import Limits
 
@@ -80,6 +80,11 @@ def sweep(
         write_text(to_yaml(experiment), write)
         console.print(f"{write}: {len(cells)} runs over {', '.join(cells[0].values)}")
         return
+    try:
+        if not all((out / cell.digest).exists() for cell in cells):
+            check_writable_below(out)
+    except OSError as error:
+        raise OutputError(f"cannot write --out {out}: {error.filename}: {system_says(error)}") from None
     limits, found = Limits(hours=max_hours, gib=max_gib), dict[int, "SweepResult"]()
     scenarios = [cell.scenario for cell in cells]
     shown = {out / cell.digest: (_named(cell), cell.scenario) for cell in cells}

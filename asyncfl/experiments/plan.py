@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import math
-import tempfile
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from asyncfl.base.errors import Fault, InputError, MissingDataError, OutputError, ScenarioError, system_says
+from asyncfl.base.files.atomic import check_writable_below
 from asyncfl.data.catalog import DATA_DIR
 from asyncfl.data.download import downloads_refused
 from asyncfl.experiments.cells import Cell, cells
@@ -306,14 +306,11 @@ def check_writable(folder: str | Path) -> None:
     A link in place of the pages' folder is refused: Snakemake empties the folder, wherever it leads to.
     """
     place = Path(folder).absolute()
-    above = next(parent for parent in (place, *place.parents) if parent.exists())
     try:
-        # permissions alone do not tell: file systems may be read-only, and root passes every check of them
-        with tempfile.TemporaryFile(dir=above):
-            pass
+        check_writable_below(place)
     except OSError as error:
         raise OutputError(
-            f"results folder {folder}: {above}: {system_says(error)}; choose another with --config results=DIR"
+            f"results folder {folder}: {error.filename}: {system_says(error)}; choose another with --config results=DIR"
         ) from None
     if link := next((one for one in (place / PAPERS, place / PAPERS / "runs") if one.is_symlink()), None):
         raise OutputError(f"results folder {folder}: {link} is a link, and what is in it is replaced; remove the link")

@@ -192,6 +192,15 @@ def test_an_interrupted_sweep_counts_the_finished_runs(
     assert given == [(4, Path("o"), 3, Limits(hours=1, gib=2), file.parent), (4, Path("o"), 2, Limits(), file.parent)]
 
 
+def test_a_folder_that_cannot_be_written_is_told_before_anything_is_computed(
+    file: Path, tmp_path: Path, program: Any
+) -> None:
+    (tmp_path / "taken").touch()
+    status, out, err = program("sweep", file, *RATES, "--out", tmp_path / "taken" / "runs")
+    assert (status, out) == (2, "")
+    assert f"cannot write --out {tmp_path}/taken/runs: {tmp_path}/taken: Not a directory" in " ".join(err.split())
+
+
 def test_a_column_that_one_run_lacks_is_not_compared(tiny: dict[str, Any], tmp_path: Path, program: Any) -> None:
     short = Scenario.read({**tiny, "protocol": {"kind": "sync", "rounds": 1}})
     less = simulate(short).save(tmp_path / "less")

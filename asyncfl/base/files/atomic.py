@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,6 +53,18 @@ def check_free(files: Iterable[Path], force: bool) -> None:
     """Raise OutputError where one of `files` exists, unless `force` allows replacing it."""
     if there := [] if force else [path for path in files if os.path.lexists(path)]:
         raise OutputError(f"cannot write {there[0]}: it exists already; name another file, or replace it with --force")
+
+
+def check_writable_below(folder: str | Path) -> None:
+    """Raise OSError, with the lowest folder of its path that exists, where nothing could be written below `folder`."""
+    place = Path(folder).absolute()
+    above = next(parent for parent in (place, *place.parents) if parent.exists())
+    try:
+        # permissions alone do not tell: file systems may be read-only, and root passes every check of them
+        with tempfile.TemporaryFile(dir=above):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(above)) from None
 
 
 def write_text(text: str, path: str | Path, follow: bool = True) -> None:
