@@ -194,7 +194,7 @@ class Publisher:
             python=platform.python_version(),
             versions={package: version(package) for package in PACKAGES},
             data=checksums(cells),
-            file=self.digest(name),
+            file="",  # that of the experiment, once its claims are judged: an interrupted call goes on from there
             looks=looks_of(experiment),
         )
         folder = self.folder(name)
@@ -217,8 +217,8 @@ class Publisher:
         make_verdicts(self.experiments[name], "full", folder, published_looks(self.experiments[name], told.looks))
         claims = read_csv(folder / "claims.csv")
         write_csv(claims.assign(commit=" ".join(told.commits)), folder / "claims.csv")
-        write_json({**asdict(told), "file": self.digest(name)}, folder / PROVENANCE)
         pack(self.experiments[name], folder)
+        write_json({**asdict(told), "file": self.digest(name)}, folder / PROVENANCE)
 
     def drop_removed_cells(self, name: str) -> None:
         """Drop the published cells with axis values that the experiment's file no longer has. No number changes."""

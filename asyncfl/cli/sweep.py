@@ -157,7 +157,7 @@ def _report(
             *map(str, cells[place].values.values()),
             *(str(values.get(place, {}).get(name, "—")) for name in columns),
             *(_cost(costs.get(place, {}).get(text), cost) for text in targets for cost in COSTS),
-            *(diverged.get(place, 0), one.folder.name),
+            *(diverged.get(place, "—"), one.folder.name),
         ]
         for place, one in swept.items()
     ]

@@ -28,9 +28,30 @@ def plain(value: Any) -> Any:
     return value
 
 
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def as_written(number: float) -> float:
+    """Return what a table holds of a number."""
+    return float(FORMAT % number)
+
+
+FORMAT = "%.10g"
+"""Ten digits of a number, in tables."""
+
+
 def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
     with atomic_file(path) as part:
-        frame.to_csv(part, index=False, float_format="%.10g", lineterminator="\n")
+        frame.to_csv(part, index=False, float_format=FORMAT, lineterminator="\n")
+
+
+TEXTS = ("run", "commit", "commits", "asked", "sentence", "paper", "source", "claim", "check")
+"""Columns that are not numbers, though 765121e0 and the sentence 4.10 look like one."""
 
 
 def read_csv(path: str | Path) -> pd.DataFrame:
@@ -44,7 +65,7 @@ def read_csv(path: str | Path) -> pd.DataFrame:
             packed_file if packed_file.is_file() and not Path(path).is_file() else path,
             keep_default_na=False,
             na_values=[""],
-            dtype={"run": str, "commit": str, "commits": str},  # not numbers, though 765121e0 looks like one
+            dtype=dict.fromkeys(TEXTS, str),
         )
     except pd.errors.EmptyDataError:
         return pd.DataFrame()

@@ -14,7 +14,7 @@ import pandas as pd
 from pydantic import Field
 
 from asyncfl.base.component import Described
-from asyncfl.experiments.csv_files import plain
+from asyncfl.experiments.csv_files import as_written, is_number, plain
 from asyncfl.experiments.evidence.p_values import Floats, Sample
 from asyncfl.experiments.labels import axis_label, value_label
 
@@ -31,8 +31,9 @@ VALUE = re.compile(
     r"(?P<column>\w+)$"
 )
 """`final train_loss`, `mean test_accuracy` (over rounds), `lowest train_loss`, `fluctuation test_accuracy` (see
-`fluctuation`), `rise sigma_d` (last round minus first), `highest from round 3 test_accuracy`, `round 14 train_loss`, or
-`best protocol.rounds of final train_loss`: the axis value at which the rest is best."""
+`fluctuation`), `rise sigma_d` (last round minus first), `highest from round 3 test_accuracy`, `round 14 train_loss` (of
+a run that ended before, that of its last round), or `best protocol.rounds of final train_loss`: the axis value at which
+the rest is best."""
 
 
 class MissingError(Exception):
@@ -107,6 +108,14 @@ class Grid:
     sources: frozenset[str] = frozenset()
     """Origins of the training data: real, embedded, or remade (files that are not the whole original)."""
 
+    def __post_init__(self) -> None:
+        # Lists, such as those of hidden units, as in tables: in a `where` a list stands for several values.
+        listed = {
+            axis: tuple(plain(v) if isinstance(v, list | tuple | dict) else v for v in self.axes[axis])
+            for axis in self.axes
+        }
+        object.__setattr__(self, "axes", listed)
+
     def points(self, where: Where, free: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
         """Yield every combination of axis values that satisfies `where`, the `free` axes left out.
 
@@ -136,11 +145,12 @@ class Grid:
             if number > (last := self.ends["round"].max()):
                 raise NotRunError(f"no round {number}, runs end at round {last}")
             if self.rounds is None and column in ends and (ends["round"] <= number).all():
-                at_last = ends.set_index("seed")[column].where((ends["round"] == number).to_numpy())
-                return self._sample(at, at_last, low_is_good)
+                return self._sample(at, ends.set_index("seed")[column], low_is_good)
         curves = self._rows(self.each_round, at, column)
         if match["round"]:
-            by_seed = curves[curves["round"] == int(match["round"])].groupby("seed")[column].mean()
+            by_seed = self._carried(
+                curves[curves["round"] == number].groupby("seed")[column].mean(), at, column, number
+            )
         else:
             of = (
                 curves[curves["round"] >= int(match["first"] or 1)]
@@ -163,7 +173,8 @@ class Grid:
         curves = rounds[select(rounds, at) & rounds["round"].between(first, last)]
         if len(curves) == 0:
             raise NotRunError(f"no rounds {first}..{last} at {describe(at)}")
-        return self._sample(at, self._rows(curves, {}, column).groupby("seed")[column].mean(), low_is_good)
+        means = self._rows(curves, {}, column).groupby("seed")[column].mean()
+        return self._sample(at, self._carried(means, at, column, first), low_is_good)
 
     def curve(self, column: str, at: Where) -> pd.Series:
         """Return the mean over seeds by round (index: round, from 1)."""
@@ -185,6 +196,15 @@ class Grid:
             raise MissingError(f"the runs have no column {column}")
         return rows
 
+    def _carried(self, by_seed: pd.Series, at: Where, column: str, number: int) -> pd.Series:
+        """Add the last values of seeds that ended before round `number`, by their seeds: a server that makes no more
+        versions keeps its last one."""
+        rows = self._rows(self.each_round, at, column)
+        of_seed = rows.sort_values("round", kind="stable").groupby("seed")
+        ended = of_seed["round"].last() < number
+        carried: pd.Series = pd.concat([by_seed, of_seed[column].last()[ended]])
+        return carried
+
     def _sample(self, at: Where, by_seed: pd.Series, low_is_good: bool) -> Sample:
         ends = self._rows(self.ends, at, "seed").sort_values("seed", kind="stable")
         values = by_seed.reindex(ends["seed"]).to_numpy(np.float64)
@@ -197,7 +217,9 @@ class Grid:
         options = np.stack([sample.among(seeds).values for sample in samples])
         options = np.where(np.isnan(options), np.inf if low_is_good else -np.inf, options)
         points: Floats = np.asarray(self.axes[axis], dtype=np.float64)
-        return Sample(seeds, points[options.argmin(axis=0) if low_is_good else options.argmax(axis=0)])
+        best = points[options.argmin(axis=0) if low_is_good else options.argmax(axis=0)]
+        # a seed that diverged everywhere has no best value
+        return Sample(seeds, np.where(np.isinf(options).all(axis=0), np.nan, best))
 
 
 def bound_grid(axes: AxisValues, values: pd.DataFrame) -> Grid:
@@ -245,7 +267,11 @@ def same(column: pd.Series, value: Any) -> pd.Series:
         column = pd.to_numeric(column, errors="coerce")
     elif isinstance(value, str) and pd.api.types.is_bool_dtype(column):
         value = value == "true"
+    elif isinstance(value, str) and pd.api.types.is_numeric_dtype(column) and is_number(value):
+        value = float(value)
     hits: pd.Series = column == value
+    if isinstance(value, int | float):
+        hits |= column == as_written(value)
     return hits
 
 

@@ -18,12 +18,13 @@ from asyncfl.data import CATALOG
 from asyncfl.experiments.bounds import first_fault
 from asyncfl.experiments.cells import Cell, cells, recording_fault
 from asyncfl.experiments.claims.base import ClaimBase
+from asyncfl.experiments.csv_files import is_number
 from asyncfl.experiments.departures import read_papers
 from asyncfl.experiments.experiment_columns import NOT_MEASURED, OF_TABLES, TARGETS, is_known, measured_columns
 from asyncfl.experiments.figures import Final
 from asyncfl.experiments.figures.base import FigureBase
 from asyncfl.experiments.grid import AxisValues, ExperimentPart
-from asyncfl.experiments.spec import OUTSIDE, SCALES, Experiment, Scale, is_number, place_in_variant
+from asyncfl.experiments.spec import OUTSIDE, SCALES, Experiment, Scale, place_in_variant
 from asyncfl.experiments.table import Table
 from asyncfl.scenario import Scenario
 

@@ -227,8 +227,12 @@ def _cells(item: FinishedExperiment) -> list[tuple[str, str]]:
 def wrong_verdicts(claims: pd.DataFrame) -> str:
     """Return in one sentence how many of the verdicts may be wrong."""
     decided = claims[claims["verdict"].isin(["holds", "does not hold", "alike"]) & claims["p"].notna()]
-    exact = int((claims["kind"] == "deterministic").sum())
-    without = f" {exact} are without randomness." if exact else ""
+    without_chance = claims["kind"] == "deterministic"
+    within = without_chance & claims["check"].str.startswith("agrees: ")
+    without = f" {exact} are without randomness." if (exact := int((without_chance & ~within).sum())) else ""
+    without += (
+        f" {near} compare with the deviation that others state, not at a level." if (near := within.sum()) else ""
+    )
     if len(decided) == 0:
         return f"No verdict rests on chance.{without}"
     false = float((decided["q"] * len(decided)).max())

@@ -12,6 +12,7 @@ from asyncfl.experiments.bounds import Bounds
 from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.claims.base import SmallestDifference
 from asyncfl.experiments.covering import CoveredFactors
+from asyncfl.experiments.csv_files import is_number
 from asyncfl.experiments.departures import PrintedFields
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Looks
 from asyncfl.experiments.figures import Figure
@@ -309,14 +310,6 @@ class Experiment(Described):
             parts.append("only cells that claims compare")
         few, many = seeds or self.seed_counts("quick")[-1], self.seed_counts("full")[-1]
         return [*parts, f"{few} of {many} seeds"] if few < many else parts
-
-
-def is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def place_in_variant(name: str, variants: Mapping[str, Mapping[str, Any]]) -> tuple[str, str, str] | None:

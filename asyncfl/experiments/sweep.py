@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -26,9 +26,10 @@ from asyncfl.base.instrument import RowCallback
 from asyncfl.base.interrupt_signals import InterruptSignals
 from asyncfl.base.own_classes import describe_user_exception, look_for_modules_in
 from asyncfl.experiments.cells import Cell, cells
+from asyncfl.experiments.csv_files import is_number
 from asyncfl.experiments.experiment_columns import is_known, measured_columns
 from asyncfl.experiments.loading import MOST_CELLS
-from asyncfl.experiments.spec import Experiment, SeedPlan, Source, is_number
+from asyncfl.experiments.spec import Experiment, SeedPlan, Source
 from asyncfl.experiments.target import Target
 from asyncfl.scenario import Scenario
 from asyncfl.simulation.limits import Limits
@@ -209,22 +210,33 @@ def _worked(
     if jobs <= 1:
         yield from ((digest, _run(*one, progress=progress)) for digest, one in work.items())
         return
+    with _rows_received(progress) as rows, InterruptSignals():
+        given = (str(Path.cwd()), str(modules_in), rows)
+        lost = yield from _in_pool(work, jobs, given)
+        # A process that is killed, perhaps for its memory, takes its pool with it: now each run has one of its own.
+        for digest in lost:
+            if (yield from _in_pool({digest: work[digest]}, 1, given)):
+                yield digest, SweepResult(work[digest][1], 0.0, f"{BrokenProcessPool.__name__}: its process was killed")
+
+
+def _in_pool(
+    work: Mapping[str, _Work], jobs: int, given: tuple[Any, ...]
+) -> Generator[tuple[str, SweepResult], None, list[str]]:
+    """Yield runs as processes finish them; return those that were not finished, as a process was killed."""
     begin: Callable[..., None] = _begin
-    folders = str(Path.cwd()), str(modules_in)
-    with (
-        _rows_received(progress) as rows,
-        InterruptSignals(),
-        ProcessPoolExecutor(jobs, get_context("spawn"), begin, (*folders, rows)) as pool,
-    ):
+    lost = []
+    with ProcessPoolExecutor(jobs, get_context("spawn"), begin, given) as pool:
         waiting = {pool.submit(_run_in_worker, *one): digest for digest, one in work.items()}
         try:
             for done in as_completed(waiting):
                 digest = waiting[done]
                 try:
                     swept = done.result()
-                except Exception as error:  # a process that was killed, or had no memory: a failure of that run alone
-                    why = "its process was killed" if isinstance(error, BrokenProcessPool) else str(error)
-                    swept = SweepResult(work[digest][1], 0.0, f"{type(error).__name__}: {why}")
+                except BrokenProcessPool:
+                    lost.append(digest)
+                    continue
+                except Exception as error:  # it had no memory, for one: a failure of that run alone
+                    swept = SweepResult(work[digest][1], 0.0, f"{type(error).__name__}: {error}")
                 yield digest, swept
         except KeyboardInterrupt:
             for process in active_children():
@@ -233,6 +245,7 @@ def _worked(
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+    return sorted(lost, key=list(work).index)
 
 
 SHOWN = ("seed", "version", "time_s", "train_loss", "test_loss")

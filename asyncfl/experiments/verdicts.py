@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -101,6 +103,8 @@ class ClaimVerdict:
     seeds: int = 0
     """Seeds that the comparison used."""
     scale: str = ""
+    asked: str = ""
+    """Digest of what the claim asks: its value, cells, numbers and options, without its words."""
 
 
 def make_verdicts(experiment: Experiment, scale: Scale, folder: Path, looks: Looks | None = None) -> Scores:
@@ -116,7 +120,8 @@ def make_verdicts(experiment: Experiment, scale: Scale, folder: Path, looks: Loo
 def verdicts_from(experiment: Experiment, scale: Scale, folder: Path, looks: Looks | None = None) -> pd.DataFrame:
     """Judge the claims of an experiment from the tables in `folder`, on all seeds that these have.
 
-    A claim on values over the rounds, where these are not published, has the verdict of claims.csv.
+    A claim on values over the rounds, where these are not published, has the verdict of claims.csv, as long as it asks
+    the same.
     """
     ends, cells, of_bounds = (read_csv(folder / f"{name}.csv") for name in ("ends", "cells", "bounds"))
     published = any((folder / f"rounds.csv{packed}").is_file() for packed in ("", ".gz"))
@@ -143,7 +148,8 @@ def with_new_axes(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
 def _before(claims: Path) -> dict[tuple[str, str], dict[str, Any]]:
     """Return (claim, check) -> the columns that were measured, of the verdicts of a file."""
     rows = read_csv(claims).to_dict("records") if claims.is_file() else []
-    return {(row["claim"], row["check"]): {name: row[name] for name in MEASURED if name in row} for row in rows}
+    kept = (*MEASURED, "asked")
+    return {(row["claim"], row["check"]): {name: row[name] for name in kept if name in row} for row in rows}
 
 
 LISTED = 6
@@ -181,8 +187,11 @@ def judge(
         except NotRunError as missing:
             found = {"verdict": "not run", "reason": str(missing)}
         except UnpublishedError as missing:
-            unknown = {"verdict": "not decided", "reason": str(missing), "undecided": "missing"}
-            found = _alike_as_published(before.get((claim.says, claim.title), unknown), claim, looks)
+            found = dict(before.get((claim.says, claim.title), {}))
+            # Verdicts of before 0.2.0 do not say what was asked.
+            if not found or found.pop("asked", "") not in ("", asked(claim)):
+                found = {"verdict": "not decided", "reason": str(missing), "undecided": "missing"}
+            found = _alike_as_published(found, claim, looks)
         except MissingError as missing:
             found = {"verdict": "not decided", "reason": str(missing), "undecided": "missing"}
         if found["verdict"] != "not run" and claim.absolute and grid.sources - {"real"}:
@@ -284,8 +293,19 @@ def _row(claim: Claim, settings: CellSettings, **found: Any) -> ClaimVerdict:
         smallest_why="" if claim.smallest is None else claim.smallest.why,
         expected=claim.expected,
         why=" ".join(claim.why.split()),
+        asked=asked(claim),
         **found,
     )
+
+
+def asked(claim: Claim) -> str:
+    """Return a digest of what a claim asks: of all its fields but its words and sources."""
+    fields_asked = claim.model_dump(mode="json", exclude=WORDS, exclude_defaults=True)
+    return hashlib.sha256(json.dumps(fields_asked, sort_keys=True).encode()).hexdigest()[:12]
+
+
+WORDS = {"says", "printed", "sentence", "paper", "margin_why", "expected", "why"}
+"""Fields of a claim that no verdict follows from."""
 
 
 def _numbers(points: list[PointVerdict], decision: Decision) -> dict[str, Any]:

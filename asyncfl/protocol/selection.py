@@ -80,8 +80,8 @@ class PoissonSelection(Selection):
 
     Whether a client is drawn depends on no other client. Where nobody but the server sees who was drawn, noise of the
     server then hides a client better than where it always takes part: the ledger credits that to the public and to
-    curious clients, if nothing broke the independence in a run. A cohort of nobody is drawn again. Source: McMahan,
-    Ramage, Talwar, Zhang 2018, algorithm 1.
+    curious clients, if nothing broke the independence in a run. A cohort of nobody makes a version of noise alone.
+    Source: McMahan, Ramage, Talwar, Zhang 2018, algorithm 1.
     """
 
     kind: Literal["poisson"] = "poisson"

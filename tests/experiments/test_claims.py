@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from asyncfl.experiments.claims import AtLeast, Claim, Order
+from asyncfl.experiments.csv_files import plain, read_csv, write_csv
 from asyncfl.experiments.evidence.p_values import Sample
 from asyncfl.experiments.grid import Grid, MissingError, NotRunError, UnpublishedError, bound_grid
 
@@ -466,14 +468,49 @@ def test_values_over_rounds_that_are_not_published_are_known_at_the_last_round_a
     )
     grid = Grid({"x": (1,)}, None, ends)
     assert grid.seeds_of("final train_loss", {"x": 1}, True).values.tolist() == [1, 2, 3]
-    at_four = grid.seeds_of("round 4 train_loss", {"x": 1}, True).values
-    assert at_four[:2].tolist() == [1, 2]
-    assert np.isnan(at_four[2])
+    # a server that stopped after round 3 keeps what it had
+    assert grid.seeds_of("round 4 train_loss", {"x": 1}, True).values.tolist() == [1, 2, 3]
     for value in ("round 3 train_loss", "mean train_loss"):
         with pytest.raises(UnpublishedError):
             grid.seeds_of(value, {"x": 1}, True)
     with pytest.raises(NotRunError):
         grid.seeds_of("round 5 train_loss", {"x": 1}, True)
+
+
+def test_a_run_that_ended_early_counts_in_later_rounds_with_its_last_value():
+    rows = [
+        {"x": 1, "seed": seed, "round": number, "diverged": False, "train_loss": 10.0 * seed + number}
+        for seed, last in ((0, 5), (1, 2), (2, 5))
+        for number in range(1, last + 1)
+    ]
+    frame = pd.DataFrame(rows)
+    grid = Grid({"x": (1,)}, frame, frame.groupby("seed").tail(1))
+    assert grid.seeds_of("round 4 train_loss", {"x": 1}, True).values.tolist() == [4, 12, 24]
+    assert grid.seeds_of("round 2 train_loss", {"x": 1}, True).values.tolist() == [2, 12, 22]
+    assert grid.window("train_loss", {"x": 1}, 3, 5, True).values.tolist() == [4, 12, 24]
+
+
+def test_a_seed_that_diverged_everywhere_has_no_best_value():
+    rows = [
+        {"x": x, "seed": seed, "round": 1, "diverged": seed == 1, "train_loss": float(x)}
+        for x in (3, 2, 1)
+        for seed in range(2)
+    ]
+    grid = Grid({"x": (3, 2, 1)}, pd.DataFrame(rows), pd.DataFrame(rows))
+    best = grid.seeds_of("best x of final train_loss", {}, True).values
+    assert best[0] == 1
+    assert np.isnan(best[1])
+
+
+@pytest.mark.parametrize("values", [[[8], [16, 8]], [1 / 3, 2.5], ["1", "2"], [10**12 + 1, 2.5], [True, "auto"]])
+def test_axis_values_are_found_again_in_the_tables_that_were_written(tmp_path: Path, values: list[Any]):
+    ends = pd.DataFrame(
+        {"x": [plain(v) for v in values], "seed": 0, "round": 1, "diverged": False, "train_loss": [1.0, 2.0]}
+    )
+    write_csv(ends, tmp_path / "ends.csv")
+    grid = Grid({"x": tuple(values)}, None, read_csv(tmp_path / "ends.csv"))
+    found = [grid.seeds_of("final train_loss", at, True).values.tolist() for at in grid.points({})]
+    assert found == [[1.0], [2.0]]
 
 
 def test_the_last_point_may_be_the_best_where_the_claim_says_so():

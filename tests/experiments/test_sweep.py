@@ -1,3 +1,6 @@
+import os
+import signal
+import time
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -129,6 +132,28 @@ def test_a_run_whose_process_dies_or_breaks_is_a_failure_of_that_run_alone(
     scenarios = [cell.scenario for cell in sweep_cells(sweep_of(file, ["training.lr=.1,.2"]))]
     told = sorted(swept.failed for _, swept in run_all(scenarios, tmp_path, 2, USUAL, tmp_path))
     assert told == ["BrokenProcessPool: its process was killed", "MemoryError: no room"]
+
+
+def killed_at_first(description: dict[str, Any], folder: Path, limits: Limits) -> SweepResult:
+    """Stands for a run whose process is killed where its file is not there yet."""
+    if not (marker := folder / "was_killed").exists():
+        folder.mkdir(exist_ok=True)
+        marker.touch()
+        if description["seeds"] == [1]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60)  # is ended with its pool
+    return SweepResult(folder, 1.0)
+
+
+def test_a_killed_process_costs_its_neighbours_no_result(
+    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("asyncfl.experiments.sweep._run_in_worker", killed_at_first)
+    scenarios = [Scenario.read(tiny | {"seeds": [seed]}) for seed in (1, 2, 3)]
+    found = list(run_all(scenarios, tmp_path, 2, Limits(), tmp_path))
+    # the third never began before
+    assert [place for place, _ in found] == [0, 1, 2]
+    assert [swept.failed for _, swept in found] == ["", "", ""]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

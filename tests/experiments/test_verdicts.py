@@ -1,18 +1,24 @@
 """Undecided claims: reason, leaning, seeds that an answer would take; and verdicts in words."""
 
 import math
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
+from pydantic import TypeAdapter
 
+from asyncfl.experiments.claims import Claim
+from asyncfl.experiments.csv_files import read_csv, write_csv
 from asyncfl.experiments.evidence.open_comparison import leaning, needed, why_undecided
 from asyncfl.experiments.evidence.p_values import Reading
 from asyncfl.experiments.evidence.power import clean_runs_needed, seeds_needed, seeds_needed_alike, visible
+from asyncfl.experiments.loading import load
 from asyncfl.experiments.report import wrong_verdicts
 from asyncfl.experiments.site.contents import with_power
 from asyncfl.experiments.spec import Experiment
+from asyncfl.experiments.verdicts import asked, make_verdicts
 
 
 def decided(test: Any = "student", seeds: int = 5, effect: float = 0.5, t: float = 0.0, **of: Any) -> Any:
@@ -76,7 +82,7 @@ def row(**fields: Any) -> dict[Any, Any]:
 
 
 def claims(*rows: tuple[str, float | None, float | None, str]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=["verdict", "p", "q", "kind"])
+    return pd.DataFrame(rows, columns=["verdict", "p", "q", "kind"]).assign(check="order: final train_loss")
 
 
 def test_the_expected_number_of_wrong_verdicts_is_stated() -> None:
@@ -89,6 +95,8 @@ def test_the_expected_number_of_wrong_verdicts_is_stated() -> None:
     said = "Of 2 verdicts that rest on chance, at most 0.1 can be expected to be wrong."
     assert wrong_verdicts(claims(*chance, open_)) == said
     assert wrong_verdicts(claims(*chance, open_, sure)) == f"{said} 1 are without randomness."
+    others = claims(sure).assign(check="agrees: final test_accuracy")
+    assert wrong_verdicts(others).endswith(" 1 compare with the deviation that others state, not at a level.")
     few = wrong_verdicts(claims(("holds", 0.01, 0.04, "statistical"), ("holds", 0.01, 0.0499, "statistical")))
     assert few == "Of 2 verdicts that rest on chance, fewer than 0.1 can be expected to be wrong."
     just = wrong_verdicts(claims(("holds", 0.01, 0.05, "statistical"), ("holds", 0.01, 0.05, "statistical")))
@@ -141,3 +149,46 @@ def test_a_claim_is_a_papers_only_where_that_prints_it() -> None:
     assert [str(of_paper.source_of(claim)) for claim in of_paper.claims] == sources
     of_others = Experiment.model_validate({**made, "source": {"paper": "outside", "figure": "Opacus"}})
     assert [of_others.author(claim) for claim in of_others.claims] == ["others"] * 3
+
+
+def test_what_a_claim_asks_is_told_apart_from_its_words() -> None:
+    def digest(**fields: Any) -> str:
+        given = {"check": "at_least", "says": "it learns", "value": "mean test_accuracy", "threshold": 0.5}
+        claim: Claim = TypeAdapter(Claim).validate_python({**given, **fields})
+        return asked(claim)
+
+    assert digest(says="it learns well", why="as expected", printed="section 4") == digest()
+    changed = [digest(threshold=0.6), digest(where={"x": 1}), digest(value="final test_accuracy"), digest(goal="low")]
+    assert len({digest(), *changed}) == 5
+
+
+def test_a_published_verdict_on_rounds_is_that_of_what_the_claim_asked(tmp_path: Path) -> None:
+    text = """
+title: small
+source: {paper: outside, figure: one}
+scenario: {data: {dataset: digits, clients: 4, samples_per_client: 20}, protocol: {kind: sync, rounds: 3}}
+seeds: {quick: 2, full: 2}
+claims: [{check: at_least, value: mean train_loss, threshold: %s, goal: low, says: the loss is small}]
+"""
+    ends = {"seed": [0, 1], "round": 3, "diverged": False, "train_loss": 2.0}
+    for name, table in (("ends", ends), ("cells", {"original": [True], "source": ["real"]}), ("bounds", {})):
+        write_csv(pd.DataFrame(table), tmp_path / f"{name}.csv")
+    (tmp_path / "a").mkdir()
+    verdicts = []
+    for threshold in (3, 3, 0.001):
+        file = tmp_path / "a" / "small.yaml"
+        file.write_text(text % threshold)
+        experiment = load(file, "a/small")
+        if not verdicts:
+            curves = [
+                {"seed": seed, "round": number, "train_loss": 2.0 + 0.01 * seed}
+                for seed in (0, 1)
+                for number in (1, 2, 3)
+            ]
+            write_csv(pd.DataFrame(curves), tmp_path / "rounds.csv")
+        make_verdicts(experiment, "full", tmp_path)
+        (tmp_path / "rounds.csv").unlink(missing_ok=True)
+        verdicts.append(read_csv(tmp_path / "claims.csv").iloc[0])
+    assert [one["threshold"] for one in verdicts[:2]] == [3, 3]
+    assert verdicts[0]["verdict"] == verdicts[1]["verdict"] == "holds"
+    assert verdicts[2]["reason"] == "its values over the rounds are not published"
