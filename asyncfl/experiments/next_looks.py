@@ -67,7 +67,7 @@ def wishes_of(experiment: Experiment, scale: Scale, grid: Grid, cells: Sequence[
     found, settings = [], CellSettings(experiment)
     for claim in (claim for claim in experiment.claims if not claim.bound):
         try:
-            silent = judge_each_silent_value(claim, grid, experiment.seeds.looks(scale), settings.silent_axes(claim))
+            silent, _ = judge_each_silent_value(claim, grid, experiment.seeds.looks(scale), settings.silent_axes(claim))
         except MissingError:
             continue
         at_each = [all_of([point.decision for point in points]) for _, points in silent]

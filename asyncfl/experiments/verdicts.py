@@ -219,22 +219,25 @@ def _alike_as_published(found: dict[str, Any], claim: Claim, looks: Looks) -> di
 
 def judge_each_silent_value(
     claim: Claim, grid: Grid, looks: Looks, silent: Iterable[str]
-) -> list[tuple[Where, list[PointVerdict]]]:
-    """Judge a claim at each combination of values of the axes `silent`, on which its paper is silent.
+) -> tuple[list[tuple[Where, list[PointVerdict]]], list[Where]]:
+    """Judge a claim at each combination of values of the axes `silent`, on which its paper is silent; return also the
+    combinations of this scale that are not run.
 
-    Values that are not run are left out. Raises NotRunError where none is run, and MissingError.
+    Raises NotRunError where none is run, and MissingError.
     """
-    tried = []
+    tried, left = [], []
     reason: NotRunError | None = None
     for at in points({axis: several(claim.where.get(axis, grid.axes[axis])) for axis in silent}):
         try:
             tried.append((at, claim.model_copy(update={"where": {**claim.where, **at}}).judge(grid, looks)))
         except NotRunError as missing:
             reason = missing
+            if all(value in grid.axes[axis] for axis, value in at.items()):
+                left.append(at)
     if not tried:
         assert reason is not None
         raise reason
-    return tried
+    return tried, left
 
 
 def _judged(claim: Claim, grid: Grid, looks: Looks, silent: Mapping[str, str]) -> dict[str, Any]:
@@ -242,7 +245,7 @@ def _judged(claim: Claim, grid: Grid, looks: Looks, silent: Mapping[str, str]) -
 
     silent: axis -> its name in words. Raises as `judge_each_silent_value`.
     """
-    tried = judge_each_silent_value(claim, grid, looks, silent)
+    tried, left = judge_each_silent_value(claim, grid, looks, silent)
     at_each = [(at, all_of([point.decision for point in of])) for at, of in tried]
     every = [point for _, of in tried for point in of]
     answers = {decision.answer for _, decision in at_each}
@@ -256,6 +259,19 @@ def _judged(claim: Claim, grid: Grid, looks: Looks, silent: Mapping[str, str]) -
             "verdict": "depends",
             "depends_on": names,
             "reason": f"it depends on {names}: it holds at {shown}",
+        }
+    if left and len(answers - {"not decided"}) == 1 and "not decided" not in answers:
+        # What is ours is varied before anything is said of a paper.
+        numbers = _numbers(every, all_of([point.decision for point in every]))
+        missing = "; ".join(map(describe, left[:LISTED]))
+        verb = {"holds": "it holds", "alike": "it makes no difference"}.get(numbers["verdict"], "it does not hold")
+        known = f"{verb} at {'; '.join(describe(at) for at, _ in tried[:LISTED])}"
+        return {
+            **{name: numbers[name] for name in ("kind", "effect", "low", "high", "threshold", "direction", "sd")},
+            **{name: numbers[name] for name in ("visible", "comparisons", "measured", "seeds")},
+            "verdict": "not decided",
+            "undecided": "missing",
+            "reason": f"{known}; not run at {missing}",
         }
     if "not decided" in answers:
         open_points = [

@@ -91,11 +91,14 @@ def test_a_verdict_that_turns_within_a_silent_setting_depends_on_it():
     assert (both.verdict, both.depends_on, both.silent) == ("depends", "E", "E = 1, 5")
     assert "it holds at epochs = 5" in both.reason
     assert five.verdict == "holds"
-    # values that are not run are left out; a table from before an axis was added is at the scenario's value
+    # nothing is said of a paper before each value of what is ours was tried; a table from before an axis was added is at
+    # the scenario's value
     table = with_new_axes(of, ends[ends["training.epochs"] == 1].drop(columns="training.epochs"))
     old = type(grid(drawn([0] * 6, 1.0, 1), [3] * 6))(of.grid("full"), table, table)
     both, five = judge(of, "full", old, {})
-    assert (both.verdict, five.verdict) == ("does not hold", "not run")
+    assert (both.verdict, five.verdict) == ("not decided", "not run")
+    assert both.reason == "it does not hold at epochs = 1; not run at epochs = 5"
+    assert (both.undecided, both.leaning, both.seeds) == ("missing", "", 3)
 
 
 def test_sentences_are_counted_once_whatever_their_checks():
