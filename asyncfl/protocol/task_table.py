@@ -188,10 +188,16 @@ class Cohorts:
         tasks before; at most `count`, none where nothing is likely."""
         if not (self._level and isinstance(self.protocol.selection, UniformSelection)):
             return []
-        served, clients = self.population.served, self.population.clients
+        population, clients = self.population, self.population.clients
         self._orders = {number: self._order(number) for number in range(self._begun_singly, self._begun_singly + count)}
-        first = RandomOrder.first_proposals([*self._orders.values()], clients)
-        return [(client, served.item(client)) for client in first if self.population.is_idle(client)]
+        orders = [*self._orders.values()]
+        drawn = RandomOrder.first_proposals(orders, clients)
+        # Where the client that is drawn first has a task, the next one is drawn, as in `Population.draw`.
+        drawn = [
+            first if population.is_idle(first) else order.proposal(clients, 2)
+            for order, first in zip(orders, drawn, strict=True)
+        ]
+        return [(client, population.served.item(client)) for client in drawn if population.is_idle(client)]
 
     def _order(self, number: int) -> RandomOrder:
         """Return the order in which clients are drawn after `number` tasks that began one at a time."""
