@@ -7,21 +7,53 @@ Server, driver, clients and ledger share the record. Whoever logs an event of a 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from asyncfl.base.arrays import Floats, Ints
 from asyncfl.base.files.batch_spool import BatchSpool
 from asyncfl.base.tables import TasksTable, UploadColumns, array_of, renumbered, schema_of
 from asyncfl.protocol.events import NO_EPOCH, SCORING_DOWN, Kind, epochs_done
 from asyncfl.protocol.messages import Download, Fate
 
 NAN = math.nan
+
+
+class EventColumns(NamedTuple):
+    """Events of one kind of several tasks, in columns."""
+
+    rows: Ints
+    """(n,) index of each task among those asked for."""
+    kind: Kind
+    time_s: Floats
+    """(n,) time of the clock, seconds."""
+    size: Ints | int = -1
+    """(n,) bytes, or those of all; -1 for none."""
+    attempt: Ints | int = -1
+    """(n,) number of the transmission, or that of all; -1 for none."""
+    detail: str = ""
+
+    def of(self, place: int) -> tuple[int, int]:
+        """Return bytes and number of the transmission of one of the events."""
+        size, attempt = self.size, self.attempt
+        return (
+            size if isinstance(size, int) else int(size[place]),
+            attempt if isinstance(attempt, int) else int(attempt[place]),
+        )
+
+
+class PlannedEvents(Protocol):
+    """Tasks whose events between begin and end are known in columns."""
+
+    def events(self, rows: Ints, began_s: Floats) -> Iterator[EventColumns]:
+        """Yield the events of the tasks in `rows` (n,), which began at `began_s` (n,)."""
+        ...
 
 
 class TaskRecord(msgspec.Struct, eq=False, gc=False):
@@ -42,6 +74,9 @@ class TaskRecord(msgspec.Struct, eq=False, gc=False):
     """Whether the client has already trained this task, or may have done so."""
     is_put_away: bool = False
     """Whether its row is on disk, so that a further event is a correction."""
+    planned: tuple[PlannedEvents, int, float] | None = None
+    """Source of its events between begin and end, its row there, and its begin in seconds; None: these are noted
+    already."""
     dispatched_s: float = NAN
     download_started_s: float = NAN
     downloaded_s: float = NAN
@@ -73,6 +108,12 @@ class TaskRecord(msgspec.Struct, eq=False, gc=False):
     @property
     def overheard(self) -> bool:
         """Whether the eavesdropper holds its update."""
+        if self.planned is not None:
+            source, row, began_s = self.planned
+            self.planned = None
+            for one in source.events(np.array([row]), np.array([began_s])):
+                for place, time_s in enumerate(one.time_s.tolist()):
+                    self.note(one.kind, time_s, *one.of(place), one.detail)
         return self.overheard_up_s == self.overheard_up_s or self.overheard_scoring_s == self.overheard_scoring_s
 
     @property
@@ -169,6 +210,17 @@ _TAPPED = {"down": "overheard_down_s", "up": "overheard_up_s", SCORING_DOWN: "ov
 """Way of an overheard message -> column of the time."""
 _TAPPED_IN_PART = {way: f"{column.removesuffix('_s')}_in_part_s" for way, column in _TAPPED.items()}
 
+_MEANINGS: dict[tuple[Kind, str], tuple[str, ...]] = {
+    (Kind.DOWNLOADED, "down"): ("downloaded_s", "bytes_down", "attempts_down"),
+    (Kind.TRAINING_STARTED, ""): ("training_started_s",),
+    (Kind.TRAINED, ""): ("trained_s",),
+    (Kind.UPLOAD_STARTED, ""): ("upload_started_s", "upload_bytes"),
+    **{(Kind.OVERHEARD, way): (column,) for way, column in _TAPPED.items()},
+    **{(Kind.OVERHEARD_IN_PART, way): (column,) for way, column in _TAPPED_IN_PART.items()},
+}
+"""Kind and detail of a planned event -> columns of its time, its bytes and the number of its transmission."""
+_PLANNED = {name for columns in _MEANINGS.values() for name in columns}
+
 SETTLING = (Kind.AGGREGATED, Kind.FLAGGED, Kind.REJECTED, Kind.DISCARDED, Kind.LOST, Kind.DROPPED_OUT)
 """Kinds of events that may settle a task."""
 FINAL = frozenset((Kind.UPLOADED, Kind.LOST, Kind.DROPPED_OUT, Kind.WENT_OFFLINE))
@@ -259,7 +311,19 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _packed(tasks: Sequence[TaskRecord]) -> pa.RecordBatch:
     # One list of all values, from which columns are cut: half as much as to transpose rows.
     values: list[Any] = []
-    for task in tasks:
+    planned: dict[PlannedEvents, list[tuple[int, int, float]]] = {}
+    for place, task in enumerate(tasks):
         values += _ROW(task)
-    arrays = [array_of(one, values[place :: len(_OWN)]) for place, one in enumerate(_SPOOLED)]
+        if task.planned is not None:
+            source, row, began_s = task.planned
+            planned.setdefault(source, []).append((place, row, began_s))
+    columns: dict[str, Any] = {name: values[place :: len(_OWN)] for place, name in enumerate(_OWN)}
+    columns |= {name: np.array(columns[name]) for name in _PLANNED} if planned else {}
+    for source, those in planned.items():
+        places, rows, begins_s = map(np.array, zip(*those, strict=True))
+        for events in source.events(rows, begins_s):
+            known = _MEANINGS.get((events.kind, events.detail), ())
+            for name, value in zip(known, (events.time_s, events.size, events.attempt), strict=False):
+                columns[name][places[events.rows]] = value
+    arrays = [array_of(one, columns[one.name]) for one in _SPOOLED]
     return pa.RecordBatch.from_arrays(arrays, schema=_SPOOLED)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import Protocol, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from asyncfl.base.instrument import Instrument
 from asyncfl.protocol import Server
@@ -131,7 +132,7 @@ class EventLog:
 
 @dataclass
 class Traffic:
-    """Bytes sent in both directions, and counts of overheard messages."""
+    """Bytes sent in both directions so far, and counts of overheard messages, which are known at the end."""
 
     bytes_up: int = 0
     bytes_down: int = 0
@@ -149,12 +150,17 @@ class Traffic:
         else:
             self.bytes_up += sent_bytes
 
-    def overhear(self, way: Way, client: int, version: int) -> None:
-        """Count an overheard message: model `version` on its way to `client`, or an update of it."""
-        held = self.overheard_down if way == "down" else self.overheard_up
-        held[client] = held.get(client, 0) + 1
-        if way == "down":
-            self.overheard_versions.add(version)
+    def count_overheard(self, tasks: pa.Table) -> None:
+        """Count the messages that were overheard whole, from the table of tasks (`TasksTable`) of the ended run."""
+
+        def caught(*ways: str) -> pa.ChunkedArray:
+            is_caught = [pc.invert(pc.is_nan(tasks[f"overheard_{way}_s"])) for way in ways]
+            return reduce(pc.or_, is_caught)
+
+        down = tasks.select(["client", "base_version"]).filter(caught("down"))
+        self.overheard_down = Counter(down["client"].to_pylist())
+        self.overheard_versions = set(pc.unique(down["base_version"]).to_pylist())
+        self.overheard_up = Counter(tasks["client"].filter(caught("up", "scoring")).to_pylist())
 
 
 class ActionExecutor(ABC):

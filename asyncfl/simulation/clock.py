@@ -199,13 +199,16 @@ class Clock(EventLog):
             catch_up()
         return super().tasks_table(end_s)
 
-    def begin(self, process: ResumableProcess, next_of_all: bool = False) -> None:
-        """Begin a process after the current event and processes that began earlier, before anything else happens.
-        `next_of_all`: right after the current event."""
+    def begin(self, process: ResumableProcess) -> None:
+        """Begin a process after the current event and processes that began earlier, before anything else happens."""
         self.processes[process] = begun = self.env.process(process.run())
         begun.callbacks.append(partial(self._forget, process))
-        if next_of_all:
-            self.env.urgent.rotate(1)
+
+    def begin_now(self, process: ResumableProcess) -> None:
+        """Begin a process, before anything else that follows from the current event."""
+        self.begin(process)
+        self.env.urgent.rotate(1)
+        self.env.step()
 
     def _forget(self, process: ResumableProcess, _: simpy.Event) -> None:
         del self.processes[process]

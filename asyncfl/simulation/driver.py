@@ -177,7 +177,8 @@ class Driver(ActionExecutor):
             try:
                 work = steps.send(answers)
             except StopIteration:
-                return
+                work = None
+        self.processes.begin_first()
 
     def _dispatch(self, action: Dispatch) -> ClientGone | None:
         return self.processes.dispatch(action, self.secure)

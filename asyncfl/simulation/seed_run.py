@@ -143,12 +143,14 @@ def seed_run(
     elif (version := rounds.diverged) is not None:
         # The server published its last version before it was evaluated.
         stopped = diverged_at(version)
+    tasks = executor.event_log.tasks_table(end_of(events))
+    executor.traffic.count_overheard(tasks)
     return SeedRun(
         seed=rounds.seed,
         stopped=stopped,
         rounds=rounds.rows,
         events=events,
-        tasks=executor.event_log.tasks_table(end_of(events)),
+        tasks=tasks,
         fates={
             fate.value: executor.tasks.fates[fate]
             for fate in Fate

@@ -156,7 +156,7 @@ class TimelineRecorder(Recorder):
         for columns, begun in self._in_columns.items():
             rows, *owners, began_s = np.array(begun).reshape(-1, 5).T
             chosen = rows.astype(np.int64)
-            for place, events in enumerate(columns.events(chosen, began_s, self.whole)):
+            for place, events in enumerate(columns.events(chosen, began_s)):
                 made = np.empty(len(events.rows), dtype=_FIELDS)
                 for name, values in zip(("task", "base_version", "step"), owners, strict=True):
                     made[name] = values[events.rows]

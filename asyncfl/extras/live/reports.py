@@ -180,6 +180,4 @@ class Reports:
             if way == SCORING_DOWN:
                 tasks = [one for one in self._tasks.collected() if not one.overheard]
         for one in tasks:
-            if event is Kind.OVERHEARD:
-                self._traffic.overhear("down" if way == "down" else "up", one.client, one.base_version)
             self._event_log.place(time_s, event, one, one.client, detail=way)
