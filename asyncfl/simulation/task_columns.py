@@ -94,9 +94,7 @@ class TaskColumns:
                 sent, attempts = message.sent_bytes[of], message.attempts[of]
                 yield EventColumns(here, step.ends, now_s, sent, attempts, step.way)
 
-    def _marks(
-        self, message: TransferColumns, way: Way, here: Ints, of: Ints, now_s: Floats
-    ) -> Iterator[EventColumns]:
+    def _marks(self, message: TransferColumns, way: Way, here: Ints, of: Ints, now_s: Floats) -> Iterator[EventColumns]:
         """Yield the events of messages that are sent at `now_s` (n,), see `LinkMessage.events_from`. `here`, `of`: (n,)
         index of each task among those asked for, and among all."""
         overheard_s, caught_s = message.overheard_s[of], message.caught_s[of]

@@ -15,15 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from asyncfl.base.arrays import Ints
-from asyncfl.base.tables import renumbered
-from asyncfl.protocol.events import SCHEMA, Kind
-from asyncfl.protocol.recorder import EVENT_COLUMNS, Recorder
+from asyncfl.protocol.recorder import EVENT_COLUMNS, NAN, Columns, Recorder
 from asyncfl.simulation.event_order import EventOrder, Priority
 from asyncfl.simulation.phases import TaskEvent
 from asyncfl.simulation.task_columns import TaskColumns
-
-KINDS = tuple(Kind)
-CODES = {kind: code for code, kind in enumerate(KINDS)}
 
 _FIELDS = np.dtype(
     [
@@ -51,8 +46,6 @@ class TimelineRecorder(Recorder):
         which it began and the time."""
         self._pending = np.empty(0, dtype=_FIELDS)
         """Events handed over before, that had not happened at the last flush."""
-        self._details: dict[str, int] = {}
-        """Detail of an event handed over -> its code."""
         self._steps_s: list[float] = []
         """Time of each step of the clock since the last flush, and of those before at the same time as the last."""
         self._orders: list[EventOrder] = []
@@ -105,10 +98,10 @@ class TimelineRecorder(Recorder):
 
     def flush(self) -> None:
         """Put the latest events in order and move them to disk."""
-        batch, self._pending = self._in_order()
-        self._spool.put(batch)
-        self._packed += len(batch)
-        self._version = _last(batch, "version", self._version)
+        columns, self._pending = self._in_order()
+        self._put(columns)
+        if len(columns["version"]):
+            self._version = int(columns["version"][-1])
         self._foreseen, self._owners, self._in_columns, kept = [], [], {}, len(self._steps_s)
         while kept and self._steps_s[kept - 1] == self._steps_s[-1]:
             kept -= 1
@@ -119,17 +112,12 @@ class TimelineRecorder(Recorder):
 
     def table(self) -> pa.Table:
         """Return all events so far, in order. It can be called at any time."""
-        batches = [*self._spool.batches(), self._in_order()[0]]
-        table = pa.Table.from_batches(batches, schema=SCHEMA).unify_dictionaries()
-        for name in ("kind", "detail"):
-            place = SCHEMA.get_field_index(name)
-            table = table.set_column(place, SCHEMA.field(name), renumbered(table.column(place)))
-        return table
+        return self._table(self._in_order()[0])
 
-    def _in_order(self) -> tuple[pa.RecordBatch, np.ndarray[Any, Any]]:
+    def _in_order(self) -> tuple[Columns, np.ndarray[Any, Any]]:
         """Return the events since the last flush in order, and those handed over that have not happened yet."""
         set_aside = len(self.set_aside)
-        recorded = self._batch()
+        recorded = self._columns()
         known = np.concatenate([self._pending, *self._handed_over()])
         if not len(known) or not self._steps_s:
             return recorded, known
@@ -143,7 +131,7 @@ class TimelineRecorder(Recorder):
         rows = np.array(self._rows) // len(EVENT_COLUMNS)
         if len(self.set_aside) > set_aside:
             # Some could not be recorded: those after them are nearer to the front.
-            rows = np.minimum(rows, len(recorded))
+            rows = np.minimum(rows, len(recorded["time_s"]))
         before = rows[places[happened]]
         events = known[happened]
         order = np.lexsort((events["place"], events["task"], events["time_s"], before))
@@ -161,9 +149,9 @@ class TimelineRecorder(Recorder):
                 for name, values in zip(("task", "base_version", "step"), owners, strict=True):
                     made[name] = values[events.rows]
                 made["client"] = columns.clients[chosen[events.rows]]
-                made["place"], made["kind"], made["time_s"] = place, CODES[events.kind], events.time_s
+                made["place"], made["kind"], made["time_s"] = place, self._code("kind", events.kind), events.time_s
                 made["bytes"], made["attempt"] = events.size, events.attempt
-                made["detail"] = self._details.setdefault(events.detail, len(self._details))
+                made["detail"] = self._code("detail", events.detail)
                 yield made
 
     def _handed_over_alone(self) -> np.ndarray[Any, Any]:
@@ -175,10 +163,9 @@ class TimelineRecorder(Recorder):
             made[name] = np.repeat(owners[:, column], number)
         made["place"] = np.arange(len(made)) - np.repeat(np.cumsum(number) - number, number)
         kinds, made["time_s"], made["bytes"], made["attempt"], details = zip(*self._foreseen, strict=True)
-        for detail in dict.fromkeys(details):
-            self._details.setdefault(detail, len(self._details))
-        made["kind"] = [*map(CODES.__getitem__, kinds)]
-        made["detail"] = [*map(self._details.__getitem__, details)]
+        for name, texts in (("kind", kinds), ("detail", details)):
+            codes = {text: self._code(name, text) for text in dict.fromkeys(texts)}
+            made[name] = [*map(codes.__getitem__, texts)]
         return made
 
     def _places(self, events: np.ndarray[Any, Any]) -> Ints:
@@ -210,33 +197,16 @@ class TimelineRecorder(Recorder):
             found[row] = begin + least + int(later[0]) if len(later) else end
         return found
 
-    def _merged(self, recorded: pa.RecordBatch, events: np.ndarray[Any, Any], before: Ints) -> pa.RecordBatch:
+    def _merged(self, recorded: Columns, events: np.ndarray[Any, Any], before: Ints) -> Columns:
         """Return the recorded events with others between them. `before`: row that each comes before."""
-        all_of_them = len(recorded) + len(events)
+        all_of_them = len(recorded["time_s"]) + len(events)
         places = before + np.arange(len(events))
-        order, others = np.empty(all_of_them, dtype=np.int64), np.ones(all_of_them, dtype=np.bool_)
+        others = np.ones(all_of_them, dtype=np.bool_)
         others[places] = False
-        order[places], order[others] = len(recorded) + np.arange(len(events)), np.arange(len(recorded))
-        versions = np.concatenate([[self._version], recorded["version"].to_numpy()])
-        made: dict[str, Any] = {
-            **{name: events[name] for name in ("time_s", "task", "client", "base_version", "bytes", "attempt")},
-            "seq": np.zeros(len(events), dtype=np.int64),
-            "seed": np.full(len(events), self.seed),
-            "kind": pa.DictionaryArray.from_arrays(pa.array(events["kind"]), [kind.value for kind in KINDS]),
-            "version": versions[before],
-            "staleness": np.full(len(events), -1),
-            "weight": np.full(len(events), np.nan),
-            "detail": pa.DictionaryArray.from_arrays(pa.array(events["detail"]), [*self._details]),
-        }
-        columns = [pa.array(made[field.name]).cast(field.type) for field in SCHEMA]
-        added = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
-        both = pa.Table.from_batches([recorded, added]).unify_dictionaries().combine_chunks().take(order)
-        seq = pa.array(self._packed + np.arange(all_of_them)).cast(SCHEMA.field("seq").type)
-        both = both.set_column(SCHEMA.get_field_index("seq"), SCHEMA.field("seq"), seq)
-        [batch] = both.combine_chunks().to_batches()
-        return batch
-
-
-def _last(batch: pa.RecordBatch, column: str, without: int) -> int:
-    """Return the last value of a column; `without` for a batch without rows."""
-    return batch[column][-1].as_py() if len(batch) else without
+        constants = {"version": np.append(self._version, recorded["version"])[before], "staleness": -1, "weight": NAN}
+        made: Columns = {}
+        for name, values in recorded.items():
+            made[name] = column = np.empty(all_of_them, dtype=values.dtype)
+            column[others] = values
+            column[places] = constants[name] if name in constants else events[name]
+        return made
