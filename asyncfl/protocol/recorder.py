@@ -21,7 +21,9 @@ FLUSH_AT = 16_384 * len(EVENT_COLUMNS)
 Columns: TypeAlias = dict[str, NDArray[Any]]
 """Column -> its values, of equal length."""
 TEXTS = tuple(field.name for field in SCHEMA if pa.types.is_dictionary(field.type))
-_STORED = pa.schema([(one.name, one.type.index_type if one.name in TEXTS else one.type) for one in SCHEMA])
+_STORED = pa.schema(
+    [(one.name, one.type.index_type if one.name in TEXTS else one.type) for one in SCHEMA if one.name != "seed"]
+)
 
 NAN = float("nan")
 
@@ -41,6 +43,8 @@ class Recorder:
         busy."""
         self.set_aside: list[str] = []
         """Events that the table cannot hold, as text."""
+        self.end_s = 0.0
+        """Time of the last event, as far as they are packed: in all, once there is a table."""
         self._spool = BatchSpool()
         self._packed = 0
         self._words: dict[str, dict[str, int]] = {name: {} for name in TEXTS}
@@ -91,9 +95,12 @@ class Recorder:
     def _table(self, latest: Columns) -> pa.Table:
         """Return the events on disk and the `latest`."""
         batches = [*self._spool.batches(), self._batch(latest)]
-        columns = []
-        for place, field in enumerate(SCHEMA):
-            chunks = [batch.column(place) for batch in batches]
+        columns, seeds = [], pa.array(np.full(max(map(len, batches)), self.seed), SCHEMA.field("seed").type)
+        for field in SCHEMA:
+            if field.name == "seed":
+                chunks = [seeds[: len(batch)] for batch in batches]
+            else:
+                chunks = [batch[field.name] for batch in batches]
             if field.name in self._texts:
                 texts = pa.array(self._texts[field.name], pa.string())
                 # Not checked against the number of texts: that would read them all from disk.
@@ -105,7 +112,8 @@ class Recorder:
         """Return events that follow those on disk, their texts numbered in the order in which they come."""
         events = len(columns["time_s"])
         made = dict(columns)
-        made["seq"], made["seed"] = np.arange(self._packed, self._packed + events), np.full(events, self.seed)
+        made["seq"] = np.arange(self._packed, self._packed + events)
+        self.end_s = max(self.end_s, made["time_s"].max(initial=0.0))
         for name in TEXTS:
             made[name] = self._numbered(name, columns[name])
         return pa.RecordBatch.from_arrays([pa.array(made[one.name], one.type) for one in _STORED], schema=_STORED)

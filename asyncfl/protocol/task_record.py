@@ -256,6 +256,10 @@ PUT_AWAY_AT = 8192
 still concern one that is over: a message may be overheard as it arrives."""
 
 
+ON_DISK_FROM = 50_000
+"""Rows from which the whole table is on disk, and read from there where it is needed."""
+
+
 class TaskRows:
     """Records of all tasks of one seed that have begun; those that are over are spooled to disk."""
 
@@ -295,17 +299,27 @@ class TaskRows:
             away = away.filter(pc.invert(pc.is_in(away["task"], pa.array([*self._corrected], pa.int64()))))
         here = _packed([*self._corrected.values(), *self._over, *self._open.values()])
         rows = pa.concat_tables([away, pa.Table.from_batches([here])]).unify_dictionaries()
-        order = pc.sort_indices(rows["task"])
-        # Column by column, so that no second copy of the whole table is made. Texts are numbered in the order of the
-        # rows, as in a table that was read from disk.
-        columns: dict[str, Any] = {name: renumbered(_one_chunk(rows[name].take(order))) for name in _OWN}
-        columns |= {"seed": np.full(len(rows), self.seed), "end_s": np.full(len(rows), end_s)}
+        order, columns = pc.sort_indices(rows["task"]), list[pa.Array]()
+        sorted_rows = BatchSpool()
+        for one in SCHEMA:
+            # Column by column, so that the whole table need not be in memory.
+            column = self._column(one, rows, order, end_s)
+            if len(rows) >= ON_DISK_FROM:
+                sorted_rows.put(pa.record_batch([column], [one.name]))
+            else:
+                columns.append(column)
+        columns += [batch.column(0) for batch in sorted_rows.batches()]
+        return pa.table(columns, schema=SCHEMA)
+
+    def _column(self, field: pa.Field, rows: pa.Table, order: pa.Array, end_s: float) -> pa.Array:
+        """Return a column of the table, see `table`. `rows`: all rows; `order`: their places in it."""
+        if field.name in _OWN:
+            # Texts are numbered in the order of the rows, as in a table that was read from disk.
+            return renumbered(pa.chunked_array([rows[field.name].take(order).combine_chunks()], field.type)).chunk(0)
+        if field.name in ("seed", "end_s"):
+            return pa.array(np.full(len(rows), self.seed if field.name == "seed" else end_s), field.type)
         # What is known of trained updates is added to it later.
-        return pa.table([columns.get(one.name, pa.nulls(len(rows), one.type)) for one in SCHEMA], schema=SCHEMA)
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pa.chunked_array([column.combine_chunks()], column.type)
+        return pa.nulls(len(rows), field.type)
 
 
 def _packed(tasks: Sequence[TaskRecord]) -> pa.RecordBatch:

@@ -173,5 +173,7 @@ class Tasks:
 def _numbers(column: pa.ChunkedArray) -> NDArray[Any]:
     """Return a column as an array; -1 for null in a column of whole numbers."""
     if pa.types.is_integer(column.type):
-        return np.asarray(pc.fill_null(column.cast(pa.int64()), -1))
+        # Neither call may be left to Arrow: it copies also where nothing changes.
+        column = column if column.type == pa.int64() else column.cast(pa.int64())
+        column = pc.fill_null(column, -1) if column.null_count else column
     return np.asarray(column)
