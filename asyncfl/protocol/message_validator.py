@@ -151,14 +151,14 @@ class MessageValidator:
         """Record a message that was handled, and the requests in the actions that followed."""
         self.time_s = message.time_s
         match message:
+            case UpdateArrived() | ClientGone():
+                self.tasks.answer(message.task)
             case ClientJoined():
                 self._present[message.client] = True
             case ClientLeft():
                 self._present[message.client] = False
                 for task in self.tasks.unanswered_of(message.client):
                     self.tasks.answer(task)
-            case UpdateArrived() | ClientGone():
-                self.tasks.answer(message.task)
             case Collected():
                 self._collecting = None
             case ScoresArrived():

@@ -152,7 +152,7 @@ class Population:
     def draw(self, count: int, order: RandomOrder) -> list[int]:
         """Draw the first `count` idle clients in `order`, or all idle clients if they are fewer, and return their
         numbers. Drawn clients are no longer idle."""
-        if count == 1 < self._idle and self.is_idle(client := order.proposal(self.clients)):
+        if count == 1 < self._idle and self._place[client := order.proposal(self.clients)] < self._idle:
             self.remove(client)
             return [client]
         drawn: list[int] = []

@@ -116,19 +116,14 @@ class TaskRecord(msgspec.Struct, eq=False, gc=False):
                     self.note(one.kind, time_s, *one.of(place), one.detail)
         return self.overheard_up_s == self.overheard_up_s or self.overheard_scoring_s == self.overheard_scoring_s
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the client has ended its work and the server knows the fate."""
-        return bool(self.outcome) and self.settled_s == self.settled_s
-
     def note(self, kind: Kind, time_s: float, size: int, attempt: int, detail: str) -> None:
         """Write what an event of the task means into its record. Arguments: columns of the event."""
-        if (note := _NOTES.get(kind)) is not None:
+        if (note := NOTES.get(kind)) is not None:
             note(self, time_s, size, attempt, detail)
 
     def note_all(self, events: Iterable[tuple[Kind, float, int, int, str]]) -> None:
         """Write what each event means into the record. `events`: arguments of `note`."""
-        noted = _NOTES.get
+        noted = NOTES.get
         for kind, time_s, size, attempt, detail in events:
             if (note := noted(kind)) is not None:
                 note(self, time_s, size, attempt, detail)
@@ -226,7 +221,7 @@ SETTLING = (Kind.AGGREGATED, Kind.FLAGGED, Kind.REJECTED, Kind.DISCARDED, Kind.L
 FINAL = frozenset((Kind.UPLOADED, Kind.LOST, Kind.DROPPED_OUT, Kind.WENT_OFFLINE))
 """Kinds of events after which the client is done with a task."""
 
-_NOTES: dict[Kind, Callable[[TaskRecord, float, int, int, str], None]] = {
+NOTES: dict[Kind, Callable[[TaskRecord, float, int, int, str], None]] = {
     Kind.DISPATCHED: TaskRecord._dispatched,
     Kind.DOWNLOAD_STARTED: TaskRecord._download_started,
     Kind.DOWNLOADED: TaskRecord._downloaded,
@@ -240,9 +235,7 @@ _NOTES: dict[Kind, Callable[[TaskRecord, float, int, int, str], None]] = {
     Kind.OVERHEARD: TaskRecord._overheard,
     Kind.OVERHEARD_IN_PART: TaskRecord._overheard_in_part,
 }
-"""Kind of event -> method that writes what it means."""
-NOTED = frozenset(_NOTES)
-"""Kinds of events that a record tells of."""
+"""Kind of event that a record tells of -> method that writes what it means."""
 
 
 SCHEMA = schema_of(TasksTable, UploadColumns)

@@ -39,7 +39,7 @@ from asyncfl.protocol.messages import (
     Stop,
 )
 from asyncfl.protocol.recorder import FLUSH_AT, NAN, Recorder
-from asyncfl.protocol.task_record import FINAL, NOTED, TaskRecord, TaskRows
+from asyncfl.protocol.task_record import FINAL, NOTES, TaskRecord, TaskRows
 from asyncfl.simulation.phases import Way
 
 REPORTED = frozenset((Fate.LOST_DOWN, Fate.LOST_UP, Fate.DROPPED_OUT, Fate.UNFINISHED))
@@ -105,17 +105,19 @@ class EventLog:
         values += (now_s, kind, number, client, self.version, base, staleness, size, attempt, weight, detail)
         if len(values) >= FLUSH_AT:
             self.recorder.flush()
-        if kind in NOTED:
+        if kind in NOTES:
             self._note(task, kind, now_s, size, attempt, detail)
 
     def _note(self, task: TaskRecord, kind: Kind, time_s: float, size: int, attempt: int, detail: str) -> None:
         """Write what an event means into the task's record."""
-        task.note(kind, time_s, size, attempt, detail)
+        if (note := NOTES.get(kind)) is None:
+            return
+        note(task, time_s, size, attempt, detail)
         if kind is Kind.DISPATCHED:
             self.tasks.begin(task)
         elif task.is_put_away:
             self.tasks.correct(task)
-        elif kind in FINAL and task.is_over:
+        elif kind in FINAL and task.settled_s == task.settled_s:
             self.tasks.end(task)
 
     def tasks_table(self, end_s: float) -> pa.Table:
@@ -126,7 +128,7 @@ class EventLog:
         """Write the fate of a task into its record."""
         if action.fate is not Fate.UNFINISHED:
             task.settle(self.now, action.fate, self.version + 1, action.staleness, action.weight)
-            if task.is_over:
+            if task.outcome:
                 self.tasks.end(task)
 
 

@@ -93,7 +93,7 @@ class ClientProcesses:
         """Begin a task, with the `secure` setup of its masks if there is one. Returns a message to the server if the
         client cannot be reached."""
         clock = self.clock
-        if not clock.world.online(action.client, clock.now):
+        if not clock.world.presence.online(action.client, clock.now):
             # The server drew a client that it believed idle, but that is offline.
             clock.record(Kind.WENT_OFFLINE, client=action.client)
             self._wait_for_return(action.client)
