@@ -107,7 +107,7 @@ class MessageValidator:
                 raise MessageError(f"client {client} must have >= 1 samples, got {message.samples}")
         elif not self._present[client]:
             raise MessageError(f"client {client} does not take part: it must join first")
-        if isinstance(message, ClientIdle) and self.tasks.busy[client]:
+        if isinstance(message, ClientIdle) and client in self.tasks.busy:
             task = self.tasks.unanswered_of(client)[0]
             raise MessageError(f"client {client} is at task {task}: it must end that before it is idle")
         if isinstance(message, ClientGone):

@@ -206,6 +206,7 @@ _TAPPED = {"down": "overheard_down_s", "up": "overheard_up_s", SCORING_DOWN: "ov
 _TAPPED_IN_PART = {way: f"{column.removesuffix('_s')}_in_part_s" for way, column in _TAPPED.items()}
 
 _MEANINGS: dict[tuple[Kind, str], tuple[str, ...]] = {
+    (Kind.DOWNLOAD_STARTED, ""): ("download_started_s", "download_bytes"),
     (Kind.DOWNLOADED, "down"): ("downloaded_s", "bytes_down", "attempts_down"),
     (Kind.TRAINING_STARTED, ""): ("training_started_s",),
     (Kind.TRAINED, ""): ("trained_s",),
@@ -287,32 +288,33 @@ class TaskRows:
 
     def table(self, end_s: float) -> pa.Table:
         """Return the rows so far, by task. `end_s`: time of the last event of the seed."""
-        away = pa.Table.from_batches(self._spool.batches(), _SPOOLED)
-        if self._corrected:
-            away = away.filter(pc.invert(pc.is_in(away["task"], pa.array([*self._corrected], pa.int64()))))
         here = _packed([*self._corrected.values(), *self._over, *self._open.values()])
-        rows = pa.concat_tables([away, pa.Table.from_batches([here])]).unify_dictionaries()
-        order, columns = pc.sort_indices(rows["task"]), list[pa.Array]()
-        sorted_rows = BatchSpool()
+        order = pc.sort_indices(self._unsorted("task", here))
+        constants, columns, sorted_rows = {"seed": self.seed, "end_s": end_s}, list[pa.Array](), BatchSpool()
         for one in SCHEMA:
-            # Column by column, so that the whole table need not be in memory.
-            column = self._column(one, rows, order, end_s)
-            if len(rows) >= ON_DISK_FROM:
+            # Column by column, so that the whole table need not be in memory. Texts are numbered in the order of the
+            # rows, as in a table that was read from disk.
+            if one.name in _OWN:
+                taken = self._unsorted(one.name, here).take(order).combine_chunks()
+                column = renumbered(pa.chunked_array([taken], one.type)).chunk(0)
+            elif one.name in constants:
+                column = pa.array(np.full(len(order), constants[one.name]), one.type)
+            else:
+                column = pa.nulls(len(order), one.type)  # what is known of trained updates is added to it later
+            if len(order) >= ON_DISK_FROM:
                 sorted_rows.put(pa.record_batch([column], [one.name]))
             else:
                 columns.append(column)
         columns += [batch.column(0) for batch in sorted_rows.batches()]
         return pa.table(columns, schema=SCHEMA)
 
-    def _column(self, field: pa.Field, rows: pa.Table, order: pa.Array, end_s: float) -> pa.Array:
-        """Return a column of the table, see `table`. `rows`: all rows; `order`: their places in it."""
-        if field.name in _OWN:
-            # Texts are numbered in the order of the rows, as in a table that was read from disk.
-            return renumbered(pa.chunked_array([rows[field.name].take(order).combine_chunks()], field.type)).chunk(0)
-        if field.name in ("seed", "end_s"):
-            return pa.array(np.full(len(rows), self.seed if field.name == "seed" else end_s), field.type)
-        # What is known of trained updates is added to it later.
-        return pa.nulls(len(rows), field.type)
+    def _unsorted(self, column: str, here: pa.RecordBatch) -> pa.ChunkedArray:
+        """Return a column of all rows. `here`: those in memory. The file is mapped anew each time: what was read of
+        other columns does not stay in memory."""
+        away = pa.Table.from_batches(self._spool.batches(), _SPOOLED)
+        if self._corrected:
+            away = away.filter(pc.invert(pc.is_in(away["task"], pa.array([*self._corrected], pa.int64()))))
+        return pa.chunked_array([*away[column].chunks, here[column]], here[column].type).unify_dictionaries()
 
 
 def _packed(tasks: Sequence[TaskRecord]) -> pa.RecordBatch:

@@ -43,7 +43,9 @@ def microseconds(times_s: Floats) -> Ints:
 
 def codes(column: pa.ChunkedArray, names: Sequence[str]) -> Ints:
     """Return the index in `names` of each text of a column, (rows,); -1 for a text that is not in `names`."""
-    encoded = column.cast(pa.string()).combine_chunks().dictionary_encode()
+    encoded = column.combine_chunks()
+    if not pa.types.is_dictionary(encoded.type):
+        encoded = encoded.dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
     place = {name: number for number, name in enumerate(names)}
