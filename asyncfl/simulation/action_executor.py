@@ -106,9 +106,9 @@ class EventLog:
         if len(values) >= FLUSH_AT:
             self.recorder.flush()
         if kind in NOTES:
-            self._note(task, kind, now_s, size, attempt, detail)
+            self.note(task, kind, now_s, size, attempt, detail)
 
-    def _note(self, task: TaskRecord, kind: Kind, time_s: float, size: int, attempt: int, detail: str) -> None:
+    def note(self, task: TaskRecord, kind: Kind, time_s: float, size: int, attempt: int, detail: str) -> None:
         """Write what an event means into the task's record."""
         if (note := NOTES.get(kind)) is None:
             return

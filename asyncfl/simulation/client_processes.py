@@ -144,7 +144,7 @@ class ClientProcesses:
         if phase.ends is Kind.TRAINED:
             task.epochs = phase.epochs
             self.clients.training_ended(task)
-        return self._goes_on(task, phase.ends, phase.fails)
+        return self.goes_on(task, phase.ends, phase.fails)
 
     def end_message(
         self, task: TaskRecord, ends: Kind, fails: Fate | None, way: Way, sent_bytes: int, attempts: int
@@ -154,9 +154,9 @@ class ClientProcesses:
         self.traffic.count(sent_bytes, way)
         if self.whole or ends not in PHASES:
             self.clock.record_task(ends, task, -1, sent_bytes, attempts, NAN, way)
-        return self._goes_on(task, ends, fails)
+        return self.goes_on(task, ends, fails)
 
-    def _goes_on(self, task: TaskRecord, ends: Kind, fails: Fate | None) -> bool:
+    def goes_on(self, task: TaskRecord, ends: Kind, fails: Fate | None) -> bool:
         """Tell the server if a task has ended with its phase, and return whether it goes on."""
         clock = self.clock
         if fails is not None:

@@ -87,8 +87,6 @@ class PlannedTasks:
         clock, number, columns = self._clock, task.number, self._columns
         recorder, now_s = clock.recorder, clock.now
         assert columns is not None
-        if recorder.whole:
-            clock.record_task(Kind.DOWNLOAD_STARTED, task, -1, columns.download_bytes)
         step = recorder.foresee_in_columns(columns, row, number, task.base_version, now_s)
         if downloaded_s < math.inf:
             heappush(self._downloads, (downloaded_s, number, step, columns.sent_down(row)))
@@ -138,7 +136,12 @@ class PlannedTasks:
         """End the last phase of a task in columns."""
         task, columns, row, _, began_s = self._in_columns.pop(number)
         task.planned = columns, row, began_s
-        self._processes.end_message(task, *columns.last(row))
+        kind, fails, way, sent_bytes, attempts = columns.last(row)
+        self._traffic.count(sent_bytes, way)
+        clock = self._clock
+        clock.recorder.end_in_columns(columns, row, number, task.base_version)
+        clock.note(task, kind, clock.now, sent_bytes, attempts, way)
+        self._processes.goes_on(task, kind, fails)
 
     def catch_up(self) -> None:
         """Write into the records of tasks what has happened by now."""
@@ -158,7 +161,8 @@ class PlannedTasks:
             for events in columns.events(np.array(rows), np.array(begins_s)):
                 for place, number in enumerate(events.rows.tolist()):
                     task, step, _, _ = tasks[number]
-                    if has_passed(time_s := float(events.time_s[place]), task.number, step):
+                    time_s = float(events.time_s[place])
+                    if events.kind is Kind.DOWNLOAD_STARTED or has_passed(time_s, task.number, step):
                         size, attempt = events.of(place)
                         task.note(events.kind, time_s, size, attempt, events.detail)
 

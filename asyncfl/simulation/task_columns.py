@@ -26,7 +26,7 @@ class TaskColumns:
 
     def __init__(self, drawn: DrawnTasks, load: Workload, tasks: Sequence[tuple[int, int]], whole: bool) -> None:
         """`tasks`: client and turn of each; `whole`: see `TaskPlan.of`."""
-        self.clients, self.download_bytes = drawn.clients, load.download_bytes
+        self.clients = drawn.clients
         self._messages: dict[Way, TransferColumns] = {"down": drawn.down, "up": drawn.up}
         self._compute_s, self._whole = drawn.compute_s, whole
         plain = drawn.are_plain
@@ -62,8 +62,8 @@ class TaskColumns:
         return self._sent["down"][1][row]
 
     def last(self, row: int) -> tuple[Kind, Fate | None, Way, int, int]:
-        """Return the event with which a task ends: an upload, or a message that is lost, as arguments of
-        `ClientProcesses.end_message`."""
+        """Return the event with which a task ends, an upload or a message that is lost: its kind, the fate of a task
+        that fails, direction, bytes and number of the transmissions."""
         step = STEPS[-1] if self._arrives_down[row] else STEPS[0]
         assert step.way is not None
         arrives, sent_bytes, attempts = self._sent[step.way]
@@ -72,8 +72,8 @@ class TaskColumns:
         return Kind.LOST, step.lost, step.way, sent_bytes[row], attempts[row]
 
     def events(self, rows: Ints, began_s: Floats) -> Iterator[EventColumns]:
-        """Yield the events between begin and end of the tasks in `rows` (n,), which began at `began_s` (n,). Those of
-        one task and one time are in their order."""
+        """Yield the events from begin to before the end of the tasks in `rows` (n,), which began at `began_s` (n,).
+        Those of one task and one time are in their order."""
         here, now_s, whole = np.arange(len(rows)), began_s, self._whole
         for step in STEPS:
             of = rows[here]
@@ -85,7 +85,7 @@ class TaskColumns:
                 now_s = end_s
                 continue
             message = self._messages[step.way]
-            if whole and step is not STEPS[0]:
+            if whole:
                 yield EventColumns(here, step.begins, now_s, message.payload_bytes)
             yield from self._marks(message, step.way, here, of, now_s)
             arrives = message.delivered[of]
@@ -93,6 +93,19 @@ class TaskColumns:
             if whole and step is not STEPS[-1]:
                 sent, attempts = message.sent_bytes[of], message.attempts[of]
                 yield EventColumns(here, step.ends, now_s, sent, attempts, step.way)
+
+    def last_events(self, rows: Ints, ended_s: Floats) -> Iterator[EventColumns]:
+        """Yield the events with which the tasks in `rows` (n,) end at `ended_s` (n,), see `last`."""
+        arrives_down = self._messages["down"].delivered[rows]
+        for step, here in ((STEPS[0], np.flatnonzero(~arrives_down)), (STEPS[-1], np.flatnonzero(arrives_down))):
+            assert step.way is not None
+            message = self._messages[step.way]
+            arrives = message.delivered[rows[here]]
+            for kind, chosen in ((step.ends, here[arrives]), (Kind.LOST, here[~arrives])):
+                of = rows[chosen]
+                yield EventColumns(
+                    chosen, kind, ended_s[chosen], message.sent_bytes[of], message.attempts[of], step.way
+                )
 
     def _marks(self, message: TransferColumns, way: Way, here: Ints, of: Ints, now_s: Floats) -> Iterator[EventColumns]:
         """Yield the events of messages that are sent at `now_s` (n,), see `LinkMessage.events_from`. `here`, `of`: (n,)
