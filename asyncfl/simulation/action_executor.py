@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
@@ -159,10 +159,12 @@ class Traffic:
             is_caught = [pc.invert(pc.is_nan(tasks[f"overheard_{way}_s"])) for way in ways]
             return reduce(pc.or_, is_caught)
 
-        down = tasks.select(["client", "base_version"]).filter(caught("down"))
-        self.overheard_down = Counter(down["client"].to_pylist())
-        self.overheard_versions = set(pc.unique(down["base_version"]).to_pylist())
-        self.overheard_up = Counter(tasks["client"].filter(caught("up", "scoring")).to_pylist())
+        def by_client(is_caught: pa.ChunkedArray) -> dict[int, int]:
+            clients, numbers = tasks["client"].filter(is_caught).value_counts().flatten()
+            return dict(zip(clients.to_pylist(), numbers.to_pylist(), strict=True))
+
+        self.overheard_down, self.overheard_up = by_client(caught("down")), by_client(caught("up", "scoring"))
+        self.overheard_versions = set(pc.unique(tasks["base_version"].filter(caught("down"))).to_pylist())
 
 
 class ActionExecutor(ABC):
