@@ -176,6 +176,10 @@ class Server:
         self._waiting_max = 0
         """Most of them at once since the last version."""
         self._participations = Participations(plan.protocol, self.clients, self.tasks)
+        self._may_rest = plan.protocol.per_client is not None or self._participations.is_limited
+        """Whether a client that is idle may have to wait."""
+        self._draws_alone = plan.protocol.selection.independent
+        """Whether each client is drawn by itself, so that a cohort may be empty."""
         self._resting: set[int] = set()
         """Clients that are idle, and have their share of the buffer or of the versions for now."""
         self._failed: Counter[Fate] = Counter()
@@ -242,7 +246,8 @@ class Server:
                 return
         if not self.validator.is_started:
             return
-        self._publish_of_nobody(message.time_s, actions)
+        if self._draws_alone:
+            self._publish_of_nobody(message.time_s, actions)
         self._open_if_ready(message.time_s, actions)
         if self._failed and self.phase is ServerPhase.FILLING and self._failed.total() >= self._give_up_at:
             # If all clients are offline, or the links lose everything, each failed task is followed by another.
@@ -276,7 +281,7 @@ class Server:
     def _make_idle(self, client: int) -> None:
         """Have the client asked again: now, or once the buffer has room for its updates (`Protocol.per_client`) and the
         next version is far enough from the last that it entered (`Protocol.min_separation`)."""
-        if self._must_rest(client):
+        if self._may_rest and self._must_rest(client):
             self._resting.add(client)
         else:
             self.population.add(client)
@@ -347,7 +352,8 @@ class Server:
     def _refill(self, time_s: float, actions: list[Action]) -> None:
         if self.phase is not ServerPhase.STOPPED:
             self._cohorts.refill(self.version, time_s, actions, is_empty=self._is_empty)
-            self._publish_of_nobody(time_s, actions)
+            if self._draws_alone:
+                self._publish_of_nobody(time_s, actions)
 
     def _open_if_ready(self, time_s: float, actions: list[Action], *, looks: bool = False) -> None:
         """Take the updates of the buffer and ask for their parameters, if enough have arrived or no more can arrive. A

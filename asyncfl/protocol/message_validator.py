@@ -107,7 +107,7 @@ class MessageValidator:
                 raise MessageError(f"client {client} must have >= 1 samples, got {message.samples}")
         elif not self._present[client]:
             raise MessageError(f"client {client} does not take part: it must join first")
-        if isinstance(message, ClientIdle) and self.tasks.busy[client]:
+        if isinstance(message, ClientIdle) and client in self.tasks.busy:
             task = self.tasks.unanswered_of(client)[0]
             raise MessageError(f"client {client} is at task {task}: it must end that before it is idle")
         if isinstance(message, ClientGone):
@@ -151,14 +151,14 @@ class MessageValidator:
         """Record a message that was handled, and the requests in the actions that followed."""
         self.time_s = message.time_s
         match message:
+            case UpdateArrived() | ClientGone():
+                self.tasks.answer(message.task)
             case ClientJoined():
                 self._present[message.client] = True
             case ClientLeft():
                 self._present[message.client] = False
                 for task in self.tasks.unanswered_of(message.client):
                     self.tasks.answer(task)
-            case UpdateArrived() | ClientGone():
-                self.tasks.answer(message.task)
             case Collected():
                 self._collecting = None
             case ScoresArrived():

@@ -35,7 +35,7 @@ class Participations:
         ones."""
         if not self.is_limited:
             return True
-        return not self._tasks.open_of[client] and version + 1 - int(self._last[client]) >= self._separation
+        return client not in self._tasks.open_of and version + 1 - int(self._last[client]) >= self._separation
 
     def record(self, clients: Iterable[int], version: int) -> list[int]:
         """Record that updates of these clients entered `version`, and return the clients that have now taken part as

@@ -8,6 +8,8 @@ removed swaps places with the last of them, so that adding, removing and drawing
 
 from __future__ import annotations
 
+from array import array
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,9 +54,9 @@ class Population:
         self.clients = clients
         self.statistics = ClientStatistics(np.ones(clients, dtype=np.int64) if samples is None else samples)
         """Losses, durations and versions reported by clients."""
-        # Lists, not arrays: they are read and written one entry at a time.
-        self._order = list(range(clients))
-        self._place = list(range(clients))
+        # Not NumPy's arrays: they are read and written one entry at a time.
+        self._order = array("q", range(clients))
+        self._place = array("q", range(clients))
         self._idle = 0
         self._asks = np.zeros(clients, dtype=bool)
         self.banned: set[int] = set()
@@ -152,7 +154,7 @@ class Population:
     def draw(self, count: int, order: RandomOrder) -> list[int]:
         """Draw the first `count` idle clients in `order`, or all idle clients if they are fewer, and return their
         numbers. Drawn clients are no longer idle."""
-        if count == 1 < self._idle and self.is_idle(client := order.proposal(self.clients)):
+        if count == 1 < self._idle and self._place[client := order.proposal(self.clients)] < self._idle:
             self.remove(client)
             return [client]
         drawn: list[int] = []
@@ -165,7 +167,7 @@ class Population:
                         return drawn
         if self._idle == 1 and not drawn and count:
             # The usual case if each client is given a task as soon as it is idle.
-            drawn = self._order[:1]
+            drawn = [self._order[0]]
             self.remove(drawn[0])
             return drawn
         idle = self._idle_unordered()

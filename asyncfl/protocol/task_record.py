@@ -7,21 +7,53 @@ Server, driver, clients and ledger share the record. Whoever logs an event of a 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from asyncfl.base.arrays import Floats, Ints
 from asyncfl.base.files.batch_spool import BatchSpool
 from asyncfl.base.tables import TasksTable, UploadColumns, array_of, renumbered, schema_of
 from asyncfl.protocol.events import NO_EPOCH, SCORING_DOWN, Kind, epochs_done
 from asyncfl.protocol.messages import Download, Fate
 
 NAN = math.nan
+
+
+class EventColumns(NamedTuple):
+    """Events of one kind of several tasks, in columns."""
+
+    rows: Ints
+    """(n,) index of each task among those asked for."""
+    kind: Kind
+    time_s: Floats
+    """(n,) time of the clock, seconds."""
+    size: Ints | int = -1
+    """(n,) bytes, or those of all; -1 for none."""
+    attempt: Ints | int = -1
+    """(n,) number of the transmission, or that of all; -1 for none."""
+    detail: str = ""
+
+    def of(self, place: int) -> tuple[int, int]:
+        """Return bytes and number of the transmission of one of the events."""
+        size, attempt = self.size, self.attempt
+        return (
+            size if isinstance(size, int) else int(size[place]),
+            attempt if isinstance(attempt, int) else int(attempt[place]),
+        )
+
+
+class PlannedEvents(Protocol):
+    """Tasks whose events between begin and end are known in columns."""
+
+    def events(self, rows: Ints, began_s: Floats) -> Iterator[EventColumns]:
+        """Yield the events of the tasks in `rows` (n,), which began at `began_s` (n,)."""
+        ...
 
 
 class TaskRecord(msgspec.Struct, eq=False, gc=False):
@@ -42,6 +74,9 @@ class TaskRecord(msgspec.Struct, eq=False, gc=False):
     """Whether the client has already trained this task, or may have done so."""
     is_put_away: bool = False
     """Whether its row is on disk, so that a further event is a correction."""
+    planned: tuple[PlannedEvents, int, float] | None = None
+    """Source of its events between begin and end, its row there, and its begin in seconds; None: these are noted
+    already."""
     dispatched_s: float = NAN
     download_started_s: float = NAN
     downloaded_s: float = NAN
@@ -73,21 +108,22 @@ class TaskRecord(msgspec.Struct, eq=False, gc=False):
     @property
     def overheard(self) -> bool:
         """Whether the eavesdropper holds its update."""
+        if self.planned is not None:
+            source, row, began_s = self.planned
+            self.planned = None
+            for one in source.events(np.array([row]), np.array([began_s])):
+                for place, time_s in enumerate(one.time_s.tolist()):
+                    self.note(one.kind, time_s, *one.of(place), one.detail)
         return self.overheard_up_s == self.overheard_up_s or self.overheard_scoring_s == self.overheard_scoring_s
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the client has ended its work and the server knows the fate."""
-        return bool(self.outcome) and self.settled_s == self.settled_s
 
     def note(self, kind: Kind, time_s: float, size: int, attempt: int, detail: str) -> None:
         """Write what an event of the task means into its record. Arguments: columns of the event."""
-        if (note := _NOTES.get(kind)) is not None:
+        if (note := NOTES.get(kind)) is not None:
             note(self, time_s, size, attempt, detail)
 
     def note_all(self, events: Iterable[tuple[Kind, float, int, int, str]]) -> None:
         """Write what each event means into the record. `events`: arguments of `note`."""
-        noted = _NOTES.get
+        noted = NOTES.get
         for kind, time_s, size, attempt, detail in events:
             if (note := noted(kind)) is not None:
                 note(self, time_s, size, attempt, detail)
@@ -169,12 +205,24 @@ _TAPPED = {"down": "overheard_down_s", "up": "overheard_up_s", SCORING_DOWN: "ov
 """Way of an overheard message -> column of the time."""
 _TAPPED_IN_PART = {way: f"{column.removesuffix('_s')}_in_part_s" for way, column in _TAPPED.items()}
 
+_MEANINGS: dict[tuple[Kind, str], tuple[str, ...]] = {
+    (Kind.DOWNLOAD_STARTED, ""): ("download_started_s", "download_bytes"),
+    (Kind.DOWNLOADED, "down"): ("downloaded_s", "bytes_down", "attempts_down"),
+    (Kind.TRAINING_STARTED, ""): ("training_started_s",),
+    (Kind.TRAINED, ""): ("trained_s",),
+    (Kind.UPLOAD_STARTED, ""): ("upload_started_s", "upload_bytes"),
+    **{(Kind.OVERHEARD, way): (column,) for way, column in _TAPPED.items()},
+    **{(Kind.OVERHEARD_IN_PART, way): (column,) for way, column in _TAPPED_IN_PART.items()},
+}
+"""Kind and detail of a planned event -> columns of its time, its bytes and the number of its transmission."""
+_PLANNED = {name for columns in _MEANINGS.values() for name in columns}
+
 SETTLING = (Kind.AGGREGATED, Kind.FLAGGED, Kind.REJECTED, Kind.DISCARDED, Kind.LOST, Kind.DROPPED_OUT)
 """Kinds of events that may settle a task."""
 FINAL = frozenset((Kind.UPLOADED, Kind.LOST, Kind.DROPPED_OUT, Kind.WENT_OFFLINE))
 """Kinds of events after which the client is done with a task."""
 
-_NOTES: dict[Kind, Callable[[TaskRecord, float, int, int, str], None]] = {
+NOTES: dict[Kind, Callable[[TaskRecord, float, int, int, str], None]] = {
     Kind.DISPATCHED: TaskRecord._dispatched,
     Kind.DOWNLOAD_STARTED: TaskRecord._download_started,
     Kind.DOWNLOADED: TaskRecord._downloaded,
@@ -188,9 +236,7 @@ _NOTES: dict[Kind, Callable[[TaskRecord, float, int, int, str], None]] = {
     Kind.OVERHEARD: TaskRecord._overheard,
     Kind.OVERHEARD_IN_PART: TaskRecord._overheard_in_part,
 }
-"""Kind of event -> method that writes what it means."""
-NOTED = frozenset(_NOTES)
-"""Kinds of events that a record tells of."""
+"""Kind of event that a record tells of -> method that writes what it means."""
 
 
 SCHEMA = schema_of(TasksTable, UploadColumns)
@@ -202,6 +248,10 @@ _SPOOLED = pa.schema([SCHEMA.field(name) for name in _OWN])
 PUT_AWAY_AT = 8192
 """Tasks that are over and kept as objects, before the first half of them is packed and moved to disk. An event may
 still concern one that is over: a message may be overheard as it arrives."""
+
+
+ON_DISK_FROM = 50_000
+"""Rows from which the whole table is on disk, and read from there where it is needed."""
 
 
 class TaskRows:
@@ -238,28 +288,51 @@ class TaskRows:
 
     def table(self, end_s: float) -> pa.Table:
         """Return the rows so far, by task. `end_s`: time of the last event of the seed."""
+        here = _packed([*self._corrected.values(), *self._over, *self._open.values()])
+        order = pc.sort_indices(self._unsorted("task", here))
+        constants, columns, sorted_rows = {"seed": self.seed, "end_s": end_s}, list[pa.Array](), BatchSpool()
+        for one in SCHEMA:
+            # Column by column, so that the whole table need not be in memory. Texts are numbered in the order of the
+            # rows, as in a table that was read from disk.
+            if one.name in _OWN:
+                taken = self._unsorted(one.name, here).take(order).combine_chunks()
+                column = renumbered(pa.chunked_array([taken], one.type)).chunk(0)
+            elif one.name in constants:
+                column = pa.array(np.full(len(order), constants[one.name]), one.type)
+            else:
+                column = pa.nulls(len(order), one.type)  # what is known of trained updates is added to it later
+            if len(order) >= ON_DISK_FROM:
+                sorted_rows.put(pa.record_batch([column], [one.name]))
+            else:
+                columns.append(column)
+        columns += [batch.column(0) for batch in sorted_rows.batches()]
+        return pa.table(columns, schema=SCHEMA)
+
+    def _unsorted(self, column: str, here: pa.RecordBatch) -> pa.ChunkedArray:
+        """Return a column of all rows. `here`: those in memory. The file is mapped anew each time: what was read of
+        other columns does not stay in memory."""
         away = pa.Table.from_batches(self._spool.batches(), _SPOOLED)
         if self._corrected:
             away = away.filter(pc.invert(pc.is_in(away["task"], pa.array([*self._corrected], pa.int64()))))
-        here = _packed([*self._corrected.values(), *self._over, *self._open.values()])
-        rows = pa.concat_tables([away, pa.Table.from_batches([here])]).unify_dictionaries()
-        order = pc.sort_indices(rows["task"])
-        # Column by column, so that no second copy of the whole table is made. Texts are numbered in the order of the
-        # rows, as in a table that was read from disk.
-        columns: dict[str, Any] = {name: renumbered(_one_chunk(rows[name].take(order))) for name in _OWN}
-        columns |= {"seed": np.full(len(rows), self.seed), "end_s": np.full(len(rows), end_s)}
-        # What is known of trained updates is added to it later.
-        return pa.table([columns.get(one.name, pa.nulls(len(rows), one.type)) for one in SCHEMA], schema=SCHEMA)
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pa.chunked_array([column.combine_chunks()], column.type)
+        return pa.chunked_array([*away[column].chunks, here[column]], here[column].type).unify_dictionaries()
 
 
 def _packed(tasks: Sequence[TaskRecord]) -> pa.RecordBatch:
     # One list of all values, from which columns are cut: half as much as to transpose rows.
     values: list[Any] = []
-    for task in tasks:
+    planned: dict[PlannedEvents, list[tuple[int, int, float]]] = {}
+    for place, task in enumerate(tasks):
         values += _ROW(task)
-    arrays = [array_of(one, values[place :: len(_OWN)]) for place, one in enumerate(_SPOOLED)]
+        if task.planned is not None:
+            source, row, began_s = task.planned
+            planned.setdefault(source, []).append((place, row, began_s))
+    columns: dict[str, Any] = {name: values[place :: len(_OWN)] for place, name in enumerate(_OWN)}
+    columns |= {name: np.array(columns[name]) for name in _PLANNED} if planned else {}
+    for source, those in planned.items():
+        places, rows, begins_s = map(np.array, zip(*those, strict=True))
+        for events in source.events(rows, begins_s):
+            known = _MEANINGS.get((events.kind, events.detail), ())
+            for name, value in zip(known, (events.time_s, events.size, events.attempt), strict=False):
+                columns[name][places[events.rows]] = value
+    arrays = [array_of(one, columns[one.name]) for one in _SPOOLED]
     return pa.RecordBatch.from_arrays(arrays, schema=_SPOOLED)

@@ -7,7 +7,7 @@ version is published, or one at a time, to keep a number of tasks in flight.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -39,10 +39,10 @@ class TaskTable:
         self.unanswered: dict[int, TaskRecord] = {}
         self.settled: dict[int, TaskRecord] = {}
         """Tasks whose fate the driver has yet to record, and then removes here."""
-        self.busy: defaultdict[int, int] = defaultdict(int)
-        """Client -> number of its unanswered tasks."""
-        self.open_of: defaultdict[int, int] = defaultdict(int)
-        """Client -> number of its open tasks."""
+        self.busy: dict[int, int] = {}
+        """Client -> number of its unanswered tasks, if it has any."""
+        self.open_of: dict[int, int] = {}
+        """Client -> number of its open tasks, if it has any."""
         self.fates: Counter[Fate] = Counter()
         self.used = 0
         """Number of tasks whose update had a weight above 0 in a model."""
@@ -91,15 +91,15 @@ class TaskTable:
         task = TaskRecord(self.begun, client, base_version, turn, cohort, time_s)
         self.begun += 1
         self.open[task.number] = self.in_flight[task.number] = self.unanswered[task.number] = task
-        self.busy[client] += 1
-        self.open_of[client] += 1
+        self.busy[client] = self.busy.get(client, 0) + 1
+        self.open_of[client] = self.open_of.get(client, 0) + 1
         self._needed[base_version] += 1
         return task
 
     def answer(self, number: int) -> None:
         """Record that the client has reported the end of a task. No effect if it had before."""
         if (task := self.unanswered.pop(number, None)) is not None:
-            self.busy[task.client] -= 1
+            _take_one(self.busy, task.client)
 
     def unanswered_of(self, client: int) -> tuple[int, ...]:
         """Return the tasks that the client has not answered."""
@@ -120,7 +120,7 @@ class TaskTable:
     def _close(self, number: int) -> TaskRecord:
         task = self.open.pop(number)
         version, needed = task.base_version, self._needed
-        self.open_of[task.client] -= 1
+        _take_one(self.open_of, task.client)
         needed[version] -= 1
         if not needed[version]:
             self._forget(version)
@@ -140,6 +140,13 @@ class TaskTable:
     def collected(self) -> Iterator[TaskRecord]:
         """Yield the tasks of the last collected buffer whose fate is not recorded yet."""
         return (task for task in self._collected if task.number in self)
+
+
+def _take_one(numbers: dict[int, int], client: int) -> None:
+    """Count one task of the client less. A client without a task is not kept: there may be millions."""
+    left = numbers.pop(client) - 1
+    if left:
+        numbers[client] = left
 
 
 class Cohorts:
@@ -188,10 +195,16 @@ class Cohorts:
         tasks before; at most `count`, none where nothing is likely."""
         if not (self._level and isinstance(self.protocol.selection, UniformSelection)):
             return []
-        served, clients = self.population.served, self.population.clients
+        population, clients = self.population, self.population.clients
         self._orders = {number: self._order(number) for number in range(self._begun_singly, self._begun_singly + count)}
-        first = RandomOrder.first_proposals([*self._orders.values()], clients)
-        return [(client, served.item(client)) for client in first if self.population.is_idle(client)]
+        orders = [*self._orders.values()]
+        drawn = RandomOrder.first_proposals(orders, clients)
+        # Where the client that is drawn first has a task, the next one is drawn, as in `Population.draw`.
+        drawn = [
+            first if population.is_idle(first) else order.proposal(clients, 2)
+            for order, first in zip(orders, drawn, strict=True)
+        ]
+        return [(client, population.served.item(client)) for client in drawn if population.is_idle(client)]
 
     def _order(self, number: int) -> RandomOrder:
         """Return the order in which clients are drawn after `number` tasks that began one at a time."""

@@ -43,7 +43,9 @@ def microseconds(times_s: Floats) -> Ints:
 
 def codes(column: pa.ChunkedArray, names: Sequence[str]) -> Ints:
     """Return the index in `names` of each text of a column, (rows,); -1 for a text that is not in `names`."""
-    encoded = column.cast(pa.string()).combine_chunks().dictionary_encode()
+    encoded = column.combine_chunks()
+    if not pa.types.is_dictionary(encoded.type):
+        encoded = encoded.dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
     place = {name: number for number, name in enumerate(names)}
@@ -173,5 +175,7 @@ class Tasks:
 def _numbers(column: pa.ChunkedArray) -> NDArray[Any]:
     """Return a column as an array; -1 for null in a column of whole numbers."""
     if pa.types.is_integer(column.type):
-        return np.asarray(pc.fill_null(column.cast(pa.int64()), -1))
+        # Neither call may be left to Arrow: it copies also where nothing changes.
+        column = column if column.type == pa.int64() else column.cast(pa.int64())
+        column = pc.fill_null(column, -1) if column.null_count else column
     return np.asarray(column)

@@ -71,7 +71,6 @@ def clients_table(run: SeedRun) -> pa.Table:
     uploads, aggregated = ~np.isnan(tasks.uploaded_s), tasks.with_fate(Fate.AGGREGATED)
     used = aggregated & (tasks.weight > 0)
     of_attackers = np.isin(tasks.client, run.attackers) if run.drawn is None else np.isin(tasks.task, run.drawn)
-    ended_s = end_of(run.events)
     banned = select(run.events, kinds=[Kind.BANNED])["client"].to_numpy()
     train_loss = np.full(clients, np.nan)
     trained = run.uploads.at(run.uploads.rows[1])  # ordered by task, so that the last task of a client counts
@@ -97,7 +96,7 @@ def clients_table(run: SeedRun) -> pa.Table:
             "exposures_up": column(run.traffic.overheard_up, 0),
             "exposures_down": column(run.traffic.overheard_down, 0),
             **({} if run.spent is None else {"budget_spent_s": column(run.spent, np.nan)}),
-            **({} if run.power is None else energy(tasks, clients, run.power, ended_s)),
+            **({} if run.power is None else energy(tasks, clients, run.power, end_of(run.events))),
         },
         ClientsTable,
         FurtherClientsColumns,

@@ -11,10 +11,11 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import Protocol, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from asyncfl.base.instrument import Instrument
 from asyncfl.protocol import Server
@@ -38,7 +39,7 @@ from asyncfl.protocol.messages import (
     Stop,
 )
 from asyncfl.protocol.recorder import FLUSH_AT, NAN, Recorder
-from asyncfl.protocol.task_record import FINAL, NOTED, TaskRecord, TaskRows
+from asyncfl.protocol.task_record import FINAL, NOTES, TaskRecord, TaskRows
 from asyncfl.simulation.phases import Way
 
 REPORTED = frozenset((Fate.LOST_DOWN, Fate.LOST_UP, Fate.DROPPED_OUT, Fate.UNFINISHED))
@@ -104,17 +105,19 @@ class EventLog:
         values += (now_s, kind, number, client, self.version, base, staleness, size, attempt, weight, detail)
         if len(values) >= FLUSH_AT:
             self.recorder.flush()
-        if kind in NOTED:
-            self._note(task, kind, now_s, size, attempt, detail)
+        if kind in NOTES:
+            self.note(task, kind, now_s, size, attempt, detail)
 
-    def _note(self, task: TaskRecord, kind: Kind, time_s: float, size: int, attempt: int, detail: str) -> None:
+    def note(self, task: TaskRecord, kind: Kind, time_s: float, size: int, attempt: int, detail: str) -> None:
         """Write what an event means into the task's record."""
-        task.note(kind, time_s, size, attempt, detail)
+        if (note := NOTES.get(kind)) is None:
+            return
+        note(task, time_s, size, attempt, detail)
         if kind is Kind.DISPATCHED:
             self.tasks.begin(task)
         elif task.is_put_away:
             self.tasks.correct(task)
-        elif kind in FINAL and task.is_over:
+        elif kind in FINAL and task.settled_s == task.settled_s:
             self.tasks.end(task)
 
     def tasks_table(self, end_s: float) -> pa.Table:
@@ -125,13 +128,13 @@ class EventLog:
         """Write the fate of a task into its record."""
         if action.fate is not Fate.UNFINISHED:
             task.settle(self.now, action.fate, self.version + 1, action.staleness, action.weight)
-            if task.is_over:
+            if task.outcome:
                 self.tasks.end(task)
 
 
 @dataclass
 class Traffic:
-    """Bytes sent in both directions, and counts of overheard messages."""
+    """Bytes sent in both directions so far, and counts of overheard messages, which are known at the end."""
 
     bytes_up: int = 0
     bytes_down: int = 0
@@ -149,12 +152,19 @@ class Traffic:
         else:
             self.bytes_up += sent_bytes
 
-    def overhear(self, way: Way, client: int, version: int) -> None:
-        """Count an overheard message: model `version` on its way to `client`, or an update of it."""
-        held = self.overheard_down if way == "down" else self.overheard_up
-        held[client] = held.get(client, 0) + 1
-        if way == "down":
-            self.overheard_versions.add(version)
+    def count_overheard(self, tasks: pa.Table) -> None:
+        """Count the messages that were overheard whole, from the table of tasks (`TasksTable`) of the ended run."""
+
+        def caught(*ways: str) -> pa.ChunkedArray:
+            is_caught = [pc.invert(pc.is_nan(tasks[f"overheard_{way}_s"])) for way in ways]
+            return reduce(pc.or_, is_caught)
+
+        def by_client(is_caught: pa.ChunkedArray) -> dict[int, int]:
+            clients, numbers = tasks["client"].filter(is_caught).value_counts().flatten()
+            return dict(zip(clients.to_pylist(), numbers.to_pylist(), strict=True))
+
+        self.overheard_down, self.overheard_up = by_client(caught("down")), by_client(caught("up", "scoring"))
+        self.overheard_versions = set(pc.unique(tasks["base_version"].filter(caught("down"))).to_pylist())
 
 
 class ActionExecutor(ABC):

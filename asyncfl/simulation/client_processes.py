@@ -71,6 +71,8 @@ class ClientProcesses:
         same time."""
         self.requests = Counter[int]()
         """Client -> number of requests for scores that have reached it."""
+        self._first = 0
+        """Tasks that begin before anything else that follows from the current event."""
         self.planned: PlannedTasks | None = None
         """Tasks whose phases follow from their begin; None if tasks share something, something is done between their
         phases, or others wait for their end."""
@@ -91,7 +93,7 @@ class ClientProcesses:
         """Begin a task, with the `secure` setup of its masks if there is one. Returns a message to the server if the
         client cannot be reached."""
         clock = self.clock
-        if not clock.world.online(action.client, clock.now):
+        if not clock.world.presence.online(action.client, clock.now):
             # The server drew a client that it believed idle, but that is offline.
             clock.record(Kind.WENT_OFFLINE, client=action.client)
             self._wait_for_return(action.client)
@@ -109,17 +111,28 @@ class ClientProcesses:
         """Begin the phases of a task."""
         if self.planned is not None:
             self.planned.expect(task)
-            self.clock.soon(self._plan, self.planned, task)
+            if self.clock.env.urgent:
+                self.clock.soon(self._plan_next, self.planned)
+            else:
+                self._first += 1
             return
         process = TaskProcess(self, task)
         if self.latest is not None:
             self.latest[task.client] = process
         self.clock.begin(process)
 
-    def _plan(self, planned: PlannedTasks, task: TaskRecord) -> None:
-        """Plan the phases of a task, or go from phase to phase if the client goes offline meanwhile."""
+    def begin_first(self) -> None:
+        """Plan the phases of tasks that begin right after the current event, before anything else that follows."""
+        first, self._first = self._first, 0
+        if self.planned is not None and not self.clock.stopped:
+            for _ in range(first):
+                self._plan_next(self.planned)
+
+    def _plan_next(self, planned: PlannedTasks) -> None:
+        """Plan the phases of the next task, or go from phase to phase if the client goes offline meanwhile."""
+        task = planned.next()
         if not planned.begin(task):
-            self.clock.begin(TaskProcess(self, task), next_of_all=True)
+            self.clock.begin_now(TaskProcess(self, task))
 
     def end_phase(self, task: TaskRecord, phase: Phase) -> bool:
         """Log the end of a phase, tell the server if it ends the task, and return whether the task goes on."""
@@ -131,7 +144,7 @@ class ClientProcesses:
         if phase.ends is Kind.TRAINED:
             task.epochs = phase.epochs
             self.clients.training_ended(task)
-        return self._goes_on(task, phase.ends, phase.fails)
+        return self.goes_on(task, phase.ends, phase.fails)
 
     def end_message(
         self, task: TaskRecord, ends: Kind, fails: Fate | None, way: Way, sent_bytes: int, attempts: int
@@ -141,9 +154,9 @@ class ClientProcesses:
         self.traffic.count(sent_bytes, way)
         if self.whole or ends not in PHASES:
             self.clock.record_task(ends, task, -1, sent_bytes, attempts, NAN, way)
-        return self._goes_on(task, ends, fails)
+        return self.goes_on(task, ends, fails)
 
-    def _goes_on(self, task: TaskRecord, ends: Kind, fails: Fate | None) -> bool:
+    def goes_on(self, task: TaskRecord, ends: Kind, fails: Fate | None) -> bool:
         """Tell the server if a task has ended with its phase, and return whether it goes on."""
         clock = self.clock
         if fails is not None:
@@ -162,12 +175,8 @@ class ClientProcesses:
 
     def note(self, task: TaskRecord, way: str, mark: MessageEvent) -> None:
         """Log an event of a task's message. `way`: `down`, `up`, or the name of the message in the trace."""
-        if mark.kind is not Kind.OVERHEARD:
-            if not self.whole:
-                return
-        else:
-            self.traffic.overhear("down" if way == "down" else "up", task.client, task.base_version)
-        self.clock.record_task(mark.kind, task, -1, mark.size, mark.attempt, NAN, way)
+        if self.whole or mark.kind is Kind.OVERHEARD:
+            self.clock.record_task(mark.kind, task, -1, mark.size, mark.attempt, NAN, way)
 
     def count_traffic(self) -> None:
         """Count what has been sent and overheard by now in phases that were planned."""

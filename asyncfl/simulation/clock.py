@@ -54,14 +54,9 @@ class Timeout(simpy.Timeout):
         super().__init__(env, moment[0] - env.now)
 
 
-class ScheduledCall:
-    """A function that the clock calls. It stands in the queue like an event, but no process can wait for it."""
-
-    __slots__ = ("arguments", "do")
-
-    def __init__(self, do: Call, arguments: tuple[Any, ...]) -> None:
-        self.do = do
-        self.arguments = arguments
+ScheduledCall: TypeAlias = tuple[Call, tuple[Any, ...]]
+"""A function that the clock calls, with its arguments. It stands in the queue like an event, but no process can wait
+for it."""
 
 
 class Environment(simpy.Environment):
@@ -101,7 +96,8 @@ class Environment(simpy.Environment):
 
     def push(self, moment: tuple[float, EventOrder], event: simpy.Event | ScheduledCall) -> None:
         """Have an event processed at exactly that moment."""
-        heappush(self.queue, (*moment, next(self._numbers), event))
+        time_s, order = moment
+        heappush(self.queue, (time_s, order, next(self._numbers), event))
 
     def peek(self) -> float:
         """Return the time of the next event; inf without one."""
@@ -120,8 +116,14 @@ class Environment(simpy.Environment):
             self.now, _, _, event = heappop(self.queue)
         else:
             raise EmptySchedule
-        if isinstance(event, ScheduledCall):
-            event.do(*event.arguments)
+        self.process_event(event)
+
+    @staticmethod
+    def process_event(event: simpy.Event | ScheduledCall) -> None:
+        """Call a function, or the callbacks of an event, which has been taken from its queue."""
+        if isinstance(event, tuple):
+            do, arguments = event
+            do(*arguments)
             return
         callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
         for callback in callbacks:
@@ -182,9 +184,10 @@ class Clock(EventLog):
         """Process the next event, and all that follow from it at once. Raises any exception of a process or call,
         KeyboardInterrupt included. The clock can be pickled between two steps."""
         env = self.env
-        self.now, order, _, _ = env.queue[0]
-        self.recorder.begin_step(self.now, order)
-        env.step()
+        now_s, order, _, event = heappop(env.queue)
+        self.now = env.now = now_s
+        self.recorder.begin_step(now_s, order)
+        env.process_event(event)
         if env.urgent or env.at_once:
             self.settle()
 
@@ -199,20 +202,23 @@ class Clock(EventLog):
             catch_up()
         return super().tasks_table(end_s)
 
-    def begin(self, process: ResumableProcess, next_of_all: bool = False) -> None:
-        """Begin a process after the current event and processes that began earlier, before anything else happens.
-        `next_of_all`: right after the current event."""
+    def begin(self, process: ResumableProcess) -> None:
+        """Begin a process after the current event and processes that began earlier, before anything else happens."""
         self.processes[process] = begun = self.env.process(process.run())
         begun.callbacks.append(partial(self._forget, process))
-        if next_of_all:
-            self.env.urgent.rotate(1)
+
+    def begin_now(self, process: ResumableProcess) -> None:
+        """Begin a process, before anything else that follows from the current event."""
+        self.begin(process)
+        self.env.urgent.rotate(1)
+        self.env.step()
 
     def _forget(self, process: ResumableProcess, _: simpy.Event) -> None:
         del self.processes[process]
 
     def soon(self, do: Call, *arguments: Any) -> None:
         """Call `do` after the current event and processes that have begun, before anything else happens."""
-        self.env.urgent.append(ScheduledCall(do, arguments))
+        self.env.urgent.append((do, arguments))
 
     def later(self, delay_s: float, order: EventOrder, do: Call, *arguments: Any) -> None:
         """Call `do` after `delay_s` >= 0 seconds. `order`: among the events of that time."""
@@ -220,11 +226,11 @@ class Clock(EventLog):
 
     def at(self, moment: Moment, do: Call, *arguments: Any) -> None:
         """Call `do` at exactly that moment, whose time must be finite and not before now."""
-        self.env.push(moment, ScheduledCall(do, arguments))
+        self.env.push(moment, (do, arguments))
 
     def at_task(self, time_s: float, number: int, do: Call) -> None:
         """Call `do` with the number of a task when its last phase ends, at a time as in `at`."""
-        self.env.push((time_s, EventOrder.of_task(number)), ScheduledCall(do, (number,)))
+        self.env.push((time_s, EventOrder.of_task(number)), (do, (number,)))
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state between two steps: of processes and of events, what `resume` needs to begin them again."""
@@ -234,8 +240,8 @@ class Clock(EventLog):
             (numbers.get(id(begun.target), math.inf), process) for process, begun in self.processes.items()
         ]
         for time_s, order, number, event in queue:
-            if isinstance(event, ScheduledCall):
-                pending.append((number, (Moment(time_s, order), event.do, event.arguments)))
+            if isinstance(event, tuple):
+                pending.append((number, (Moment(time_s, order), *event)))
         # Events at equal times and of equal order happen in the order in which they were scheduled.
         pending.sort(key=lambda one: one[0])
         last_s = max((time_s for time_s, *_ in queue), default=None)

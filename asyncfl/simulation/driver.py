@@ -135,8 +135,9 @@ class Driver(ActionExecutor):
         gc.set_threshold(COLLECT_EVERY, *thresholds[1:])
         try:
             self.begin()
-            while self.goes_on:
-                self.clock.step()
+            step, queue = self.clock.step, self.clock.env.queue
+            while self.stopped is None and queue:  # `goes_on`
+                step()
             return self.end()
         finally:
             gc.set_threshold(*thresholds)
@@ -177,7 +178,8 @@ class Driver(ActionExecutor):
             try:
                 work = steps.send(answers)
             except StopIteration:
-                return
+                work = None
+        self.processes.begin_first()
 
     def _dispatch(self, action: Dispatch) -> ClientGone | None:
         return self.processes.dispatch(action, self.secure)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from heapq import heappop, heappush
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,8 +20,8 @@ from asyncfl.protocol.task_record import TaskRecord
 from asyncfl.simulation.action_executor import Traffic
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.clock import Clock
-from asyncfl.simulation.phases import TaskPhases, TaskPlan, Way
-from asyncfl.simulation.task_columns import PlannedTask, TaskColumns
+from asyncfl.simulation.phases import TaskPhases, TaskPlan
+from asyncfl.simulation.task_columns import TaskColumns
 from asyncfl.world.task_blocks import TaskBlocks
 
 if TYPE_CHECKING:
@@ -41,25 +42,28 @@ class PlannedTasks:
         self._alone: dict[int, tuple[TaskRecord, TaskPlan, int]] = {}
         """Number of a task that was planned alone -> its record, its plan and the step of the clock in which it
         began."""
-        self._in_columns: dict[int, tuple[TaskRecord, TaskColumns, PlannedTask, int, float]] = {}
-        """Number of another -> its record, its columns, its plan, the step in which it began, and the time."""
-        self._coming: list[tuple[float, int, int, int, TaskRecord, Way]] = []
-        """Heap of traffic to be counted: time, task, step in which the task began, bytes of the model that has been
-        sent by then (-1: a message is overheard), task, direction."""
+        self._in_columns: dict[int, tuple[TaskRecord, TaskColumns, int, int, float]] = {}
+        """Number of another -> its record, its columns, its row there, the step in which it began, and the time."""
+        self._downloads: list[tuple[float, int, int, int]] = []
+        """Heap of the downloads that will end well: time, task, step in which the task began, bytes sent."""
         load = clients.load
         samples, epochs = (load.samples, load.epochs) if load.processed is None else (load.processed, 1)
         self._blocks = TaskBlocks(clock.world, load.download_bytes, load.upload_bytes, samples, epochs)
         self._columns: TaskColumns | None = None
         """Plans of the tasks that were guessed last."""
-        self._coming_soon: deque[tuple[int, int]] = deque()
-        """Client and turn of tasks that will begin at once."""
+        self._coming: deque[TaskRecord] = deque()
+        """Tasks that will begin at once."""
         self._until_block = 0
         """Tasks until others are guessed again."""
         clock.before_tables.append(self.catch_up)
 
     def expect(self, task: TaskRecord) -> None:
         """Take note of a task that will begin at once."""
-        self._coming_soon.append((task.client, task.turn))
+        self._coming.append(task)
+
+    def next(self) -> TaskRecord:
+        """Remove and return the first of the tasks that will begin at once."""
+        return self._coming.popleft()
 
     def begin(self, task: TaskRecord) -> bool:
         """Plan a task that begins now, and hand its events to the recorder. Returns False, and does nothing, if the
@@ -67,37 +71,30 @@ class PlannedTasks:
         clock = self._clock
         now_s, speed = clock.now, self._clients.speed(task)
         offline_s = clock.world.presence.next_change(task.client, now_s)
-        planned = self._guessed(task)
-        if planned is None or speed != 1.0:
+        row = self._guessed(task)
+        if row is None or speed != 1.0:
             return self._begin_alone(task, speed, offline_s)
-        end_s = planned.end_s(now_s)
+        assert self._columns is not None
+        downloaded_s, end_s = self._columns.times(row, now_s)
         if end_s >= offline_s:
             return False
-        self._begin_in_columns(task, planned, now_s)
+        self._begin_in_columns(task, row, downloaded_s)
         clock.at_task(end_s, task.number, self._end_in_columns)
         return True
 
-    def _begin_in_columns(self, task: TaskRecord, planned: PlannedTask, now_s: float) -> None:
-        """Hand over a task that was guessed, with its columns."""
-        clock, number, columns, coming = self._clock, task.number, self._columns, self._coming
-        recorder = clock.recorder
+    def _begin_in_columns(self, task: TaskRecord, row: int, downloaded_s: float) -> None:
+        """Hand over a task that was guessed, with its columns. `downloaded_s`: when it has its model, inf: never."""
+        clock, number, columns = self._clock, task.number, self._columns
+        recorder, now_s = clock.recorder, clock.now
         assert columns is not None
-        if recorder.whole:
-            clock.record_task(Kind.DOWNLOAD_STARTED, task, -1, columns.download_bytes)
-        step = recorder.foresee_in_columns(columns, planned.row, number, task.base_version, now_s)
-        if planned.overheard_down_s < math.inf:
-            heappush(coming, (now_s + planned.overheard_down_s, number, step, -1, task, "down"))
-        if planned.compute_s < math.inf:
-            downloaded_s = now_s + planned.download_s
-            heappush(coming, (downloaded_s, number, step, planned.downloaded_bytes, task, "down"))
-            if planned.overheard_up_s < math.inf:
-                overheard_s = downloaded_s + planned.compute_s + planned.overheard_up_s
-                heappush(coming, (overheard_s, number, step, -1, task, "up"))
-        self._in_columns[number] = task, columns, planned, step, now_s
+        step = recorder.foresee_in_columns(columns, row, number, task.base_version, now_s)
+        if downloaded_s < math.inf:
+            heappush(self._downloads, (downloaded_s, number, step, columns.sent_down(row)))
+        self._in_columns[number] = task, columns, row, step, now_s
 
     def _begin_alone(self, task: TaskRecord, speed: float, offline_s: float) -> bool:
         """Plan a task that was not guessed. Returns as `begin`."""
-        clock, clients, number, coming = self._clock, self._clients, task.number, self._coming
+        clock, clients, number = self._clock, self._clients, task.number
         recorder, now_s = clock.recorder, clock.now
         phases = TaskPhases(clock.world.task(task.client, task.turn), clients.load, speed)
         plan = TaskPlan.of(phases, now_s, offline_s, recorder.whole)
@@ -107,28 +104,25 @@ class PlannedTasks:
             clock.record_task(Kind.DOWNLOAD_STARTED, task, -1, plan.download_bytes)
         step = recorder.foresee(number, task.client, task.base_version, plan.events)
         if plan.downloaded_s < math.inf:
-            heappush(coming, (plan.downloaded_s, number, step, plan.downloaded_bytes, task, "down"))
-        for time_s, way in plan.overheard:
-            heappush(coming, (time_s, number, step, -1, task, way))
+            heappush(self._downloads, (plan.downloaded_s, number, step, plan.downloaded_bytes))
         self._alone[number] = task, plan, step
         clock.at_task(plan.end_s, number, self._end_alone)
         return True
 
-    def _guessed(self, task: TaskRecord) -> PlannedTask | None:
-        """Return the plan of a task that begins; None if it was not guessed."""
-        client, turn = task.client, task.turn
-        planned = None if self._columns is None else self._columns.take(client, turn)
+    def _guessed(self, task: TaskRecord) -> int | None:
+        """Return the row of a task that begins in `_columns`; None if it was not guessed."""
+        row = None if self._columns is None else self._columns.take(task.client, task.turn)
         self._until_block -= 1
-        if planned is None and self._until_block <= 0 and self._blocks.are_possible:
-            tasks = [self._coming_soon.popleft() for _ in range(min(len(self._coming_soon), BLOCK))]
+        if row is None and self._until_block <= 0 and self._blocks.are_possible:
+            tasks = [(one.client, one.turn) for one in (task, *islice(self._coming, BLOCK - 1))]
             tasks += self._clock.server.likely_tasks(BLOCK - len(tasks))
             self._until_block = len(tasks)
             if len(tasks) >= LEAST:
-                self._columns = TaskColumns(self._blocks.draw(tasks), self._clients.load)
-                planned = self._columns.take(client, turn)
-        if self._coming_soon and self._coming_soon[0] == (client, turn):
-            self._coming_soon.popleft()
-        return planned
+                self._columns = TaskColumns(
+                    self._blocks.draw(tasks), self._clients.load, tasks, self._clock.recorder.whole
+                )
+                row = self._columns.take(task.client, task.turn)
+        return row
 
     def _end_alone(self, number: int) -> None:
         """End the last phase of a task that was planned alone."""
@@ -140,9 +134,14 @@ class PlannedTasks:
 
     def _end_in_columns(self, number: int) -> None:
         """End the last phase of a task in columns."""
-        task, columns, planned, _, began_s = self._in_columns.pop(number)
-        columns.note(task, planned, began_s, self._clock.recorder.whole)
-        self._processes.end_message(task, *planned.last)
+        task, columns, row, _, began_s = self._in_columns.pop(number)
+        task.planned = columns, row, began_s
+        kind, fails, way, sent_bytes, attempts = columns.last(row)
+        self._traffic.count(sent_bytes, way)
+        clock = self._clock
+        clock.recorder.end_in_columns(columns, row, number, task.base_version)
+        clock.note(task, kind, clock.now, sent_bytes, attempts, way)
+        self._processes.goes_on(task, kind, fails)
 
     def catch_up(self) -> None:
         """Write into the records of tasks what has happened by now."""
@@ -155,29 +154,28 @@ class PlannedTasks:
             if has_passed(plan.trained_s, task.number, step):
                 task.epochs = plan.epochs
         together: dict[TaskColumns, list[tuple[TaskRecord, int, int, float]]] = {}
-        for task, columns, planned, step, began_s in self._in_columns.values():
-            together.setdefault(columns, []).append((task, step, planned.row, began_s))
+        for task, columns, row, step, began_s in self._in_columns.values():
+            together.setdefault(columns, []).append((task, step, row, began_s))
         for columns, tasks in together.items():
             _, _, rows, begins_s = zip(*tasks, strict=True)
-            for events in columns.events(np.array(rows), np.array(begins_s), recorder.whole):
-                for place, row in enumerate(events.rows.tolist()):
-                    task, step, _, _ = tasks[row]
-                    if has_passed(time_s := float(events.time_s[place]), task.number, step):
+            for events in columns.events(np.array(rows), np.array(begins_s)):
+                for place, number in enumerate(events.rows.tolist()):
+                    task, step, _, _ = tasks[number]
+                    time_s = float(events.time_s[place])
+                    if events.kind is Kind.DOWNLOAD_STARTED or has_passed(time_s, task.number, step):
                         size, attempt = events.of(place)
                         task.note(events.kind, time_s, size, attempt, events.detail)
 
     def count_traffic(self) -> None:
-        """Count what has been sent and overheard by now."""
-        coming, recorder, traffic, now_s = self._coming, self._clock.recorder, self._traffic, self._clock.now
+        """Count what has been sent by now."""
+        downloads, recorder, now_s = self._downloads, self._clock.recorder, self._clock.now
         later, bytes_down = [], 0
-        while coming and coming[0][0] <= now_s:
-            time_s, number, step, size, task, way = one = heappop(coming)
+        while downloads and downloads[0][0] <= now_s:
+            time_s, number, step, sent_bytes = one = heappop(downloads)
             if time_s == now_s and not recorder.has_passed(time_s, number, step):
                 later.append(one)
-            elif size >= 0:
-                bytes_down += size
             else:
-                traffic.overhear(way, task.client, task.base_version)
-        traffic.count(bytes_down, "down")
+                bytes_down += sent_bytes
+        self._traffic.count(bytes_down, "down")
         for one in later:
-            heappush(coming, one)
+            heappush(downloads, one)

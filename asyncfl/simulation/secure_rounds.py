@@ -155,6 +155,7 @@ class SecureRounds:
         if self._clock.recorder.whole:
             self._clock.record_task(Kind.MASKS_AGREED, task, size=sent.total() + relayed)
         self._processes.begin_task(task)
+        self._processes.begin_first()
 
     def _offline(self, task: TaskRecord, sent: Counter[Way]) -> None:
         if not self._clock.stopped:

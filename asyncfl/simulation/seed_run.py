@@ -19,7 +19,7 @@ from asyncfl.privacy import PrivacyContext
 from asyncfl.privacy.ledger.rows import scheme_notes
 from asyncfl.privacy.scheme import stop_notes
 from asyncfl.protocol import Server
-from asyncfl.protocol.event_query import end_of, select
+from asyncfl.protocol.event_query import select
 from asyncfl.protocol.events import Kind
 from asyncfl.protocol.messages import Fate
 from asyncfl.protocol.recording import Recording
@@ -143,12 +143,14 @@ def seed_run(
     elif (version := rounds.diverged) is not None:
         # The server published its last version before it was evaluated.
         stopped = diverged_at(version)
+    tasks = executor.event_log.tasks_table(executor.event_log.recorder.end_s)
+    executor.traffic.count_overheard(tasks)
     return SeedRun(
         seed=rounds.seed,
         stopped=stopped,
         rounds=rounds.rows,
         events=events,
-        tasks=executor.event_log.tasks_table(end_of(events)),
+        tasks=tasks,
         fates={
             fate.value: executor.tasks.fates[fate]
             for fate in Fate

@@ -3,7 +3,8 @@
 Where no capacity is shared, the phases of a task follow from its begin: its events are handed over at once, and put at
 their places in columns later. An event of a task that is handed over in step s of the clock comes right before the
 first step after s that is not before it in the order of time, priority and number (`event_order`): a queue that holds
-the event and those of the steps gives it out there. The last event of the task is itself a step.
+the event and those of the steps gives it out there. The last event of a task is itself a step; a task in columns hands
+it over when it comes.
 """
 
 from __future__ import annotations
@@ -14,26 +15,27 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from asyncfl.base.arrays import Ints
-from asyncfl.base.tables import renumbered
-from asyncfl.protocol.events import SCHEMA, Kind
-from asyncfl.protocol.recorder import EVENT_COLUMNS, Recorder
+from asyncfl.base.arrays import Floats, Ints
+from asyncfl.protocol.events import Kind
+from asyncfl.protocol.recorder import EVENT_COLUMNS, NAN, Columns, Recorder
+from asyncfl.protocol.task_record import EventColumns
 from asyncfl.simulation.event_order import EventOrder, Priority
 from asyncfl.simulation.phases import TaskEvent
 from asyncfl.simulation.task_columns import TaskColumns
-
-KINDS = tuple(Kind)
-CODES = {kind: code for code, kind in enumerate(KINDS)}
 
 _FIELDS = np.dtype(
     [
         *(("time_s", np.float64), ("task", np.int64), ("place", np.int64), ("step", np.int64), ("kind", np.int8)),
         *(("client", np.int64), ("base_version", np.int64), ("bytes", np.int64), ("attempt", np.int16)),
-        ("detail", np.int32),
+        *(("detail", np.int32), ("stage", np.int8), ("before", np.int64)),
     ]
 )
-"""Columns of an event that is known before it happens. `place`: among those of its task; `step`: of the clock, in which
-it was handed over."""
+"""Columns of an event of a task. `place`: among those of its task; `step`: of the clock, in which it was handed over;
+`stage`: see `FORESEEN`; `before`: number of events recorded before it since the last flush, -1: not known yet."""
+
+FORESEEN, LAST, BEGIN = range(3)
+"""Stages of a step of the clock: events that were foreseen come before it, and the last event of a task is the first of
+its step. Tasks begin in it."""
 
 
 class TimelineRecorder(Recorder):
@@ -47,12 +49,12 @@ class TimelineRecorder(Recorder):
         """Five integers for each task whose events were handed over since: its number, its client, its base version,
         the step of the clock in which it began, and how many of the events are its own."""
         self._in_columns: dict[TaskColumns, list[float]] = {}
-        """The same for tasks in columns: five numbers for each, its row, its number, its base version, the step in
-        which it began and the time."""
+        """The same for tasks in columns: six numbers for each, its row, its number, its base version, the step in
+        which it began, the time, and the length of `values` then."""
+        self._ended: dict[TaskColumns, list[float]] = {}
+        """The same of tasks in columns at their end."""
         self._pending = np.empty(0, dtype=_FIELDS)
         """Events handed over before, that had not happened at the last flush."""
-        self._details: dict[str, int] = {}
-        """Detail of an event handed over -> its code."""
         self._steps_s: list[float] = []
         """Time of each step of the clock since the last flush, and of those before at the same time as the last."""
         self._orders: list[EventOrder] = []
@@ -82,8 +84,15 @@ class TimelineRecorder(Recorder):
         step = self._first_step + len(self._steps_s) - 1
         if (begun := self._in_columns.get(columns)) is None:
             begun = self._in_columns[columns] = []
-        begun += (row, task, base_version, step, began_s)
+        begun += (row, task, base_version, step, began_s, len(self.values))
         return step
+
+    def end_in_columns(self, columns: TaskColumns, row: int, task: int, base_version: int) -> None:
+        """Hand over the last event of a task in `columns`, which happens now."""
+        step = self._first_step + len(self._steps_s) - 1
+        if (ended := self._ended.get(columns)) is None:
+            ended = self._ended[columns] = []
+        ended += (row, task, base_version, step, self._steps_s[-1], len(self.values))
 
     def has_passed(self, time_s: float, task: int, step: int) -> bool:
         """Whether an event of a task, handed over in a step, comes before the current step."""
@@ -105,11 +114,12 @@ class TimelineRecorder(Recorder):
 
     def flush(self) -> None:
         """Put the latest events in order and move them to disk."""
-        batch, self._pending = self._in_order()
-        self._spool.put(batch)
-        self._packed += len(batch)
-        self._version = _last(batch, "version", self._version)
-        self._foreseen, self._owners, self._in_columns, kept = [], [], {}, len(self._steps_s)
+        columns, self._pending = self._in_order()
+        self._put(columns)
+        if len(columns["version"]):
+            self._version = int(columns["version"][-1])
+        self._foreseen, self._owners, self._in_columns, self._ended = [], [], {}, {}
+        kept = len(self._steps_s)
         while kept and self._steps_s[kept - 1] == self._steps_s[-1]:
             kept -= 1
         self._first_step += kept
@@ -119,34 +129,29 @@ class TimelineRecorder(Recorder):
 
     def table(self) -> pa.Table:
         """Return all events so far, in order. It can be called at any time."""
-        batches = [*self._spool.batches(), self._in_order()[0]]
-        table = pa.Table.from_batches(batches, schema=SCHEMA).unify_dictionaries()
-        for name in ("kind", "detail"):
-            place = SCHEMA.get_field_index(name)
-            table = table.set_column(place, SCHEMA.field(name), renumbered(table.column(place)))
-        return table
+        return self._table(self._in_order()[0])
 
-    def _in_order(self) -> tuple[pa.RecordBatch, np.ndarray[Any, Any]]:
+    def _in_order(self) -> tuple[Columns, np.ndarray[Any, Any]]:
         """Return the events since the last flush in order, and those handed over that have not happened yet."""
         set_aside = len(self.set_aside)
-        recorded = self._batch()
+        recorded = self._columns()
         known = np.concatenate([self._pending, *self._handed_over()])
-        if not len(known) or not self._steps_s:
+        is_foreseen = known["stage"] == FORESEEN
+        places = np.where(is_foreseen, -1, known["step"] - self._first_step)
+        if self._steps_s:
+            come = np.flatnonzero(is_foreseen & (known["time_s"] <= self._steps_s[-1]))
+            places[come] = self._places(known[come])
+        happened = ~is_foreseen | (places >= 0)
+        if not happened.any():
             return recorded, known
-        places = np.full(len(known), -1)
-        come = np.flatnonzero(known["time_s"] <= self._steps_s[-1])
-        places[come] = self._places(known[come])
-        happened = np.flatnonzero(places >= 0)
-        if not len(happened):
-            return recorded, known
-        waiting = known[places < 0]
-        rows = np.array(self._rows) // len(EVENT_COLUMNS)
+        waiting = known[~happened]
+        events, places = known[happened], places[happened]
+        before = np.where(events["stage"] == FORESEEN, np.array([*self._rows, 0])[places], events["before"])
+        before //= len(EVENT_COLUMNS)
         if len(self.set_aside) > set_aside:
             # Some could not be recorded: those after them are nearer to the front.
-            rows = np.minimum(rows, len(recorded))
-        before = rows[places[happened]]
-        events = known[happened]
-        order = np.lexsort((events["place"], events["task"], events["time_s"], before))
+            before = np.minimum(before, len(recorded["time_s"]))
+        order = np.lexsort((events["place"], events["task"], events["time_s"], events["stage"], places))
         return self._merged(recorded, events[order], before[order]), waiting
 
     def _handed_over(self) -> Iterator[np.ndarray[Any, Any]]:
@@ -154,17 +159,33 @@ class TimelineRecorder(Recorder):
         if self._foreseen:
             yield self._handed_over_alone()
         for columns, begun in self._in_columns.items():
-            rows, *owners, began_s = np.array(begun).reshape(-1, 5).T
+            rows, *owners, began_s, before = np.array(begun).reshape(-1, 6).T
             chosen = rows.astype(np.int64)
-            for place, events in enumerate(columns.events(chosen, began_s, self.whole)):
-                made = np.empty(len(events.rows), dtype=_FIELDS)
-                for name, values in zip(("task", "base_version", "step"), owners, strict=True):
-                    made[name] = values[events.rows]
-                made["client"] = columns.clients[chosen[events.rows]]
-                made["place"], made["kind"], made["time_s"] = place, CODES[events.kind], events.time_s
-                made["bytes"], made["attempt"] = events.size, events.attempt
-                made["detail"] = self._details.setdefault(events.detail, len(self._details))
+            for place, events in enumerate(columns.events(chosen, began_s)):
+                made = self._made(events, columns.clients[chosen], owners, place)
+                if events.kind is Kind.DOWNLOAD_STARTED:
+                    made["stage"], made["before"] = BEGIN, before
                 yield made
+        for columns, ended in self._ended.items():
+            rows, *owners, ended_s, before = np.array(ended).reshape(-1, 6).T
+            chosen = rows.astype(np.int64)
+            for events in columns.last_events(chosen, ended_s):
+                made = self._made(events, columns.clients[chosen], owners, 0)
+                made["stage"], made["before"] = LAST, before[events.rows]
+                yield made
+
+    def _made(self, events: EventColumns, clients: Ints, owners: list[Floats], place: int) -> np.ndarray[Any, Any]:
+        """Return foreseen events of tasks in columns. `clients`: (n,) of the tasks; `owners`: numbers, base versions
+        and steps, (n,) each; `place`: see `_FIELDS`."""
+        made = np.empty(len(events.rows), dtype=_FIELDS)
+        for name, values in zip(("task", "base_version", "step"), owners, strict=True):
+            made[name] = values[events.rows]
+        made["client"] = clients[events.rows]
+        made["place"], made["kind"], made["time_s"] = place, self._code("kind", events.kind), events.time_s
+        made["bytes"], made["attempt"] = events.size, events.attempt
+        made["detail"] = self._code("detail", events.detail)
+        made["stage"], made["before"] = FORESEEN, -1
+        return made
 
     def _handed_over_alone(self) -> np.ndarray[Any, Any]:
         """Return the events of tasks that were planned alone."""
@@ -175,10 +196,10 @@ class TimelineRecorder(Recorder):
             made[name] = np.repeat(owners[:, column], number)
         made["place"] = np.arange(len(made)) - np.repeat(np.cumsum(number) - number, number)
         kinds, made["time_s"], made["bytes"], made["attempt"], details = zip(*self._foreseen, strict=True)
-        for detail in dict.fromkeys(details):
-            self._details.setdefault(detail, len(self._details))
-        made["kind"] = [*map(CODES.__getitem__, kinds)]
-        made["detail"] = [*map(self._details.__getitem__, details)]
+        for name, texts in (("kind", kinds), ("detail", details)):
+            codes = {text: self._code(name, text) for text in dict.fromkeys(texts)}
+            made[name] = [*map(codes.__getitem__, texts)]
+        made["stage"], made["before"] = FORESEEN, -1
         return made
 
     def _places(self, events: np.ndarray[Any, Any]) -> Ints:
@@ -210,33 +231,16 @@ class TimelineRecorder(Recorder):
             found[row] = begin + least + int(later[0]) if len(later) else end
         return found
 
-    def _merged(self, recorded: pa.RecordBatch, events: np.ndarray[Any, Any], before: Ints) -> pa.RecordBatch:
+    def _merged(self, recorded: Columns, events: np.ndarray[Any, Any], before: Ints) -> Columns:
         """Return the recorded events with others between them. `before`: row that each comes before."""
-        all_of_them = len(recorded) + len(events)
+        all_of_them = len(recorded["time_s"]) + len(events)
         places = before + np.arange(len(events))
-        order, others = np.empty(all_of_them, dtype=np.int64), np.ones(all_of_them, dtype=np.bool_)
+        others = np.ones(all_of_them, dtype=np.bool_)
         others[places] = False
-        order[places], order[others] = len(recorded) + np.arange(len(events)), np.arange(len(recorded))
-        versions = np.concatenate([[self._version], recorded["version"].to_numpy()])
-        made: dict[str, Any] = {
-            **{name: events[name] for name in ("time_s", "task", "client", "base_version", "bytes", "attempt")},
-            "seq": np.zeros(len(events), dtype=np.int64),
-            "seed": np.full(len(events), self.seed),
-            "kind": pa.DictionaryArray.from_arrays(pa.array(events["kind"]), [kind.value for kind in KINDS]),
-            "version": versions[before],
-            "staleness": np.full(len(events), -1),
-            "weight": np.full(len(events), np.nan),
-            "detail": pa.DictionaryArray.from_arrays(pa.array(events["detail"]), [*self._details]),
-        }
-        columns = [pa.array(made[field.name]).cast(field.type) for field in SCHEMA]
-        added = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
-        both = pa.Table.from_batches([recorded, added]).unify_dictionaries().combine_chunks().take(order)
-        seq = pa.array(self._packed + np.arange(all_of_them)).cast(SCHEMA.field("seq").type)
-        both = both.set_column(SCHEMA.get_field_index("seq"), SCHEMA.field("seq"), seq)
-        [batch] = both.combine_chunks().to_batches()
-        return batch
-
-
-def _last(batch: pa.RecordBatch, column: str, without: int) -> int:
-    """Return the last value of a column; `without` for a batch without rows."""
-    return batch[column][-1].as_py() if len(batch) else without
+        constants = {"version": np.append(self._version, recorded["version"])[before], "staleness": -1, "weight": NAN}
+        made: Columns = {}
+        for name, values in recorded.items():
+            made[name] = column = np.empty(all_of_them, dtype=values.dtype)
+            column[others] = values
+            column[places] = constants[name] if name in constants else events[name]
+        return made

@@ -560,6 +560,11 @@ def test_tasks_that_are_likely_to_begin_next_do_while_their_clients_are_idle() -
     assert len(likely) > 15
 
 
+def test_a_task_is_likely_for_the_next_client_where_the_first_drawn_has_one() -> None:
+    play = uploads(server(Buffered(rounds=99, buffer=3, dispatch=ConstantDispatch(in_flight=200)), clients=400))
+    assert len(play.server.likely_tasks(40)) > 25
+
+
 def test_no_task_is_likely_where_the_selection_is_not_uniform() -> None:
     fair = Buffered(rounds=9, buffer=3, dispatch=ConstantDispatch(in_flight=5), selection={"kind": "fair"})
     assert uploads(server(fair, clients=400)).server.likely_tasks(20) == []

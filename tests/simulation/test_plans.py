@@ -128,3 +128,12 @@ def test_planned_tasks_leave_the_tables_of_tasks_that_go_from_phase_to_phase(
     assert rounds_table(planned).to_pandas().equals(rounds_table(stepped).to_pandas())
     assert clients_table(planned).to_pandas().equals(clients_table(stepped).to_pandas())
     assert planned.traffic == stepped.traffic
+
+
+def test_a_long_table_of_tasks_that_is_kept_on_disk_is_that_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_memory = simulate_clock(drawn_scenario(1), 1)
+    monkeypatch.setattr("asyncfl.protocol.task_record.ON_DISK_FROM", 1)
+    on_disk = simulate_clock(drawn_scenario(1), 1)
+    assert len(on_disk.tasks) > 0
+    assert on_disk.tasks.to_pandas().equals(in_memory.tasks.to_pandas())
+    assert clients_table(on_disk).to_pandas().equals(clients_table(in_memory).to_pandas())

@@ -8,6 +8,10 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+PIECE = 2**15
+"""Bytes written at once. Linux maps a file into memory in pieces up to the size in which it was written: a column that
+is read must not bring the other columns of its batch along."""
+
 
 class BatchSpool:
     """Record batches in an unnamed temporary file, which is deleted with the last table that was read from it.
@@ -46,7 +50,9 @@ class BatchSpool:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(prefix="asyncfl-", buffering=0)  # noqa: SIM115  (stays open as long as the spool)
             self._file.seek(end)
-            whole = self._file.write(made) == made.size
+            pieces = memoryview(made)
+            sizes = [self._file.write(pieces[at : at + PIECE]) for at in range(0, made.size, PIECE)]
+            whole = sum(sizes) == made.size
         except OSError:
             whole = False
         if whole:

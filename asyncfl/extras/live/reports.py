@@ -64,7 +64,7 @@ class LiveEventLog(EventLog):
         client = client if task is None else task.client
         self.recorder.add(time_s, kind, number, client, version, base, -1, size, attempt, float("nan"), detail)
         if task is not None:
-            self._note(task, kind, time_s, size, attempt, detail)
+            self.note(task, kind, time_s, size, attempt, detail)
 
     def table(self) -> pa.Table:
         """Return all events by time; those of one time in the order in which they were recorded."""
@@ -180,6 +180,4 @@ class Reports:
             if way == SCORING_DOWN:
                 tasks = [one for one in self._tasks.collected() if not one.overheard]
         for one in tasks:
-            if event is Kind.OVERHEARD:
-                self._traffic.overhear("down" if way == "down" else "up", one.client, one.base_version)
             self._event_log.place(time_s, event, one, one.client, detail=way)
