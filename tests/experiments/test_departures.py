@@ -91,7 +91,7 @@ def test_a_verdict_that_turns_within_a_silent_setting_depends_on_it():
     assert (both.verdict, both.depends_on, both.silent) == ("depends", "E", "E = 1, 5")
     assert "it holds at epochs = 5" in both.reason
     assert five.verdict == "holds"
-    # nothing is said of a paper before each value of what is ours was tried; a table from before an axis was added is at
+    # nothing is said of a paper before each value of what is ours was tried; a table that is older than an axis is at
     # the scenario's value
     table = with_new_axes(of, ends[ends["training.epochs"] == 1].drop(columns="training.epochs"))
     old = type(grid(drawn([0] * 6, 1.0, 1), [3] * 6))(of.grid("full"), table, table)
