@@ -460,6 +460,10 @@ def test_what_is_true_for_nothing_is_not_true():
         .judge(Grid({"x": (1, 2)}, ends, ends))
     ]
     assert found == ["holds", "holds", "does not hold", "holds"]
+    # what was measured in too few runs keeps nothing within its limit
+    few = ends.assign(honest_banned=ends["honest_banned"].where(ends["seed"] < 3))
+    asked = TypeAdapter(Claim).validate_python({**claim, "besides": {"final honest_banned": 30}})
+    assert asked.judge(Grid({"x": (1, 2)}, few, few))[1].answer == "not decided"
 
 
 def test_values_over_rounds_that_are_not_published_are_known_at_the_last_round_alone():

@@ -300,11 +300,13 @@ class AtLeast(ClaimBase):
         told = f"{self.value} {self.value_in_words(x)}"
         for value, limit in self.besides.items():
             other = grid.seeds_of(value, at, low_is_good=True)
+            if not (known := ~np.isnan(other.values)).any():
+                raise MissingError(f"no seed has a value of {value}")
             words = f"wanted {value} at most {limit:g}, got"
             kind: Kind = "count" if unit_of(value.split()[-1]) == "clients" else "statistical"
             of: dict[str, Any] = {"strict": False, "threshold": limit, "sign": -1.0, "cells": (at,), "kind": kind}
             of["tolerated"] = self.tolerated
-            evidence = AllOf([evidence, Comparison(other.seeds, limit - other.values, words, **of)])
+            evidence = AllOf([evidence, Comparison(other.seeds[known], limit - other.values[known], words, **of)])
             told = f"{told}, {value} {self.mean(other):.4g}"
         return evidence, told
 
