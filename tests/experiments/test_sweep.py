@@ -141,18 +141,18 @@ def killed_at_first(description: dict[str, Any], folder: Path, limits: Limits) -
         marker.touch()
         if description["seeds"] == [1]:
             os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(60)  # is ended with its pool
+        time.sleep(3)  # goes down with its pool, or is done in vain
     return SweepResult(folder, 1.0)
 
 
+@pytest.mark.long
 def test_a_killed_process_costs_its_neighbours_no_result(
     tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("asyncfl.experiments.sweep._run_in_worker", killed_at_first)
     scenarios = [Scenario.read(tiny | {"seeds": [seed]}) for seed in (1, 2, 3)]
     found = list(run_all(scenarios, tmp_path, 2, Limits(), tmp_path))
-    # the third never began before
-    assert [place for place, _ in found] == [0, 1, 2]
+    assert sorted(place for place, _ in found) == [0, 1, 2]
     assert [swept.failed for _, swept in found] == ["", "", ""]
 
 
