@@ -260,7 +260,7 @@ def _judged(claim: Claim, grid: Grid, looks: Looks, silent: Mapping[str, str]) -
             "depends_on": names,
             "reason": f"it depends on {names}: it holds at {shown}",
         }
-    if left and len(answers - {"not decided"}) == 1 and "not decided" not in answers:
+    if left and "not decided" not in answers:
         # What is ours is varied before anything is said of a paper.
         numbers = _numbers(every, all_of([point.decision for point in every]))
         missing = "; ".join(map(describe, left[:LISTED]))
