@@ -56,6 +56,7 @@ ADDED_SINCE_0_1: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("data", "", ("holders", "test_scaling")),
     ("model", "", ("dropout",)),
     ("protocol", "", ("min_separation", "max_participations", "secure_aggregation")),
+    ("world", "", ("evaluate_at",)),
     ("protocol", "sync", ("aggregation", "divide_by")),
 )
 """Section, its kind (empty: each), and fields that no run of version 0.1 has in its name; at their defaults they change
@@ -374,6 +375,8 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if world is not None and protocol is not None and protocol.time_limit_s is None:
         for fault in world.progress_faults():
             yield Fault(f"world.{fault.field}", f"{fault.message}; lower it or set protocol.time_limit_s")
+    if world is not None:
+        yield from _under("world", world.evaluation_faults())
     if world is not None and training is not None:
         yield from _under("world", world.deadline_faults(training.deadline_s))
     if world is not None and evaluation is not None and world.evaluate_s and evaluation.test_every == "auto":

@@ -14,6 +14,8 @@ from asyncfl.cli.output import console, print_json, print_table, print_text
 from asyncfl.cli.run import read_scenario
 from asyncfl.extras.calibration.round_fit import LoggedFederation, RoundFit, fit_rounds, moments_of, simulated_logs
 from asyncfl.extras.calibration.round_log import read_round_logs
+from asyncfl.scenario import Scenario
+from asyncfl.world import World
 from asyncfl.world.world_file import write_world
 
 
@@ -36,6 +38,9 @@ def calibrate_rounds(
     described = [read_scenario(path, []) for path in scenarios]
     described = described * len(logs) if len(described) == 1 else described
     other = None if predict is None else read_scenario(predict, [])
+    if late := [path for path, one in zip(scenarios, described, strict=False) if not _is_logged_whole(one)]:
+        told = f"must be 1 where clients evaluate (world.evaluate_at): rounds of the log hold it, see {late[0]}"
+        raise ScenarioError([Fault("evaluation.test_every", told)])
     federations = [
         LoggedFederation(path.name, scenario, tuple(read_round_logs(path, scenario.data.clients, skip)))
         for path, scenario in zip(logs, described, strict=True)
@@ -56,7 +61,7 @@ def calibrate_rounds(
             {"world": world.model_dump(mode="json"), "fitted": fitted, "moments": moments, "predicted": predicted}
         )
         return
-    print_table(["part", "fitted"], _parts(fit))
+    print_table(["part", "fitted"], _parts(fit, world))
     columns = ["log", "over its rounds", "observed", "fitted", "apart"]
     print_table(columns, [_moment_row(*one) for one in _moments(fit)])
     print_text("apart: in units of the standard error of the log, or of 1 % of the mean where that is more")
@@ -70,12 +75,17 @@ def calibrate_rounds(
     console.print(f"{out} written")
 
 
+def _is_logged_whole(scenario: Scenario) -> bool:
+    """Whether each round of a log holds an evaluation by clients, if they evaluate at all."""
+    return scenario.world.evaluate_at == "server" or scenario.evaluation.test_every == 1
+
+
 def _of_group(group: tuple[int, int] | None) -> str:
     return "other clients" if group is None else f"clients {group[0]} to {group[1]}"
 
 
-def _parts(fit: RoundFit) -> list[list[str]]:
-    """Return the rows of the table of fitted numbers."""
+def _parts(fit: RoundFit, world: World) -> list[list[str]]:
+    """Return the rows of the table of fitted numbers. `world`: the fitted one."""
     alone = len(fit.factors) == 1
     rows = [
         [f"s per sample, {'all clients' if alone else _of_group(group)}", f"{number(factor)} x the scenario's"]
@@ -85,7 +95,10 @@ def _parts(fit: RoundFit) -> list[list[str]]:
     return [
         *rows,
         ["task jitter", f"lognormal, sigma {number(fit.sigma)}"],
-        ["server, a version", quantity(fit.server_s, "s")],
+        [
+            "server, a version" if world.evaluate_at == "server" else "client, an evaluation",
+            quantity(fit.server_s, "s"),
+        ],
         ["processors", shared],
     ]
 

@@ -47,17 +47,48 @@ COLLECT_EVERY = 50_000
 
 
 class AggregationProcess(ResumableProcess):
-    """Work of the server at an aggregation, of which it is told by a timer."""
+    """Work of the server at an aggregation, and evaluation of its result, of which the server is told by a timer."""
 
-    def __init__(self, driver: Driver, action: SetTimer) -> None:
-        self._driver, self._action = driver, action
+    def __init__(self, driver: Driver, action: SetTimer, clients_s: float) -> None:
+        """`clients_s`: seconds of it for which clients evaluate, each on its own processor where these suffice."""
+        self._driver, self._action, self._clients_s = driver, action, clients_s
+        self._work: Work | None = None
+        """The work of the server; None before its begin."""
+        self._evaluating = 0
+        """Clients that evaluate."""
+
+    def run(self) -> Generator[simpy.Event, Any, None]:
+        driver = self._driver
+        self._work = self._work or driver.processors.begin(self._action.delay_s - self._clients_s)
+        yield from self._work.run()
+        present = driver.clients_present() if self._clients_s and not driver.clock.stopped else 0
+        # On processors of their own all take the same time.
+        self._evaluating = present if driver.processors.are_shared else min(present, 1)
+        for _ in range(self._evaluating):
+            driver.clock.begin(ClientEvaluation(driver, self._clients_s, self))
+        if not self._evaluating:
+            driver.fire(self._action)
+
+    def evaluated(self) -> None:
+        """Take note that a client has evaluated the version."""
+        self._evaluating -= 1
+        if not self._evaluating:
+            self._driver.fire(self._action)
+
+
+class ClientEvaluation(ResumableProcess):
+    """Evaluation of a version by one client."""
+
+    def __init__(self, driver: Driver, seconds: float, of: AggregationProcess) -> None:
+        """`of`: waits for it."""
+        self._driver, self._seconds, self._of = driver, seconds, of
         self._work: Work | None = None
         """The work; None before its begin."""
 
     def run(self) -> Generator[simpy.Event, Any, None]:
-        self._work = self._work or self._driver.processors.begin(self._action.delay_s)
+        self._work = self._work or self._driver.processors.begin(self._seconds)
         yield from self._work.run()
-        self._driver.fire(self._action)
+        self._of.evaluated()
 
 
 class Collection(ResumableProcess):
@@ -251,9 +282,15 @@ class Driver(ActionExecutor):
 
     def _set_timer(self, action: SetTimer) -> None:
         if action.timer == AGGREGATION:
-            self.clock.begin(AggregationProcess(self, action))
+            plan, is_theirs = self.server.plan, self.clock.world.settings.evaluate_at == "clients"
+            clients_s = plan.evaluate_s if is_theirs and plan.is_evaluated(self.server.version + 1) else 0.0
+            self.clock.begin(AggregationProcess(self, action, clients_s))
         else:
             self.clock.later(action.delay_s, EventOrder.of_timer(action.timer), self.fire, action)
+
+    def clients_present(self) -> int:
+        """Return the number of clients that are online now."""
+        return int(self.clock.world.all_online(self.clock.now).sum())
 
     def fire(self, action: SetTimer) -> None:
         """Inform the server that a timer has run out."""

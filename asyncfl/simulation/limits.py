@@ -103,7 +103,7 @@ def _clock_events(scenario: Scenario) -> tuple[float, float, float]:
     samples = scenario.training.processed(scenario.data.samples_per_client or 1000)
     task_s = max(float(np.median(speeds)) * samples, 1e-9)
     busy_s = world.aggregate_s + world.aggregate_s_per_number * scenario.n_parameters * scenario.participants
-    busy_s += 0.0 if world.evaluate_beside else world.evaluate_s
+    busy_s += 0.0 if world.evaluate_beside else world.evaluate_s * _slowdown(scenario)
     if scenario.defence.detector is not None:
         busy_s += world.score_s + world.evaluation_cost * task_s * scenario.participants
     virtual_s = min(rounds * (busy_s + task_s), scenario.protocol.time_limit_s or math.inf)
@@ -111,6 +111,14 @@ def _clock_events(scenario: Scenario) -> tuple[float, float, float]:
     idle_tasks = dispatch.level(clients) * min(rounds * busy_s, virtual_s) / task_s
     changes = clients * virtual_s * world.availability.changes_per_s
     return float(rounds * tasks + dispatch.level(clients)), idle_tasks, changes
+
+
+def _slowdown(scenario: Scenario) -> float:
+    """Return by how much an evaluation is slowed down by the other clients that evaluate."""
+    world = scenario.world
+    if world.evaluate_at == "server" or world.processors is None:
+        return 1.0
+    return max(1.0, scenario.data.clients / world.processors)
 
 
 def _clients_seconds(scenario: Scenario) -> float:

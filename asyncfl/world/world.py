@@ -102,11 +102,15 @@ class World(Described):
     """Whether the server does nothing else while it aggregates: it dispatches no tasks, and handles arriving updates
     only after it has published the version."""
     evaluate_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """Seconds that the server takes to evaluate a model on its test set before it publishes it; only for versions that
-    are evaluated (`evaluation.test_every`)."""
+    """Seconds that the server, or each client (`evaluate_at`), takes to evaluate a model before its publication; only
+    for versions that are evaluated (`evaluation.test_every`)."""
     evaluate_beside: bool = False
     """Whether the server publishes a version first and evaluates it while the run continues, one version after another,
     as real servers do. Then evaluation only takes time of the `processors`."""
+    evaluate_at: Literal["server", "clients"] = "server"
+    """Who evaluates a version that is evaluated. `clients`: each that is online, for `evaluate_s`, all at once; the
+    version is published when the last has finished. Where `processors` are shared, these evaluations and trainings slow
+    each other down."""
     score_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Seconds that the server takes to judge a buffer, where a defence has a detector."""
     evaluation_cost: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("factor")] = 1 / 3
@@ -138,6 +142,12 @@ class World(Described):
             # The packet loss of a profile is not considered.
             if link.loss.mean_loss() > 1 - 1e-12:
                 yield Fault(f"{name}.loss", "must let some packets through, got a loss of all: nothing would arrive")
+
+    def evaluation_faults(self) -> Iterator[Fault]:
+        """Yield a fault where clients are to evaluate versions that are published already; relative to the world."""
+        if self.evaluate_at == "clients" and self.evaluate_beside:
+            message = "must be false where clients evaluate (evaluate_at): the next version waits for them, got true"
+            yield Fault("evaluate_beside", message)
 
     def deadline_faults(self, deadline_s: float | None) -> Iterator[Fault]:
         """Yield a fault for each setting that excludes a training deadline; fields are relative to the world."""

@@ -129,6 +129,23 @@ def test_a_world_is_fitted_to_a_log_of_rounds(log: Path, tmp_path: Path, run_pro
     assert json.loads(printed)["seeds"][0]["round_s"]["mean"] == pytest.approx(1.44, rel=0.1)
 
 
+def test_the_time_between_rounds_may_be_the_evaluation_of_clients(log: Path, tmp_path: Path, run_program: Any) -> None:
+    scenario, out = tmp_path / "rounds.yaml", tmp_path / "world.yaml"
+    evaluated = {**ROUNDS, "world": {**ROUNDS["world"], "evaluate_at": "clients"}, "evaluation": {"test_every": 1}}
+    scenario.write_text(yaml.safe_dump(evaluated))
+    status, printed = run_program("calibrate", log, "--scenario", scenario, "--out", out)
+    assert status == 0, printed
+    assert "client, an evaluation" in printed
+    world = yaml.safe_load(out.read_text())
+    assert (world["aggregate_s"], world["evaluate_at"]) == (0.0, "clients")
+    assert world["evaluate_s"] > 0.05
+    # A round that is not evaluated would be shorter.
+    scenario.write_text(yaml.safe_dump({**evaluated, "evaluation": {"test_every": 2}}))
+    status, printed = run_program("calibrate", log, "--scenario", scenario, "--out", tmp_path / "w.yaml")
+    assert status == 2
+    assert "evaluation.test_every: must be 1 where clients evaluate" in " ".join(printed.split())
+
+
 def test_logs_of_rounds_are_refused_in_words(log: Path, tmp_path: Path, run: Path, run_program: Any) -> None:
     scenario = tmp_path / "rounds.yaml"
     for arguments, message in (

@@ -41,8 +41,9 @@ SERIAL = Buffered(rounds=8, buffer=2, dispatch=ContinuousDispatch(), scoring="se
         (SERIAL, OWN, {"detector": Safl(), "strikes": Strikes(), "loud": (1,)}),
         (SERIAL, SHARED, {"detector": Safl(), "broken": (2,)}),
         (SERIAL, {**SHARED, "aggregate_alone": True, "evaluate_beside": False}, {}),
+        (SERIAL, {**SHARED, "evaluate_at": "clients", "evaluate_beside": False}, {}),
     ],
-    ids=["deadline", "poll", "cohorts", "every-task", "scores", "shared", "aggregates-alone"],
+    ids=["deadline", "poll", "cohorts", "every-task", "scores", "shared", "aggregates-alone", "clients-evaluate"],
 )
 def test_a_pickled_driver_goes_on_to_the_same_events(
     federation: Callable[..., Driver], protocol: Any, world: dict[str, Any], defence: dict[str, Any]

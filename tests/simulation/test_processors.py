@@ -1,11 +1,14 @@
 """Clients and server that share processors or places on a machine: they slow each other down, or wait."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 
+from asyncfl.base.errors import ScenarioError
 from asyncfl.defences import Safl
 from asyncfl.protocol.event_query import select
 from asyncfl.protocol.tasks import Tasks
@@ -66,6 +69,45 @@ def test_an_evaluation_beside_the_run_takes_its_share_by_hand() -> None:
     tasks = Tasks.of(run.tasks)
     first = tasks.only(tasks.base_version == 0)
     assert sorted(first.trained_s.tolist()) == pytest.approx([1.25, 1.25, 2.25, 2.25, 3.25, 3.25])
+
+
+def test_a_version_waits_for_the_clients_that_evaluate_it() -> None:
+    server = {"aggregate_s": 0.5, "evaluate_s": 0.25, "evaluate_at": "clients"}
+    # Each on a processor of its own; then six trainings, an aggregation and six evaluations on two processors.
+    assert rounds_s(clock(**server)) == pytest.approx([1 + 0.5 + 0.25] * 4)
+    assert rounds_s(clock(processors=2, **server)) == pytest.approx([6 / 2 + 0.5 + 6 * 0.25 / 2] * 4)
+    assert rounds_s(clock(processors=2, **{**server, "aggregate_s": 0.0})) == pytest.approx([6 / 2 + 6 * 0.25 / 2] * 4)
+
+
+def test_trainings_slow_down_the_clients_that_evaluate_by_hand() -> None:
+    """Client 0 ends its task of 1 s first and begins another: with it, four others train and six evaluate on six
+    processors."""
+    devices = {"kind": "listed", "s_per_sample": [0.1, *[10.0] * 5]}
+    protocol = {**BUFFERED, "buffer": 1, "rounds": 1, "dispatch": {"kind": "constant", "in_flight": 5}}
+    for seed in range(50):
+        run = simulate_clock(
+            scenario(protocol, device=devices, processors=6, evaluate_s=0.5, evaluate_at="clients"), seed
+        )
+        asked = run.events.filter(pc.equal(run.events["kind"], "dispatched"))["client"].to_pylist()
+        if 0 in asked[:5]:
+            assert run.rounds[-1]["time_s"] == pytest.approx(1 + 0.5 * (5 + 6) / 6)
+            return
+    raise AssertionError("client 0 was never asked at the begin")
+
+
+def test_only_clients_that_are_online_evaluate(tmp_path: Path) -> None:
+    """Six trainings on two processors end at 3 s, the aggregation at 4 s; three of the clients leave before."""
+    times = tmp_path / "times.csv"
+    times.write_text("device,from_s,until_s\n" + "".join(f"{one},0,{99 if one < 3 else 3.5}\n" for one in range(6)))
+    here = {"kind": "csv", "path": str(times), "rows": "in_order"}
+    server = {"aggregate_s": 1.0, "evaluate_s": 0.5, "evaluate_at": "clients", "processors": 2}
+    run = clock({"kind": "sync", "rounds": 1}, availability=here, **server)
+    assert run.rounds[-1]["time_s"] == pytest.approx(4 + 3 * 0.5 / 2)
+
+
+def test_clients_cannot_evaluate_a_version_beside_the_run() -> None:
+    with pytest.raises(ScenarioError, match=r"world\.evaluate_beside: must be false where clients evaluate"):
+        scenario(evaluate_s=1.0, evaluate_at="clients", evaluate_beside=True)
 
 
 def test_enough_shared_processors_change_nothing() -> None:

@@ -6,9 +6,9 @@ is the method of simulated moments with diagonal weights. Source: McFadden 1989,
 such as the protocol, links and waits, is taken from the scenario of the log.
 
 Fitted are: a factor on the devices' seconds per sample, one for each group of clients that the log names; the spread of
-a task's time; the seconds that the server takes between two rounds; and, with logs of several settings, the processors
-that clients and server share, where these explain the logs better by more than Akaike's criterion asks for a further
-number.
+a task's time; the seconds that the server takes between two rounds, or that each client evaluates a version there where
+the scenario says so (`World.evaluate_at`); and, with logs of several settings, the processors that clients and server
+share, where these explain the logs better by more than Akaike's criterion asks for a further number.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class RoundFit:
     sigma: float
     """Standard deviation of the logarithm of a task's computing time."""
     server_s: float
-    """Seconds of the server from judging a buffer to the next version."""
+    """Seconds of the server from judging a buffer to the next version; where clients evaluate each version
+    (`World.evaluate_at`), those of a client for that."""
     processors: float | None
     """Processors that clients and server share; None: each has one of its own."""
     misfit: float = math.nan
@@ -101,11 +102,12 @@ class RoundFit:
         jitter = {"kind": "lognormal", "median": math.exp(-(self.sigma**2) / 2), "sigma": self.sigma}
         alike = max(speeds) - min(speeds) <= SAME * max(speeds)
         device = {"kind": "fixed", "s_per_sample": speeds[0]} if alike else {"kind": "listed", "s_per_sample": speeds}
+        by_clients = own.evaluate_at == "clients"
         changed = {
             "device": device | {"jitter": jitter},
-            "aggregate_s": self.server_s,
+            "aggregate_s": 0.0 if by_clients else self.server_s,
             "aggregate_s_per_number": 0.0,
-            "evaluate_s": 0.0,
+            "evaluate_s": self.server_s if by_clients else 0.0,
             "evaluate_beside": False,
             "processors": self.processors,
         }
