@@ -218,6 +218,25 @@ def test_cells_that_an_edited_experiment_no_longer_has_are_published_no_more(fil
     assert (files / "drawn" / "full" / "nbafl" / "one" / "figure.svg").is_file()
 
 
+def test_claims_on_variants_that_were_added_are_not_run_until_they_are_computed(files: Path) -> None:
+    publish(publisher(files))
+    variants = {"noise": {"of the clients": {}, "of the server": {"privacy.kind": "nbafl"}}}
+    claim = {
+        "check": "order",
+        "along": "privacy.epsilon",
+        "says": "the loss falls",
+        "where": {"noise": "of the clients"},
+    }
+    shown = {"where": {"noise": "of the clients"}}
+    more = {"figure": EXPERIMENT["figure"] | shown, "tables": [EXPERIMENT["tables"][0] | shown]}
+    write(files, {**EXPERIMENT, "variants": variants, "claims": [claim], **more})
+    one = publisher(files)
+    one.judge_edited()
+    one.report({})
+    assert read_csv(files / "published" / "claims.csv")["verdict"].tolist() == ["not run"]
+    build(one.into, one.experiments, files / "drawn")
+
+
 def test_every_folder_of_experiments_has_its_place_in_the_order() -> None:
     folders = {path.name for path in (ROOT / "workflow" / "experiments").iterdir() if path.is_dir()}
     assert folders <= set(MODULE["ORDER"])
