@@ -47,7 +47,7 @@ from asyncfl.experiments.plan import all_cells, load_all, select
 from asyncfl.experiments.report import write_claims
 from asyncfl.experiments.site.contents import PROVENANCE
 from asyncfl.experiments.spec import Experiment
-from asyncfl.experiments.verdicts import finished, make_verdicts
+from asyncfl.experiments.verdicts import finished, make_verdicts, with_new_axes
 from asyncfl.results.storage import COMPLETE
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -242,7 +242,8 @@ class Publisher:
                 (staging / f"{table}.gz").unlink(missing_ok=True)
                 write_csv(left, staging / table)
         for shown in experiment.tables:
-            write_text(shown.markdown(axes, read_csv(staging / "final.csv")), staging / f"{shown.name}.md")
+            final = with_new_axes(experiment, read_csv(staging / "final.csv"))
+            write_text(shown.markdown(axes, final), staging / f"{shown.name}.md")
         told = replace(self.published()[name], cells=len(read_csv(staging / "cells.csv")))
         write_json(asdict(told), staging / PROVENANCE)
         shutil.rmtree(folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -38,9 +38,7 @@ def calibrate_rounds(
     described = [read_scenario(path, []) for path in scenarios]
     described = described * len(logs) if len(described) == 1 else described
     other = None if predict is None else read_scenario(predict, [])
-    if late := [path for path, one in zip(scenarios, described, strict=False) if not _is_logged_whole(one)]:
-        told = f"must be 1 where clients evaluate (world.evaluate_at): rounds of the log hold it, see {late[0]}"
-        raise ScenarioError([Fault("evaluation.test_every", told)])
+    _check_evaluation(dict(zip([*scenarios, predict], [*described[: len(scenarios)], other], strict=True)))
     federations = [
         LoggedFederation(path.name, scenario, tuple(read_round_logs(path, scenario.data.clients, skip)))
         for path, scenario in zip(logs, described, strict=True)
@@ -55,7 +53,8 @@ def calibrate_rounds(
         predicted = {one.name: one.observed for one in moments_of("", runs, skip)}
     if json:
         factors = {_of_group(group): factor for group, factor in fit.factors.items()}
-        fitted = {"factors": factors, "sigma": fit.sigma, "server_s": fit.server_s, "processors": fit.processors}
+        between = "evaluate_s" if world.evaluate_at == "clients" else "server_s"
+        fitted = {"factors": factors, "sigma": fit.sigma, between: fit.server_s, "processors": fit.processors}
         moments = [asdict(one) for one in fit.moments]
         print_json(
             {"world": world.model_dump(mode="json"), "fitted": fitted, "moments": moments, "predicted": predicted}
@@ -75,9 +74,19 @@ def calibrate_rounds(
     console.print(f"{out} written")
 
 
-def _is_logged_whole(scenario: Scenario) -> bool:
-    """Whether each round of a log holds an evaluation by clients, if they evaluate at all."""
-    return scenario.world.evaluate_at == "server" or scenario.evaluation.test_every == 1
+def _check_evaluation(scenarios: Mapping[Path | None, Scenario | None]) -> None:
+    """Refuse scenarios that differ in who evaluates between two rounds, which the fitted seconds are of, or in which
+    clients do not evaluate after each round."""
+    there = {path: one for path, one in scenarios.items() if one is not None}
+    first, *_ = there.values()
+    for path, one in there.items():
+        if one.world.evaluate_at != first.world.evaluate_at:
+            told = f"must be {first.world.evaluate_at} as in the first scenario, got {one.world.evaluate_at}"
+            raise ScenarioError([Fault("world.evaluate_at", told)], path)
+        every = one.evaluation.test_every
+        if one.world.evaluate_at == "clients" and every != 1:
+            told = f"must be 1 where clients evaluate (world.evaluate_at): a round is taken to hold that, got {every}"
+            raise ScenarioError([Fault("evaluation.test_every", told)], path)
 
 
 def _of_group(group: tuple[int, int] | None) -> str:

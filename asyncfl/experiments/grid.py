@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -276,9 +277,11 @@ def same(column: pd.Series, value: Any) -> pd.Series:
 
 
 def describe(at: Mapping[str, Any]) -> str:
-    """Return a point in words: `epsilon = 50, K = 20`."""
+    """Return a point in words: `epsilon = 50, K = 20`. An axis that is younger than the point, NaN, is left out."""
     parts = []
     for axis, value in at.items():
+        if isinstance(value, float) and math.isnan(value):
+            continue
         name, text = axis_label(axis, plain_text=True), value_label(value, axis)
         # labels of variants often contain the axis: "L = 1" among the variants of L
         parts.append(text if isinstance(value, str) and name in value.split() else f"{name} = {text}")

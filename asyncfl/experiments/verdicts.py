@@ -138,12 +138,12 @@ def verdicts_from(experiment: Experiment, scale: Scale, folder: Path, looks: Loo
 
 def with_new_axes(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
     """Add axes that the experiment was given since a table was made. Its rows are at the values of the scenario, and
-    at no named variant: what the scenario itself was then is not known, so that claims on such an axis are not run."""
+    at no named variant (NaN): which that would be is not known. No claim of an experiment with such an axis is run."""
     new = [axis for axis in (*experiment.axes, *experiment.variants) if axis not in table]
     if not new or not len(table):
         return table
     scenario = Scenario.read(experiment.scenario).model_dump()
-    values = {axis: "" if axis in experiment.variants else plain(value_at(scenario, axis)) for axis in new}
+    values = {axis: np.nan if axis in experiment.variants else plain(value_at(scenario, axis)) for axis in new}
     return table.assign(**{axis: [value] * len(table) for axis, value in values.items()})
 
 

@@ -50,7 +50,7 @@ class AggregationProcess(ResumableProcess):
     """Work of the server at an aggregation, and evaluation of its result, of which the server is told by a timer."""
 
     def __init__(self, driver: Driver, action: SetTimer, clients_s: float) -> None:
-        """`clients_s`: seconds of it for which clients evaluate, each on its own processor where these suffice."""
+        """`clients_s`: those of its seconds for which clients evaluate, on processors that all share; 0: none does."""
         self._driver, self._action, self._clients_s = driver, action, clients_s
         self._work: Work | None = None
         """The work of the server; None before its begin."""
@@ -61,16 +61,15 @@ class AggregationProcess(ResumableProcess):
         driver = self._driver
         self._work = self._work or driver.processors.begin(self._action.delay_s - self._clients_s)
         yield from self._work.run()
-        present = driver.clients_present() if self._clients_s and not driver.clock.stopped else 0
-        # On processors of their own all take the same time.
-        self._evaluating = present if driver.processors.are_shared else min(present, 1)
+        if self._clients_s and not driver.clock.stopped:
+            self._evaluating = driver.clients_present()
         for _ in range(self._evaluating):
             driver.clock.begin(ClientEvaluation(driver, self._clients_s, self))
         if not self._evaluating:
             driver.fire(self._action)
 
     def evaluated(self) -> None:
-        """Take note that a client has evaluated the version."""
+        """Count a client that has evaluated the version; after the last, inform the server."""
         self._evaluating -= 1
         if not self._evaluating:
             self._driver.fire(self._action)
@@ -80,7 +79,7 @@ class ClientEvaluation(ResumableProcess):
     """Evaluation of a version by one client."""
 
     def __init__(self, driver: Driver, seconds: float, of: AggregationProcess) -> None:
-        """`of`: waits for it."""
+        """`of`: the aggregation that waits for this evaluation."""
         self._driver, self._seconds, self._of = driver, seconds, of
         self._work: Work | None = None
         """The work; None before its begin."""
@@ -282,7 +281,9 @@ class Driver(ActionExecutor):
 
     def _set_timer(self, action: SetTimer) -> None:
         if action.timer == AGGREGATION:
-            plan, is_theirs = self.server.plan, self.clock.world.settings.evaluate_at == "clients"
+            plan = self.server.plan
+            # On processors of their own all take as long as one, which is in the delay.
+            is_theirs = self.clock.world.settings.evaluate_at == "clients" and self.processors.are_shared
             clients_s = plan.evaluate_s if is_theirs and plan.is_evaluated(self.server.version + 1) else 0.0
             self.clock.begin(AggregationProcess(self, action, clients_s))
         else:

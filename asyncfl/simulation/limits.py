@@ -26,6 +26,8 @@ _CHANGE_S = 5e-6
 """Seconds of one core for one client to go online or offline."""
 _TASK_S = 1e-4
 """Seconds of one core for the events of one task, without training."""
+_EVALUATION_S = 1.5e-4
+"""Seconds of one core for one client that evaluates a version on shared processors."""
 _CLIENT_S = 5e-5
 """Seconds of one core for the ledger and the tables of one client of a seed."""
 _NUMBER_S = 2e-8
@@ -87,11 +89,20 @@ def clock_seconds(scenario: Scenario) -> tuple[float, float]:
     """Estimate the seconds of one core that the clock takes, without training, over all seeds.
 
     Returns:
-        Seconds for the tasks, and seconds for changes of availability and tasks while the server is busy.
+        Seconds for the tasks, and seconds for changes of availability, and for tasks and evaluations by clients while
+        the server is busy.
     """
     planned, idle, changes = _clock_events(scenario)
-    seeds = len(scenario.seeds)
-    return seeds * _TASK_S * planned, seeds * (_CHANGE_S * changes + _TASK_S * idle)
+    busy_s = _CHANGE_S * changes + _TASK_S * idle + _EVALUATION_S * _evaluations_by_clients(scenario)
+    return len(scenario.seeds) * _TASK_S * planned, len(scenario.seeds) * busy_s
+
+
+def _evaluations_by_clients(scenario: Scenario) -> float:
+    """Return the evaluations by clients that share processors, of one seed."""
+    world, every = scenario.world, scenario.evaluation_schedule.test_every
+    if world.evaluate_at == "server" or world.processors is None or not world.evaluate_s:
+        return 0.0
+    return scenario.data.clients * (scenario.protocol.rounds // every if every else 1)
 
 
 def _clock_events(scenario: Scenario) -> tuple[float, float, float]:

@@ -108,9 +108,9 @@ class World(Described):
     """Whether the server publishes a version first and evaluates it while the run continues, one version after another,
     as real servers do. Then evaluation only takes time of the `processors`."""
     evaluate_at: Literal["server", "clients"] = "server"
-    """Who evaluates a version that is evaluated. `clients`: each that is online, for `evaluate_s`, all at once; the
-    version is published when the last has finished. Where `processors` are shared, these evaluations and trainings slow
-    each other down."""
+    """Who evaluates a version that is evaluated. `clients`: all at once, for `evaluate_s` each, and it is published when
+    the last has finished. Where `processors` are shared, those that are online evaluate, and evaluations and trainings
+    slow each other down. `workers` and `power` are of trainings alone."""
     score_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Seconds that the server takes to judge a buffer, where a defence has a detector."""
     evaluation_cost: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("factor")] = 1 / 3
@@ -144,9 +144,10 @@ class World(Described):
                 yield Fault(f"{name}.loss", "must let some packets through, got a loss of all: nothing would arrive")
 
     def evaluation_faults(self) -> Iterator[Fault]:
-        """Yield a fault where clients are to evaluate versions that are published already; relative to the world."""
+        """Yield a fault where clients would evaluate a version after its publication; the field is relative to the
+        world."""
         if self.evaluate_at == "clients" and self.evaluate_beside:
-            message = "must be false where clients evaluate (evaluate_at): the next version waits for them, got true"
+            message = "must be false, got true: a version that clients evaluate (evaluate_at) is published after that"
             yield Fault("evaluate_beside", message)
 
     def deadline_faults(self, deadline_s: float | None) -> Iterator[Fault]:

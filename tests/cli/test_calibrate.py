@@ -139,11 +139,17 @@ def test_the_time_between_rounds_may_be_the_evaluation_of_clients(log: Path, tmp
     world = yaml.safe_load(out.read_text())
     assert (world["aggregate_s"], world["evaluate_at"]) == (0.0, "clients")
     assert world["evaluate_s"] > 0.05
-    # A round that is not evaluated would be shorter.
-    scenario.write_text(yaml.safe_dump({**evaluated, "evaluation": {"test_every": 2}}))
-    status, printed = run_program("calibrate", log, "--scenario", scenario, "--out", tmp_path / "w.yaml")
-    assert status == 2
-    assert "evaluation.test_every: must be 1 where clients evaluate" in " ".join(printed.split())
+    # A round that is not evaluated would be shorter; with an evaluation by the server, the seconds are others.
+    other = tmp_path / "other.yaml"
+    for described, message in (
+        ({**evaluated, "evaluation": {"test_every": 2}}, "other.yaml: evaluation.test_every: must be 1 where clients"),
+        (ROUNDS, "other.yaml: world.evaluate_at: must be clients as in the first scenario, got server"),
+    ):
+        other.write_text(yaml.safe_dump(described))
+        arguments = ("--scenario", scenario, "--predict", other, "--out", tmp_path / "w.yaml")
+        status, printed = run_program("calibrate", log, *arguments)
+        assert status == 2
+        assert message in " ".join(printed.split())
 
 
 def test_logs_of_rounds_are_refused_in_words(log: Path, tmp_path: Path, run: Path, run_program: Any) -> None:

@@ -102,6 +102,8 @@ def federation(
             DefencePlan(rule or Mean(), detector, strikes, context(clients, N_PARAMETERS)),
             aggregate_s=described.aggregate_s,
             aggregate_s_per_update=described.aggregate_s_per_number * N_PARAMETERS,
+            evaluate_s=0.0 if described.evaluate_beside else described.evaluate_s,
+            evaluate_every=1,
             score_s=described.score_s,
         )
     )

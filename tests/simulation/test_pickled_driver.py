@@ -52,13 +52,16 @@ def test_a_pickled_driver_goes_on_to_the_same_events(
     reason, steps = undisturbed.run(), 0
     driver = federation(protocol, world, **defence)
     driver.begin()
+    pickled: set[str] = set()
     while driver.goes_on:
         if steps % 17 == 0:
+            pickled |= {type(process).__name__ for process in driver.clock.processes}
             driver = pickle.loads(pickle.dumps(driver))
         driver.clock.step()
         steps += 1
     assert driver.end() == reason
     assert steps > 100
+    assert ("ClientEvaluation" in pickled) == (world.get("evaluate_at") == "clients")
     ours, theirs = (one.clock.recorder.table().to_pandas() for one in (driver, undisturbed))
     assert ours.equals(theirs)
     assert driver.traffic == undisturbed.traffic

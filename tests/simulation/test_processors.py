@@ -106,7 +106,9 @@ def test_only_clients_that_are_online_evaluate(tmp_path: Path) -> None:
 
 
 def test_clients_cannot_evaluate_a_version_beside_the_run() -> None:
-    with pytest.raises(ScenarioError, match=r"world\.evaluate_beside: must be false where clients evaluate"):
+    with pytest.raises(
+        ScenarioError, match=r"world\.evaluate_beside: must be false, got true: a version that clients evaluate"
+    ):
         scenario(evaluate_s=1.0, evaluate_at="clients", evaluate_beside=True)
 
 
