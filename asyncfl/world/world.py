@@ -108,8 +108,8 @@ class World(Described):
     """Whether the server publishes a version first and evaluates it while the run continues, one version after another,
     as real servers do. Then evaluation only takes time of the `processors`."""
     evaluate_at: Literal["server", "clients"] = "server"
-    """Who evaluates a version that is evaluated. `clients`: all at once, for `evaluate_s` each, and it is published when
-    the last has finished. Where `processors` are shared, those that are online evaluate, and evaluations and trainings
+    """Who evaluates a version that is evaluated. `clients`: all at once, for `evaluate_s` each, and it is published
+    when all have finished. Where `processors` are shared, those that are online evaluate, and evaluations and trainings
     slow each other down. `workers` and `power` are of trainings alone."""
     score_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Seconds that the server takes to judge a buffer, where a defence has a detector."""
