@@ -3,7 +3,7 @@
     python docs/figures/prediction.py
 
 Simulates the clock of each setting of workflow/experiments/outside/fedsasync_clock.yaml without training, which gives
-the same times, six seeds each, and prints every prediction and the median errors; the experiment's claims hold the
+the same times, twelve seeds each, and prints every prediction and the median errors; the experiment's claims hold the
 numbers of others.
 """
 
@@ -24,7 +24,7 @@ from asyncfl.simulation import simulate_clock
 EXPERIMENT = Path(__file__).parents[2] / "workflow" / "experiments" / "outside" / "fedsasync_clock.yaml"
 EVALUATED = {"evaluated": "at the clients"}
 """The second prediction, which is drawn."""
-SEEDS = range(6)
+SEEDS = range(12)
 TICKS = ((1, 2, 4, 6), (10, 15, 20), (4, 8, 16, 25))
 NAMES = ("seconds of a round", "updates in a round", "rounds of a slow client")
 
