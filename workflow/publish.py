@@ -241,8 +241,8 @@ class Publisher:
                 left = remaining(read_csv(staging / table))
                 (staging / f"{table}.gz").unlink(missing_ok=True)
                 write_csv(left, staging / table)
+        final = with_new_axes(experiment, read_csv(staging / "final.csv"))
         for shown in experiment.tables:
-            final = with_new_axes(experiment, read_csv(staging / "final.csv"))
             write_text(shown.markdown(axes, final), staging / f"{shown.name}.md")
         told = replace(self.published()[name], cells=len(read_csv(staging / "cells.csv")))
         write_json(asdict(told), staging / PROVENANCE)

@@ -35,10 +35,11 @@ def calibrate_rounds(
         raise ScenarioError(
             [Fault("--scenario", f"must be given once for all logs of rounds, or once for each, {got}")]
         )
-    described = [read_scenario(path, []) for path in scenarios]
+    read = {path: read_scenario(path, []) for path in (*scenarios, predict) if path is not None}
+    _check_evaluation(read)
+    described = [read[path] for path in scenarios]
     described = described * len(logs) if len(described) == 1 else described
-    other = None if predict is None else read_scenario(predict, [])
-    _check_evaluation(dict(zip([*scenarios, predict], [*described[: len(scenarios)], other], strict=True)))
+    other = None if predict is None else read[predict]
     federations = [
         LoggedFederation(path.name, scenario, tuple(read_round_logs(path, scenario.data.clients, skip)))
         for path, scenario in zip(logs, described, strict=True)
@@ -74,12 +75,11 @@ def calibrate_rounds(
     console.print(f"{out} written")
 
 
-def _check_evaluation(scenarios: Mapping[Path | None, Scenario | None]) -> None:
+def _check_evaluation(scenarios: Mapping[Path, Scenario]) -> None:
     """Refuse scenarios that differ in who evaluates between two rounds, which the fitted seconds are of, or in which
     clients do not evaluate after each round."""
-    there = {path: one for path, one in scenarios.items() if one is not None}
-    first, *_ = there.values()
-    for path, one in there.items():
+    first = next(iter(scenarios.values()))
+    for path, one in scenarios.items():
         if one.world.evaluate_at != first.world.evaluate_at:
             told = f"must be {first.world.evaluate_at} as in the first scenario, got {one.world.evaluate_at}"
             raise ScenarioError([Fault("world.evaluate_at", told)], path)

@@ -58,13 +58,13 @@ class AggregationProcess(ResumableProcess):
         """Clients that evaluate."""
 
     def run(self) -> Generator[simpy.Event, Any, None]:
-        driver = self._driver
+        driver, clock = self._driver, self._driver.clock
         self._work = self._work or driver.processors.begin(self._action.delay_s - self._clients_s)
         yield from self._work.run()
-        if self._clients_s and not driver.clock.stopped:
-            self._evaluating = driver.clients_present()
+        if self._clients_s and not clock.stopped:
+            self._evaluating = int(clock.world.all_online(clock.now).sum())
         for _ in range(self._evaluating):
-            driver.clock.begin(ClientEvaluation(driver, self._clients_s, self))
+            clock.begin(ClientEvaluation(driver, self._clients_s, self))
         if not self._evaluating:
             driver.fire(self._action)
 
@@ -288,10 +288,6 @@ class Driver(ActionExecutor):
             self.clock.begin(AggregationProcess(self, action, clients_s))
         else:
             self.clock.later(action.delay_s, EventOrder.of_timer(action.timer), self.fire, action)
-
-    def clients_present(self) -> int:
-        """Return the number of clients that are online now."""
-        return int(self.clock.world.all_online(self.clock.now).sum())
 
     def fire(self, action: SetTimer) -> None:
         """Inform the server that a timer has run out."""

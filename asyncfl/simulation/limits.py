@@ -93,16 +93,17 @@ def clock_seconds(scenario: Scenario) -> tuple[float, float]:
         the server is busy.
     """
     planned, idle, changes = _clock_events(scenario)
-    busy_s = _CHANGE_S * changes + _TASK_S * idle + _EVALUATION_S * _evaluations_by_clients(scenario)
+    every = scenario.evaluation_schedule.test_every
+    evaluations = _evaluating_at_once(scenario) * (scenario.protocol.rounds // every if every else 1)
+    busy_s = _CHANGE_S * changes + _TASK_S * idle + _EVALUATION_S * evaluations
     return len(scenario.seeds) * _TASK_S * planned, len(scenario.seeds) * busy_s
 
 
-def _evaluations_by_clients(scenario: Scenario) -> float:
-    """Return the evaluations by clients that share processors, of one seed."""
-    world, every = scenario.world, scenario.evaluation_schedule.test_every
-    if world.evaluate_at == "server" or world.processors is None or not world.evaluate_s:
-        return 0.0
-    return scenario.data.clients * (scenario.protocol.rounds // every if every else 1)
+def _evaluating_at_once(scenario: Scenario) -> int:
+    """Return the number of clients that evaluate a version on processors that they share; 0 where none does."""
+    world = scenario.world
+    is_shared = world.evaluate_at == "clients" and world.processors is not None and world.evaluate_s > 0
+    return scenario.data.clients if is_shared else 0
 
 
 def _clock_events(scenario: Scenario) -> tuple[float, float, float]:
@@ -114,7 +115,8 @@ def _clock_events(scenario: Scenario) -> tuple[float, float, float]:
     samples = scenario.training.processed(scenario.data.samples_per_client or 1000)
     task_s = max(float(np.median(speeds)) * samples, 1e-9)
     busy_s = world.aggregate_s + world.aggregate_s_per_number * scenario.n_parameters * scenario.participants
-    busy_s += 0.0 if world.evaluate_beside else world.evaluate_s * _slowdown(scenario)
+    slowdown = max(1.0, _evaluating_at_once(scenario) / (world.processors or 1.0))
+    busy_s += 0.0 if world.evaluate_beside else world.evaluate_s * slowdown
     if scenario.defence.detector is not None:
         busy_s += world.score_s + world.evaluation_cost * task_s * scenario.participants
     virtual_s = min(rounds * (busy_s + task_s), scenario.protocol.time_limit_s or math.inf)
@@ -122,14 +124,6 @@ def _clock_events(scenario: Scenario) -> tuple[float, float, float]:
     idle_tasks = dispatch.level(clients) * min(rounds * busy_s, virtual_s) / task_s
     changes = clients * virtual_s * world.availability.changes_per_s
     return float(rounds * tasks + dispatch.level(clients)), idle_tasks, changes
-
-
-def _slowdown(scenario: Scenario) -> float:
-    """Return by how much an evaluation is slowed down by the other clients that evaluate."""
-    world = scenario.world
-    if world.evaluate_at == "server" or world.processors is None:
-        return 1.0
-    return max(1.0, scenario.data.clients / world.processors)
 
 
 def _clients_seconds(scenario: Scenario) -> float:

@@ -108,9 +108,9 @@ class World(Described):
     """Whether the server publishes a version first and evaluates it while the run continues, one version after another,
     as real servers do. Then evaluation only takes time of the `processors`."""
     evaluate_at: Literal["server", "clients"] = "server"
-    """Who evaluates a version that is evaluated. `clients`: all at once, for `evaluate_s` each, and it is published
-    when all have finished. Where `processors` are shared, those that are online evaluate, and evaluations and trainings
-    slow each other down. `workers` and `power` are of trainings alone."""
+    """Who evaluates a version: the server, or the clients, all at the same time and each for `evaluate_s`; it is
+    published after the last. Where `processors` are shared, offline clients do not evaluate, and evaluations and
+    trainings slow each other down. `workers` and `power` count trainings alone."""
     score_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Seconds that the server takes to judge a buffer, where a defence has a detector."""
     evaluation_cost: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("factor")] = 1 / 3
