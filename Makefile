@@ -37,7 +37,7 @@ $(READY): pyproject.toml setup.py $(wildcard asyncfl/learning/pooled_*.[ch]) con
 	@rm -f $(READY) $(DEVELOP)
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) .
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c "import asyncfl.api, asyncfl.cli, matplotlib.pyplot, snakemake.cli"
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c "import asyncfl.api, asyncfl.cli, matplotlib.pyplot, pandas, snakemake.cli, torch"
 	@touch $(READY)
 
 # What only developers need: tests, types, documentation, a browser, TensorBoard.

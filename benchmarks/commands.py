@@ -28,6 +28,8 @@ ROOT = Path(__file__).parents[1]
 ASYNCFL = (sys.executable, "-c", "from asyncfl.cli import main; main()")
 CLOCK = ROOT / "benchmarks/timeline.py"
 LONG = "asyncfl run, 400 versions"
+# Python keeps what it compiles, as it does unless it is told not to: else each process would compile all modules anew.
+KEEPS_COMPILED = {"PYTHONDONTWRITEBYTECODE": ""}
 
 
 class Cost(NamedTuple):
@@ -40,7 +42,7 @@ class Cost(NamedTuple):
 def measure(command: Sequence[str], folder: Path) -> Cost:
     """Run a command in `folder` and return what it took. Raises RuntimeError if it fails."""
     with (folder / "output.txt").open("w") as output:
-        process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=output)
+        process = subprocess.Popen(command, cwd=folder, env={**os.environ, **KEEPS_COMPILED}, stdout=output, stderr=output)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:

@@ -163,9 +163,10 @@ def _bans(result: Any) -> Iterator[str]:
     """Yield a sentence on the banned clients of each seed, if the server bans."""
     if result.scenario.defence.strikes is None:
         return
+    clients = result.tables["clients"]
+    of, attacks, is_banned = (clients[name].to_numpy() for name in ("seed", "attacker", "banned"))
     for seed in result.summary["seeds"]:
-        clients = result.clients[result.clients["seed"] == int(seed)]
-        bad, banned = clients["attacker"].astype(bool), clients["banned"].astype(bool)
+        bad, banned = attacks[of == int(seed)], is_banned[of == int(seed)]
         found = f"{(banned & ~bad).sum()} of {(~bad).sum()} honest clients"
         if bad.any():
             found += f" and {(banned & bad).sum()} of {bad.sum()} attackers"

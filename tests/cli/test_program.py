@@ -240,21 +240,30 @@ def test_a_group_without_a_command_shows_its_commands(program: Any, group: str) 
 # What is slow to import: more than a hundredth of a second.
 SLOW = {"numpy", "pandas", "pydantic", "pyarrow", "scipy", "sklearn", "matplotlib", "torch", "yaml", "asyncfl.scenario"}
 SCENARIO_ALONE = {"numpy", "pydantic", "pyarrow", "yaml", "asyncfl.scenario"}
+# Stand-in images are drawn once for a machine, and noise takes a function of scipy's.
+TRAINING = SCENARIO_ALONE | {"torch", "matplotlib", "scipy"}
 
 
 @pytest.mark.parametrize(
     ("command", "expected"),
-    [("--help", set()), ("schema", SCENARIO_ALONE), ("explain protocol", SCENARIO_ALONE), ("timeline", SCENARIO_ALONE)],
+    [
+        ("--help", set()),
+        ("schema", SCENARIO_ALONE),
+        ("explain protocol", SCENARIO_ALONE),
+        ("timeline {file}", SCENARIO_ALONE),
+        ("run {file} --set protocol.rounds=1 --set defence.strikes.threshold=1", TRAINING),
+    ],
 )
 def test_a_command_imports_only_what_it_needs(command: str, expected: set[str], file: Path) -> None:
-    arguments = [*command.split(), *([str(file)] if command == "timeline" else [])]
+    arguments = command.format(file=file).split()
     code = (
         f"import sys; sys.argv = ['asyncfl', *{arguments}]\n"
         "from asyncfl.cli import main\n"
         f"try:\n    main()\nfinally:\n    print(*({SLOW} & sys.modules.keys()), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert set(done.stderr.splitlines()[-1].split()) == expected
+    found = set(done.stderr.splitlines()[-1].split())
+    assert found == expected or (command.startswith("run") and SCENARIO_ALONE | {"torch"} <= found <= expected)
 
 
 def test_the_summaries_of_the_help_are_those_of_the_commands(program: Any) -> None:
