@@ -55,7 +55,7 @@ def calibrate_rounds(
     if json:
         factors = {_of_group(group): factor for group, factor in fit.factors.items()}
         between = "evaluate_s" if world.evaluate_at == "clients" else "server_s"
-        fitted = {"factors": factors, "sigma": fit.sigma, between: fit.server_s, "processors": fit.processors}
+        fitted = {"factors": factors, "sigma": fit.sigma, between: fit.between_s, "processors": fit.processors}
         moments = [asdict(one) for one in fit.moments]
         print_json(
             {"world": world.model_dump(mode="json"), "fitted": fitted, "moments": moments, "predicted": predicted}
@@ -106,7 +106,7 @@ def _parts(fit: RoundFit, world: World) -> list[list[str]]:
         ["task jitter", f"lognormal, sigma {number(fit.sigma)}"],
         [
             "server, a version" if world.evaluate_at == "server" else "client, an evaluation",
-            quantity(fit.server_s, "s"),
+            quantity(fit.between_s, "s"),
         ],
         ["processors", shared],
     ]

@@ -81,9 +81,9 @@ class RoundFit:
     """Group -> factor on the seconds per sample of its clients; None: clients of no group."""
     sigma: float
     """Standard deviation of the logarithm of a task's computing time."""
-    server_s: float
-    """Seconds of the server from judging a buffer to the next version; where clients evaluate each version
-    (`World.evaluate_at`), those of a client for that."""
+    between_s: float
+    """Seconds between two rounds: those of the server from judging a buffer to the next version; where clients evaluate
+    each version (`World.evaluate_at`), those of a client for that."""
     processors: float | None
     """Processors that clients and server share; None: each has one of its own."""
     misfit: float = math.nan
@@ -105,9 +105,9 @@ class RoundFit:
         by_clients = own.evaluate_at == "clients"
         changed = {
             "device": device | {"jitter": jitter},
-            "aggregate_s": 0.0 if by_clients else self.server_s,
+            "aggregate_s": 0.0 if by_clients else self.between_s,
             "aggregate_s_per_number": 0.0,
-            "evaluate_s": self.server_s if by_clients else 0.0,
+            "evaluate_s": self.between_s if by_clients else 0.0,
             "evaluate_beside": False,
             "processors": self.processors,
         }
@@ -211,14 +211,14 @@ class _Search:
         groups = tuple(start.factors)
 
         def fit_at(point: Floats) -> RoundFit:
-            *factors, sigma, server_s = np.exp(point[: len(groups) + 2]).tolist()
+            *factors, sigma, between_s = np.exp(point[: len(groups) + 2]).tolist()
             processors = max(1.0, math.exp(point[-1])) if start.processors else None
-            return RoundFit(dict(zip(groups, factors, strict=True)), min(sigma, 2.0), server_s, processors)
+            return RoundFit(dict(zip(groups, factors, strict=True)), min(sigma, 2.0), between_s, processors)
 
         numbers = [
             *start.factors.values(),
             start.sigma,
-            start.server_s,
+            start.between_s,
             *([start.processors] if start.processors else []),
         ]
         point = np.log(np.array(numbers))

@@ -23,7 +23,7 @@ SCENARIO: dict[str, Any] = {
         "per_client": 1,
     },
 }
-TRUTH = RoundFit({None: 8.0, (0, 1): 24.0}, sigma=0.15, server_s=0.4, processors=None)
+TRUTH = RoundFit({None: 8.0, (0, 1): 24.0}, sigma=0.15, between_s=0.4, processors=None)
 """Trainings of .8 s, those of clients 0 and 1 of 2.4 s: the scenario's devices take .001 s per sample."""
 
 
