@@ -42,7 +42,9 @@ class Cost(NamedTuple):
 def measure(command: Sequence[str], folder: Path) -> Cost:
     """Run a command in `folder` and return what it took. Raises RuntimeError if it fails."""
     with (folder / "output.txt").open("w") as output:
-        process = subprocess.Popen(command, cwd=folder, env={**os.environ, **KEEPS_COMPILED}, stdout=output, stderr=output)
+        process = subprocess.Popen(
+            command, cwd=folder, env={**os.environ, **KEEPS_COMPILED}, stdout=output, stderr=output
+        )
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
