@@ -41,8 +41,7 @@ class ModuleLearner(Learner):
         super().__init__(model, training, shape, outputs, device)
         # Only batches of images (4-dimensional) have channels that can be stored last.
         self._format = torch.channels_last if len(shape) == 3 else torch.contiguous_format
-        clips = self.training.example_clip is not None
-        if device == "cpu" and not clips and ":" not in model.kind:
+        if device == "cpu" and ":" not in model.kind:
             self.kernels = resolve_kernels(training.kernels)
         module = untrained_module(model, shape, outputs).to(self.device)
         if self.kernels != TORCH:
@@ -54,6 +53,7 @@ class ModuleLearner(Learner):
         self._module = module.to(memory_format=self._format)  # type: ignore[call-overload]
         self._weights: list[torch.Tensor] = list(self._module.parameters())
         self._module.train(not model.draws)  # dropout would hide whether gradients agree
+        clips = self.training.example_clip is not None
         self._examples = ExampleGradients(self._module, shape, outputs) if clips else None
         self._velocity = [torch.zeros_like(w) for w in self._weights]
         self._pull = [torch.zeros_like(w) for w in self._weights]

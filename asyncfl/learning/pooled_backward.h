@@ -166,6 +166,8 @@ COMPILED void NAME(backward)(const Layer *l, const float *x, const float *weight
                              float *x_slope, float *workspace) {
     const int64_t pooled = pooled_rows(l) * pooled_columns(l), image = l->height * l->width * l->channels;
     const int64_t most = even_part((l->kernel * l->channels + WIDTH - 1) / WIDTH, 10);
+    const int64_t weights = l->each ? l->filters * l->kernel * l->kernel * l->channels : 0;
+    const int64_t biases = l->each ? l->filters : 0;
     const Workspace work = workspace_of(l, workspace);
     memset(work.padded, 0, sizeof(float) * padded_size(l));
     begin_sums(l, weight_slope, bias_slope, &work);
@@ -174,7 +176,8 @@ COMPILED void NAME(backward)(const Layer *l, const float *x, const float *weight
         copy_inside(l, x + b * image, work.padded, 0);
         NAME(gather_slopes)(l, slope + b * from->image, from, places + b * pooled * l->filters, &work);
         NAME(add_to_weights)(l, places + b * pooled * l->filters, &work);
-        if ((b + 1) % GROUP == 0 || b + 1 == l->images) end_sums(l, weight_slope, bias_slope, &work);
+        if (l->each || (b + 1) % GROUP == 0 || b + 1 == l->images)
+            end_sums(l, weight_slope + b * weights, bias_slope + b * biases, &work);
         if (!x_slope) continue;
         NAME(image_slope)(l, places + b * pooled * l->filters, most, &work);
         copy_inside(l, work.sum, x_slope + b * image, 1);

@@ -10,9 +10,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Sizes of a layer. Convolutions are square with `kernel` 3 or 5, stride 1 and `padding` zeros on each side. */
+/* Sizes of a layer. Convolutions are square with `kernel` 3 or 5, stride 1 and `padding` zeros on each side. `each`:
+ * whether the gradients of weight and bias are those of each image, not their sums. */
 typedef struct {
-    int64_t images, channels, height, width, filters, kernel, padding, rectified;
+    int64_t images, channels, height, width, filters, kernel, padding, rectified, each;
 } Layer;
 
 /* Distances in floats between images, filters, rows and columns of an array (images, filters, rows, columns). */
@@ -79,7 +80,7 @@ int64_t asyncfl_workspace(const Layer *l) {
 }
 
 /* Number of this file's arithmetic and interface, which the caller compares with its own. */
-int64_t asyncfl_kernels_version(void) { return 1; }
+int64_t asyncfl_kernels_version(void) { return 2; }
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -120,9 +121,9 @@ static void copy_inside(const Layer *l, const float *from, float *to, int out) {
 
 /* Set the gradients of weight and bias and the sums in `work` to zero, and find the windows. */
 static void begin_sums(const Layer *l, float *weight_slope, float *bias_slope, const Workspace *work) {
-    const int64_t columns = pooled_columns(l), weights = l->kernel * l->filters;
-    memset(weight_slope, 0, sizeof(float) * weights * l->kernel * l->channels);
-    memset(bias_slope, 0, sizeof(float) * l->filters);
+    const int64_t columns = pooled_columns(l), weights = l->kernel * l->filters, sums = l->each ? l->images : 1;
+    memset(weight_slope, 0, sizeof(float) * sums * weights * l->kernel * l->channels);
+    memset(bias_slope, 0, sizeof(float) * sums * l->filters);
     memset(work->weight_sum, 0, sizeof(float) * weights * weight_row(l));
     memset(work->bias_sum, 0, sizeof(float) * l->filters);
     for (int64_t q = 0; q < pooled_rows(l) * columns; q++)
@@ -188,7 +189,8 @@ void asyncfl_forward(int64_t width, const Layer *l, const float *x, const float 
     (width == 16 ? forward_16 : forward_8)(l, x, weight, bias, out, to, places, workspace);
 }
 
-/* Compute the gradients of weight, bias and, unless it is null, x, in the shapes of these.
+/* Compute the gradients of weight, bias and, unless it is null, x, in the shapes of these; with `each` those of weight
+ * and bias for one image after another.
  *
  * slope: gradient of the output, with strides `from`; places: of the forward pass.
  */

@@ -15,8 +15,9 @@ from torch import nn
 
 from asyncfl.learning.kernels import TORCH, WIDTHS, library
 
-_Sizes = ctypes.c_int64 * 8
-"""Images, channels, height, width, filters, kernel, padding, and whether a ReLU follows."""
+_Sizes = ctypes.c_int64 * 9
+"""Images, channels, height, width, filters, kernel, padding, whether a ReLU follows, and whether the gradients of
+weight and bias are those of each image."""
 _Strides = ctypes.c_int64 * 4
 KERNEL_SIDES = (3, 5)
 """Sides of convolutions that the kernels are compiled for."""
@@ -37,6 +38,11 @@ class PooledConvolution(nn.Module):
         self.rectified = rectified
         self._padding = int(convolution.padding[0])
         self._format = torch.contiguous_format if flattened else torch.channels_last
+        self.keeps_examples = False
+        """Whether a backward pass keeps the gradients of each image in `of_examples` in place of returning their sums,
+        for which it returns None."""
+        self.of_examples: tuple[torch.Tensor, torch.Tensor] | None = None
+        """Gradients of weight and bias of each image: (n, filters, C, side, side), (n, filters)."""
         self._vector = ctypes.c_int64(WIDTHS[kernels])
         self._workspace = torch.empty(0)
         loaded = library()
@@ -65,12 +71,19 @@ class PooledConvolution(nn.Module):
     def gradients(
         self, images: torch.Tensor, weight: torch.Tensor, places: torch.Tensor, slope: torch.Tensor, of_images: bool
     ) -> tuple[torch.Tensor | None, torch.Tensor, torch.Tensor]:
-        """Return the gradients of images (None unless asked for by `of_images`), weight and bias.
+        """Return the gradients of images (None unless asked for by `of_images`), weight and bias; with `keeps_examples`
+        the latter two of each image.
 
         slope: (n, filters, rows, columns) gradient of the output, with any strides.
         """
-        sizes = self._sizes(images, weight)
-        of_weight, of_bias = torch.empty_like(weight), torch.empty(len(weight))
+        each = self.keeps_examples
+        sizes = self._sizes(images, weight, each)
+        filters, channels, *sides = weight.shape
+        parts = (len(images),) if each else ()
+        of_weight, of_bias = (
+            torch.empty(*parts, filters, *sides, channels).movedim(-1, -3),
+            torch.empty(*parts, filters),
+        )
         back = torch.empty(images.shape, memory_format=torch.channels_last) if of_images else None
         strides = _Strides(*slope.stride())
         arrays = _addresses(of_weight, of_bias, back, self._workspace_for(sizes))
@@ -83,8 +96,8 @@ class PooledConvolution(nn.Module):
         margin = 2 * self._padding + 1 - weight.shape[2]
         return (images.shape[2] + margin) // 2, (images.shape[3] + margin) // 2
 
-    def _sizes(self, images: torch.Tensor, weight: torch.Tensor) -> Any:
-        return _Sizes(*images.shape, len(weight), weight.shape[2], self._padding, self.rectified)
+    def _sizes(self, images: torch.Tensor, weight: torch.Tensor, each: bool = False) -> Any:
+        return _Sizes(*images.shape, len(weight), weight.shape[2], self._padding, self.rectified, each)
 
     def _workspace_for(self, sizes: Any) -> torch.Tensor:
         """Return a workspace for a pass."""
@@ -111,7 +124,12 @@ class _Pass(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, slope: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         images, weight, places = ctx.saved_tensors
-        return *ctx.block.gradients(images, weight, places, slope, ctx.needs_input_grad[0]), None
+        block: PooledConvolution = ctx.block
+        of_images, *others = block.gradients(images, weight, places, slope, ctx.needs_input_grad[0])
+        if block.keeps_examples:
+            block.of_examples = others[0], others[1]
+            return of_images, None, None, None
+        return of_images, *others, None
 
 
 def _addresses(*tensors: torch.Tensor | None) -> list[ctypes.c_void_p]:

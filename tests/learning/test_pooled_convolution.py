@@ -86,6 +86,42 @@ def test_outputs_and_gradients_are_those_of_torch_in_float64(
         assert error(found, expected) < ROUNDING
 
 
+@pytest.mark.parametrize("rectified", [True, False])
+@pytest.mark.parametrize("name", SIZES)
+def test_gradients_of_each_image_are_kept_where_they_are_asked_for(name: str, rectified: bool, kernels: str) -> None:
+    size = SIZES[name]
+    block = block_of(size, kernels, rectified=rectified)
+    images = images_of(size).requires_grad_()
+    slope = torch.randn_like(block(images))
+    block.keeps_examples = True
+    (of_images,) = torch.autograd.grad(block(images), [images], slope)
+    of_weight, of_bias = block.of_examples
+    for i in range(len(images)):
+        *exact_inputs, exact = by_torch(block, images[i : i + 1], size[-1], rectified)
+        expected = torch.autograd.grad(exact, exact_inputs, slope[i : i + 1].double())
+        found = (of_images[i : i + 1], of_weight[i], of_bias[i])
+        for one, other in zip(found, expected, strict=True):
+            assert one.shape == other.shape
+            assert error(one, other) < ROUNDING
+
+
+def test_an_image_that_is_not_finite_spoils_no_other(kernels: str) -> None:
+    size = SIZES["LeNet, second"]
+    block, images = block_of(size, kernels), images_of(size)
+    block.keeps_examples = True
+
+    def of_first() -> torch.Tensor:
+        output = block(images)
+        torch.autograd.grad(output, [block.weight], torch.ones_like(output), allow_unused=True)
+        return block.of_examples[0]
+
+    expected = of_first()[0]
+    images[1, 3, 4, 5] = torch.nan
+    found = of_first()
+    assert torch.equal(found[0], expected)
+    assert found[1].isnan().any()
+
+
 def test_the_first_of_equal_places_has_the_gradient(kernels: str) -> None:
     block = block_of((2, 1, 6, 8, 3, 3, 0), kernels)
     nn.init.zeros_(block.weight)
@@ -206,7 +242,16 @@ def learner(model: Architecture, kernels: str, monkeypatch: pytest.MonkeyPatch, 
     return found
 
 
-@pytest.mark.parametrize("settings", [{}, {"momentum": 0.9, "proximal_mu": 0.1}, {"optimizer": "adam", "lr": 1e-3}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"momentum": 0.9, "proximal_mu": 0.1},
+        {"optimizer": "adam", "lr": 1e-3},
+        {"example_clip": 0.5},
+        {"batch_size": "full", "example_clip": 0.1},
+    ],
+)
 @pytest.mark.parametrize("model", [LeNet(), McMahanCnn(channels=(8, 20), hidden=(30,)), SmallCnn()])
 def test_training_and_evaluation_agree_with_torch(
     model: Architecture, settings: dict[str, object], kernels: str, monkeypatch: pytest.MonkeyPatch
@@ -235,8 +280,9 @@ def test_equal_trainings_give_equal_bytes(kernels: str, monkeypatch: pytest.Monk
     assert first.tobytes() == second.tobytes()
 
 
-def test_clipped_examples_and_networks_of_users_stay_with_torch(kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert learner(LeNet(), kernels, monkeypatch, example_clip=1.0).kernels == TORCH
+def test_networks_of_users_and_without_such_blocks_stay_with_torch(
+    kernels: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert learner(Normed(), kernels, monkeypatch).kernels == TORCH
     assert learner(ResNet(), kernels, monkeypatch).kernels == TORCH
 
@@ -247,8 +293,9 @@ def test_no_kernel_writes_beyond_the_workspace_that_it_asks_for(kernels: str) ->
         sizes = block._sizes(images, block.weight)
         needed, beyond = library().asyncfl_workspace(ctypes.byref(sizes)), 4096
         block._workspace = torch.full((needed + beyond,), 7.5)
-        block(images).sum().backward()
-        assert (block._workspace[needed:] == 7.5).all()
+        for block.keeps_examples in (False, True):
+            block(images).sum().backward()
+            assert (block._workspace[needed:] == 7.5).all()
 
 
 def test_sums_over_a_large_batch_round_no_more_than_those_of_torch(kernels: str) -> None:
