@@ -15,34 +15,23 @@ from typer.main import get_command
 
 from asyncfl.base.tables import (
     FAMILIES,
-    AuditTable,
-    ClientsTable,
-    FurtherClientsColumns,
-    LedgerTable,
-    PerClientTable,
     RoundsTable,
-    SpendingTable,
-    TasksTable,
-    UploadColumns,
     columns_of,
 )
 from asyncfl.cli import COMMANDS, app
 from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.experiment_columns import (
-    OF_ROUNDS,
     OF_WHOLE_RUN,
     TARGETS,
-    MembershipColumns,
-    PictureColumns,
     WholeRunColumns,
     end_name,
     measured_columns,
 )
 from asyncfl.experiments.scores import NOUNS
 from asyncfl.experiments.spec import AUTHORS, Experiment, Source
+from asyncfl.manual.columns import TABLES, title_of
 from asyncfl.manual.explanation import example_text
 from asyncfl.manual.parts import SCENARIO, FieldEntry, Part, all_parts, components, places_of
-from asyncfl.protocol.events import EventsTable
 
 Pages = dict[str, str]
 """File -> Markdown text."""
@@ -250,23 +239,8 @@ def _commands(path: str, command: Any) -> Iterator[tuple[str, str]]:
 def columns_page() -> str:
     """Return `docs/columns.md`: every column with its unit and meaning."""
     lines = ["# Columns", ""]
-    for table in (
-        *OF_ROUNDS,
-        WholeRunColumns,
-        PictureColumns,
-        MembershipColumns,
-        PerClientTable,
-        TasksTable,
-        UploadColumns,
-        ClientsTable,
-        FurtherClientsColumns,
-        FurtherClientsColumns,
-        LedgerTable,
-        SpendingTable,
-        AuditTable,
-        EventsTable,
-    ):
-        title = " ".join(str(table.__doc__).split())
+    for table in TABLES:
+        title = title_of(table)
         if title.startswith("`"):
             lines += [f"## {title.split('`')[1]}", ""]
         lines += [title, "", "| column | unit | meaning |", "|---|---|---|"]

@@ -6,11 +6,15 @@ import json as json_module
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from asyncfl.base.errors import OutputError, ScenarioError
 from asyncfl.cli.options import Force, Json, argument, option
 from asyncfl.cli.output import console, print_json, print_text, text_width
+
+if TYPE_CHECKING:
+    from asyncfl.manual.columns import NamedColumn
+    from asyncfl.manual.symbols import Symbol
 
 
 def _names(incomplete: str) -> list[str]:
@@ -30,28 +34,32 @@ def explain(
     ] = "scenario",
     json: Json = False,
 ) -> None:
-    """Explain a field, section or component of a scenario, or a symbol of a paper.
+    """Explain a field, section or component of a scenario, a column of a table, or a symbol of a paper.
 
     Prints meaning, type, unit, range, default and source. Name a component by its kind (krum) or its class (Krum), one
-    of your own by its import path, a symbol as the papers write it (L, sigma_U).
+    of your own by its import path, a column with or without its table (rounds.staleness_mean), a symbol as the papers
+    write it (L, sigma_U).
 
     Example: asyncfl explain defence.detector.evidence
     """
     from asyncfl.manual.explanation import Entry, explained, facts, find
     from asyncfl.manual.symbols import symbols_named
 
-    symbols, found = symbols_named(name), list[Entry]()
+    found, beside = list[Entry](), list["Symbol | NamedColumn"](symbols_named(name))
     try:
         found = find(name)
     except ScenarioError:
-        if not symbols:
+        from asyncfl.manual.columns import columns_named
+
+        beside += columns_named(name)
+        if not beside:
             raise
     if json:
-        print_json([*(facts(entry) for entry in found), *map(asdict, symbols)])
+        print_json([*(facts(entry) for entry in found), *map(asdict, beside)])
         return
     if found:
         console.print("\n\n".join(explained(entry, text_width()) for entry in found))
-    print_text(*(row.in_words() for row in symbols))
+    print_text(*(one.in_words() for one in beside))
 
 
 def schema() -> None:

@@ -17,7 +17,7 @@ from asyncfl.base.files.atomic import write_text
 from asyncfl.experiments.cell_settings import CellSettings
 from asyncfl.experiments.csv_files import read_csv, write_csv
 from asyncfl.experiments.grid import describe
-from asyncfl.experiments.scores import ALIKE, NOUNS, Scores, as_printed, scores_of
+from asyncfl.experiments.scores import ALIKE, NOUNS, as_printed, scores_in_words, scores_of
 from asyncfl.experiments.site.contents import (
     CLIP,
     HEADINGS,
@@ -115,15 +115,15 @@ def claims_page(claims: pd.DataFrame, done: Sequence[FinishedExperiment] = ()) -
     if (claims["scale"] == "quick").any():
         lines += [SCALE_WARNING, ""]
     anchored = claims.assign(anchor=anchors_of(claims))
-    for author, score in scores_of(claims).items():
+    for author, told in scores_in_words(claims).items():
         own = anchored[anchored["of"] == author]
-        lines += [f"## {HEADINGS[author]}", "", f"{score.in_words(NOUNS[author])}. {wrong_verdicts(own)}", ""]
+        lines += [f"## {HEADINGS[author]}", "", f"{told} {wrong_verdicts(own)}", ""]
         lines += ["| experiment | claim | verdict | scale, seeds | measured | why |", "|---|---|---|---|---|---|"]
         lines += [*map(_line, rows_of(own)), ""]
     settings = {item.experiment.name: CellSettings(item.experiment).in_words({}) for item in done}
-    told = [f"- `{name}`: {text}" for name, text in settings.items() if text]
-    if told:
-        lines += ["Settings that are not the papers':", "", *map(_without_html, told), ""]
+    ours = [f"- `{name}`: {text}" for name, text in settings.items() if text]
+    if ours:
+        lines += ["Settings that are not the papers':", "", *map(_without_html, ours), ""]
     return "\n".join(lines)
 
 
@@ -155,8 +155,8 @@ def write_report(
     experiments: Mapping[str, Experiment],
     not_run: Mapping[str, str] | None = None,
     without_data: Mapping[str, str] | None = None,
-) -> Scores:
-    """Write claims.csv, claims.md, index.html and pages of papers and runs into `results`; return the scores.
+) -> pd.DataFrame:
+    """Write claims.csv, claims.md, index.html and pages of papers and runs into `results`; return the table of claims.
 
     not_run: experiments without results, and why; None: those that quick scale runs on request only, and those that
     `without_data` names, are called so.
@@ -165,7 +165,7 @@ def write_report(
     done = finished(root, experiments)
     claims = write_claims(root, done, experiments, not_run, without_data)
     write_site(root, done, experiments, claims, write_run_pages(root, done), not_run, without_data)
-    return scores_of(claims)
+    return claims
 
 
 def write_claims(

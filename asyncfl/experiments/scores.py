@@ -146,6 +146,14 @@ def as_printed(claims: pd.DataFrame) -> Scores:
     return {"paper": score_of(printed)} if len(sentences) else {}
 
 
-def scores_in_words(scores: Scores) -> list[str]:
-    """Return a sentence for each author."""
-    return [f"{score.in_words(NOUNS[author])}." for author, score in scores.items()]
+def scores_in_words(claims: pd.DataFrame) -> dict[Author, str]:
+    """Return the scores of each author in words; sentences of papers that are judged otherwise than printed alone,
+    where there are some, in words of their own."""
+    told = {author: f"{score.in_words(NOUNS[author])}." for author, score in scores_of(claims).items()}
+    if "paper" in told:
+        sentences = sentences_of(claims)
+        otherwise = sentences[sentences["otherwise"].astype(bool)]
+        if len(otherwise):
+            printed = as_printed(claims)["paper"].in_words(NOUNS["paper"])
+            told["paper"] = f"{printed}. {score_of(otherwise).in_words('more, judged otherwise than printed alone')}."
+    return told

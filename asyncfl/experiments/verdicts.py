@@ -34,7 +34,6 @@ from asyncfl.experiments.grid import (
     points,
     several,
 )
-from asyncfl.experiments.scores import Scores, scores_of
 from asyncfl.experiments.spec import SCALES, Author, Experiment, Scale
 from asyncfl.scenario import Scenario
 
@@ -107,14 +106,14 @@ class ClaimVerdict:
     """Digest of what the claim asks: its value, cells, numbers and options, without its words."""
 
 
-def make_verdicts(experiment: Experiment, scale: Scale, folder: Path, looks: Looks | None = None) -> Scores:
-    """Judge the claims of an experiment from the tables in `folder`, write claims.csv and return the scores.
+def make_verdicts(experiment: Experiment, scale: Scale, folder: Path, looks: Looks | None = None) -> pd.DataFrame:
+    """Judge the claims of an experiment from the tables in `folder`, write claims.csv and return its table.
 
     looks: those by which the tables' seeds were planned; None: those of the experiment.
     """
     table = verdicts_from(experiment, scale, folder, looks)
     write_csv(table, folder / "claims.csv")
-    return scores_of(table)
+    return table
 
 
 def verdicts_from(experiment: Experiment, scale: Scale, folder: Path, looks: Looks | None = None) -> pd.DataFrame:

@@ -30,8 +30,8 @@ FLAGS = {
     "which clients were sampled",
     CLASSICAL: "the noise is sigma = c sensitivity/epsilon, which is too little for an epsilon this large",
     OVERDRAWN: "the noise that the claim of an upload covers is drawn several times, and each draw depends on the data",
-    HEURISTIC: "the sensitivity that the noise is calibrated to is plausible but not proven; `provable` in the ledger "
-    "counts what is",
+    HEURISTIC: "the sensitivity that the noise is calibrated to is plausible but not proven; epsilons that are called "
+    "proven count what is",
     INVALID: "the noise is calibrated to a sensitivity that is too small; epsilons are computed for the true one",
     BUDGETS: "budgets depend on the clients' losses; no accountant counts what they reveal",
     CLIP_NORM: "the clip norm depends on the norms of the clients' updates; no accountant counts what it reveals",

@@ -21,6 +21,7 @@ from pydantic_core import PydanticCustomError
 
 from asyncfl.base.arrays import Floats
 from asyncfl.base.component import Component, choice
+from asyncfl.base.errors import shortened
 from asyncfl.base.quantities import MeasuredIn
 
 Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -216,6 +217,9 @@ def _from_number(value: Any) -> Any:
         return {"kind": "listed", "values": value}
     if isinstance(value, int | float) and not isinstance(value, bool):
         return {"kind": "fixed", "value": value}
+    if isinstance(value, str) and value.lstrip("+-.")[:1].isdigit():  # a unit is written behind it
+        told = "must be a number alone, in the unit of the field, or a mapping with a kind, got {value}"
+        raise PydanticCustomError("amount", told, {"value": shortened(repr(value))})
     return value
 
 

@@ -114,3 +114,16 @@ def test_a_symbol_of_a_paper_leads_to_its_field(program: Any) -> None:
     status, told, _ = program("explain", "sigma_U", "--json")
     assert [row["paper"] for row in json.loads(told)] == ["NbAFL", "Adaptive budgets"]
     assert "did you mean" in program("explain", "sigma_UU")[2] or "sections are" in program("explain", "sigma_UU")[2]
+
+
+@pytest.mark.parametrize("name", ["rounds.staleness_mean", "staleness_mean"])
+def test_a_column_is_explained_with_its_table_and_unit(program: Any, name: str) -> None:
+    told = "staleness_mean (versions), column of rounds.parquet: Mean staleness of the aggregated updates."
+    assert " ".join(program("explain", name)[1].split()) == told
+    (found,) = json.loads(program("explain", name, "--json")[1])
+    assert (found["file"], found["name"], found["unit"]) == ("rounds.parquet", "staleness_mean", "versions")
+
+
+def test_a_column_is_not_found_in_another_table(refused: Any) -> None:
+    name = "clients.staleness_mean"
+    assert f"there is no field, section or component {name}" in refused("explain", name)

@@ -193,7 +193,7 @@ def test_an_interrupted_run_keeps_its_finished_seeds(run: Any, tmp_path: Path, m
         assert (status, "interrupted; 1 of 2 seeds are kept; repeat the command" in printed) == (130, True)
     status, printed = run("--out", tmp_path / "r")
     assert status == 2
-    assert "it holds a run of another scenario (seeds is [0, 1] there and [0] here)" in printed
+    assert "it holds an unfinished run of another scenario (seeds is [0, 1] there and [0] here)" in printed
     assert run("--out", tmp_path / "r", "--set", "seeds=2")[0] == 0
 
 

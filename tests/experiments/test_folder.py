@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from asyncfl.experiments.analysis import make_figures, make_tables, table_files
 from asyncfl.experiments.csv_files import read_csv
 from asyncfl.experiments.report import write_report
+from asyncfl.experiments.scores import scores_of
 from asyncfl.experiments.verdicts import make_verdicts
 from tests.experiments.results_folder import EPSILON, EVIL, make_experiment, marked_up, write_run
 
@@ -108,7 +109,7 @@ def test_claims_of_experiments_on_request_are_not_run_and_name_their_command(tmp
     make_tables(done, "quick", runs, tmp_path / "quick" / done.name)
     make_figures(done, "quick", tmp_path / "quick" / done.name)
     make_verdicts(done, "quick", tmp_path / "quick" / done.name)
-    scores = write_report(tmp_path, {one.name: one for one in (done, on_request)})
+    scores = scores_of(write_report(tmp_path, {one.name: one for one in (done, on_request)}))
     assert {author: score.not_run for author, score in scores.items()} == {"paper": 0, "ours": 1}
     claims = pd.read_csv(tmp_path / "claims.csv").query("experiment == 'ours/settings'")
     assert list(claims["verdict"]) == ["not run"] * 4

@@ -5,7 +5,7 @@ from math import nan
 import pandas as pd
 import pytest
 
-from asyncfl.experiments.scores import Score, score_of, sentence_verdict
+from asyncfl.experiments.scores import Score, score_of, scores_in_words, sentence_verdict
 
 
 def test_scores_count_verdicts_and_which_way_the_open_ones_lean() -> None:
@@ -64,3 +64,21 @@ def test_one_of_several_checks_must_fail_surely_to_fail_a_sentence(p: float, ver
     """Of two checks one may fail by chance at twice the level; without randomness none does."""
     assert sentence_verdict(["does not hold", "not decided"], [p, 0.3]) == verdict
     assert sentence_verdict(["does not hold", "does not hold"], [p, p]) == "does not hold"
+
+
+def test_sentences_that_are_judged_otherwise_than_printed_alone_are_told_apart() -> None:
+    columns = ["of", "paper", "sentence", "source", "verdict", "leaning", "against", "depends_on", "p"]
+    rows = [
+        ("paper", "safl", "4.2", "SAFL", "holds", "", "", "", 0.001),
+        ("paper", "safl", "4.2", "SAFL", "does not hold", "", "E = 20 (printed: 1)", "", 0.001),
+        ("paper", "safl", "4.3", "SAFL", "does not hold", "", "E = 20 (printed: 1)", "", 0.001),
+        ("ours", "", "", "", "holds", "", "", "", 0.001),
+    ]
+    claims = pd.DataFrame(rows, columns=columns)
+    open_ones = "0 are not decided (0 lean to holding, 0 to not holding)"
+    assert scores_in_words(claims) == {
+        "paper": f"1 sentences of papers (2 checks): 1 hold, 0 do not hold, {open_ones}. "
+        f"1 more, judged otherwise than printed alone (1 checks): 0 hold, 1 do not hold, {open_ones}.",
+        "ours": f"1 statements of ours: 1 hold, 0 do not hold, {open_ones}.",
+    }
+    assert scores_in_words(claims[claims["of"] == "ours"]).keys() == {"ours"}

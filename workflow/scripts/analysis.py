@@ -24,4 +24,4 @@ with logged(snakemake.log[0]):
     print(f"tables of {len(found)} runs")
     figures = make_figures(experiment, scale, folder, style_of(snakemake.params.style))
     print(f"{len(figures)} files of figures")
-    print(*scores_in_words(make_verdicts(experiment, scale, folder)), sep="\n")
+    print(*scores_in_words(make_verdicts(experiment, scale, folder)).values(), sep="\n")

@@ -13,5 +13,5 @@ from asyncfl.experiments.scores import scores_in_words
 with logged(snakemake.log[0]):
     config = snakemake.config
     experiments = load_all(find(config["experiments"]), check=False)
-    scores = write_report(config["results"], experiments, without_data=config["without_data"])
-    print(*scores_in_words(scores), sep="\n")
+    claims = write_report(config["results"], experiments, without_data=config["without_data"])
+    print(*scores_in_words(claims).values(), sep="\n")

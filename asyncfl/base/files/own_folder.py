@@ -162,9 +162,12 @@ class OwnFolder:
         `force`: allow replacing the contents of another scenario.
         """
         if self.is_of_another() and not force:
+            is_begun = any(self.kept()) or any(self.checkpoints())
+            told = f"an unfinished {self.holds}" if is_begun else f"a {self.holds}"
+            go_on = "go on with it by its own scenario and settings, " if is_begun else ""
             raise OutputError(
-                f"cannot write {self.folder}: it holds a {self.holds} of another scenario{self.difference()}; "
-                "name another folder, or replace what is there with force (--force)"
+                f"cannot write {self.folder}: it holds {told} of another scenario{self.difference()}; "
+                f"{go_on}name another folder, or replace what is there with force (--force)"
             )
 
     def difference(self) -> str:

@@ -114,6 +114,8 @@ class Predicts(PredictionClaim):
         about = f"wanted at most {self.median_error:.1%}, the median error is"
         mean_error = errors.mean(axis=1)
         told = f"{len(theirs)} points, median error {np.median(np.abs(mean_error)):.1%} of the means of our seeds"
+        if len(seeds) > 1:
+            told += f", {medians.values.mean():.1%} of a single one, which is judged"
         told += self.furthest(mean_error, "+.1%")
         return self.above(grid, medians, self.median_error, about, at, sign=-1.0, room=self.median_error), told
 

@@ -73,7 +73,9 @@ def _parts(who: str, rows: Sequence[Row], models: Sequence[Row]) -> Iterator[str
         model = max(claims, key=lambda row: (row["claim_holds"] is False, _known(row)))
         holds = "does not hold: epsilon is " + _number(_known(model))
         if model["claim_holds"] is None:
-            holds = "is not proven"
+            # The budget may be so large that a smaller epsilon is proven, which the claim does not follow from.
+            follows = model["provable"] <= model["claimed_epsilon"]
+            holds = "has no proof of its own" if follows else "is not proven"
         yield f"the {model['claimed_epsilon']:.4g} claimed for published models {holds}"
     # The status shows the first two of these, an infinite epsilon the third.
     if flags := [flag for flag in flags if flag not in (HEURISTIC, INVALID, NO_NOISE)]:

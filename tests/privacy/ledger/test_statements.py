@@ -117,7 +117,7 @@ def test_failing_claims_about_models_are_stated():
     unbounded = {**model, "exact_epsilon": math.inf, "provable": math.inf}
     assert said(silent, unbounded) == [f"{says}the 24.92 claimed for published models is not proven; {trust}"]
     assert said(silent, {**model, "exact_epsilon": 1.0}) == [
-        f"{says}the 24.92 claimed for published models is not proven; {trust}"
+        f"{says}the 24.92 claimed for published models has no proof of its own; {trust}"
     ]
     assert said(silent, {**model, "claim_holds": True, "exact_epsilon": 1.0}) == [f"{says}{trust}"]
 
