@@ -188,7 +188,7 @@ def of_krum(final: pd.DataFrame) -> str:
         [
             f"{answer} than no defence under these attacks, {'here and there' if is_best else 'never'} the best. It",
             "must be told the share of attackers, and chooses those that leave out their own noise: they lie closest",
-            "together: in SAFL's setting 1.41 % are right then ([measured](results/claims.md#safl-table2-44)).",
+            "together: in SAFL's setting 1.41 % are right then ([measured](results/claims.md#safl-table2-48)).",
             *said,
         ]
     )
