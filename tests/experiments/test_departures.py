@@ -36,6 +36,24 @@ def test_a_field_is_printed_or_ours_or_against_the_print():
     assert departures(PRINTED, []) == []
 
 
+def test_values_that_read_alike_are_listed_once_and_in_order():
+    printed = {
+        "protocol": PrintedField(prints="silent", name="server"),
+        "training.gradient_step": PrintedField(prints="printed", name="local step"),
+        "training.batch_size": PrintedField(prints=["full", "full"], name="batch"),
+    }
+    cells = [
+        {
+            "protocol": {"kind": kind, "participants": number},
+            "training": {"gradient_step": "per_batch", "batch_size": 32},
+        }
+        for number, kind in enumerate(("sync", "sync", "fedbuff", "sync"))
+    ]
+    silent, against = texts(departures(printed, cells))
+    assert silent == "server = sync, fedbuff"
+    assert against == "local step = per batch (printed: one step an epoch); batch = 32 (printed: full)"
+
+
 def test_lists_of_papers_are_read_and_their_faults_named(tmp_path):
     (tmp_path / "safl.yaml").write_text("training.epochs: {prints: silent, name: E}\n")
     found = read_papers(tmp_path, ["safl", "nbafl"])
