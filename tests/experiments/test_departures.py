@@ -84,7 +84,31 @@ def test_a_list_stands_beside_the_folder_of_experiments(write, described, tmp_pa
     assert told == [("E = 1", ""), ("", "")]
     del described["prints"]
     settings = CellSettings(load(write(described), "nbafl/fig2"))
-    assert settings.in_words({}) == "The source is silent on: E = 1. Against the print: N = 6 (printed: 50)."
+    assert settings.in_words({}, "full") == "The source is silent on: E = 1. Against the print: N = 6 (printed: 50)."
+
+
+def test_a_caption_lists_the_departures_of_the_cells_that_were_computed():
+    claim = {"check": "best_at", "along": EPSILON, "at": 20, "says": "20 is best", "where": {"training.epochs": 5}}
+    experiment = make_experiment(
+        scenario={"protocol": {"kind": "sync", "rounds": 4}, "privacy": {"kind": "nbafl", "epsilon": 60}},
+        axes={EPSILON: [10, 20, 60], "training.epochs": [1, 5]},
+        quick={f"axes.{EPSILON}": [10, 20]},
+        quick_cells="claims",
+        figure=None,
+        tables=[],
+        claims=[claim],
+        prints={
+            "training.epochs": PrintedField(prints="silent", name="E"),
+            EPSILON: PrintedField(prints=20, name="epsilon"),
+        },
+    )
+    settings = CellSettings(experiment)
+    every = "The source is silent on: E = 1, 5. Against the print: epsilon = 10, 60 (printed: 20)."
+    assert settings.in_words({}, "full") == every
+    planned = "The source is silent on: E = 5. Against the print: epsilon = 10 (printed: 20)."
+    assert settings.in_words({}, "quick") == planned
+    computed = {EPSILON: (20,), "training.epochs": (5,)}
+    assert settings.in_words({}, "quick", computed) == "The source is silent on: E = 5."
 
 
 def test_a_verdict_that_turns_within_a_silent_setting_depends_on_it():
