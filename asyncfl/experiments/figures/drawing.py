@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from asyncfl.experiments.experiment_columns import unit_of
 from asyncfl.experiments.grid import Where, select
 from asyncfl.experiments.intervals import OF_TWO
 from asyncfl.experiments.labels import absent_label
+from asyncfl.results.figure_style import LETTER, WIDTH
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 LEAST_TICKS, MOST_TICKS = 3, 10
 """Ticks of an axis."""
+BESIDE = 0.8
+"""Inches of a panel left of its axes, for the ticks and the label of the y axis."""
 BELOW_ZERO = 0.03
 """Share of the axis that lies below 0 where no value does."""
 NEAR = 0.8
@@ -178,6 +182,16 @@ def look_at(axis: Axes, values: Sequence[Any], log: bool, base: float | None = N
     if not log and low >= 0:  # counts and shares are never negative
         limits[0] = max(limits[0], -BELOW_ZERO * limits[1] if end is None else low)
     axis.set_ylim(*(np.exp(limits) if log else limits))
+
+
+def name_ticks(axis: Axes, places: Sequence[float], names: Sequence[str]) -> None:
+    """Name places on the x axis; names that would run into each other are written aslant."""
+    page: Any = axis.figure
+    across = min(WIDTH, page.get_size_inches()[0] / max(len(page.axes), 1)) - BESIDE
+    step = across / max(len(names), 1)
+    crowded = any((len(left) + len(right)) / 2 * LETTER > step for left, right in pairwise(names))
+    slant: dict[str, Any] = {"rotation": 40, "ha": "right"} if crowded else {}
+    axis.set_xticks(list(places), list(names), **slant)
 
 
 def share_y(axes: list[Axes]) -> None:

@@ -21,13 +21,14 @@ from asyncfl.experiments.figures.drawing import (
     key,
     log_ticks,
     look_at,
+    name_ticks,
     rows_of,
     scale_in,
     spread,
 )
 from asyncfl.experiments.grid import AxisName, AxisValues, Reference, Tables, Where, select
 from asyncfl.experiments.labels import absent_label, axis_label, column_label, value_label
-from asyncfl.results.figure_style import LETTER, WIDTH, looks
+from asyncfl.results.figure_style import looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -154,7 +155,11 @@ class Final(OverAxis):
         if self.log_x:
             axis.set_xscale("log")
             axis.minorticks_off()
-        axis.set_xticks(places, [value_label(v, self.x) for v in values])
+        names = [value_label(v, self.x) for v in values]
+        if numeric:
+            axis.set_xticks(places, names)
+        else:
+            name_ticks(axis, places.tolist(), names)
 
 
 class Bars(OverAxis):
@@ -195,10 +200,7 @@ class Bars(OverAxis):
                 note |= {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": 7, "color": colours[absent]}
                 diverged = int(rows["diverged"].fillna(0).iloc[absent])
                 axis.annotate(absent_label(self.y, mean[absent], diverged), (x[absent], 0), (0, 4), **note)
-        names = [value_label(v, self.x) for v in points]
-        # names that would run into each other are written aslant
-        slant: dict[str, Any] = {"rotation": 40, "ha": "right"} if len(" ".join(names)) * LETTER > WIDTH - 0.8 else {}
-        axis.set_xticks(range(len(points)), names, **slant)
+        name_ticks(axis, range(len(points)), [value_label(v, self.x) for v in points])
         axis.set_xlim(-0.6, len(points) - 0.4)
         axis.set_xlabel(axis_label(self.x))
         axis.set_ylabel(with_unit(self.label(self.y), self.scale(tables)))

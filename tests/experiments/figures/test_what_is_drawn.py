@@ -3,6 +3,7 @@
 Fonts, colours, sizes and places of legends are free: no test names them.
 """
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -118,6 +119,22 @@ def test_bars_are_as_high_as_their_means_with_an_interval_each(tmp_path: Path) -
     np.testing.assert_allclose(np.sort(ends), [[0.65, 0.75], [0.85, 0.95]])
     assert axes.get_ylabel() == "final test accuracy"
     assert axes.get_ylim()[0] == 0
+
+
+NAMES = ("SAFL 6", "adaptive 12", "DP-FedAvg, z = 1.1", "DP-SGD, z = 1.1")
+
+
+@pytest.mark.parametrize(("names", "slanted"), [(NAMES, True), (NAMES[:2], False), (tuple("abcdefghijkl"), False)])
+@pytest.mark.parametrize("kind", [Bars, Final])
+def test_names_at_the_axis_do_not_run_into_each_other(
+    tmp_path: Path, kind: Any, names: tuple[str, ...], slanted: bool
+) -> None:
+    rows = table("test_accuracy", [{"scheme": name, "mean": 0.5} for name in names])
+    [axes] = axes_of(kind(x="scheme", y="test_accuracy"), {"scheme": names}, {"final": rows}, tmp_path)
+    labels = axes.get_xticklabels()
+    assert [text.get_rotation() == 40 for text in labels] == [slanted] * len(labels)
+    boxes = [text.get_window_extent() for text in labels]
+    assert slanted or all(left.x1 < right.x0 for left, right in pairwise(boxes))
 
 
 def error_bars_of(axes: Any) -> list[list[float]]:
