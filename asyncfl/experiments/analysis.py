@@ -145,7 +145,8 @@ def _measured(
     cells = cells[select(cells, where)]
     sources = data_in_words([str(text) for text in cells["provenance"] if str(text) not in ("", "nan")])
     *fewer, seeds = seeds_drawn(figure, tables, where) or experiment.seed_counts(scale)
-    text = f"{shows}, scale {scale}: {figure.of_seeds(fewer, seeds)}." + (f" Data: {sources}." if sources else "")
+    values = f"{figure.of_seeds(fewer, seeds)}{figure.cuts(tables, where)}"
+    text = f"{shows}, scale {scale}: {values}." + (f" Data: {sources}." if sources else "")
     lowered = experiment.lowered(scale, where, seeds, drawn)
     return f"{text} Quick scale lowers: {'; '.join(lowered)}." if lowered else text
 
