@@ -72,7 +72,8 @@ def _in_words(value: Any, field: str) -> str:
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
         return ", ".join(_in_words(one, field) for one in value)
-    return value_label(value, field).replace("_", " ")
+    # numbers stay numbers: an infinite epsilon is one, whatever figures call it
+    return value_label(value, field if isinstance(value, str) else "").replace("_", " ")
 
 
 def departures(printed: Mapping[str, PrintedField], settings: Iterable[Mapping[str, Any]]) -> list[Departure]:
