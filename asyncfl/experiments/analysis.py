@@ -32,6 +32,9 @@ Style = Literal["page", "paper"]
 CAPTIONS = "figures.csv"
 """Table of an experiment's figures: name, title, caption, style, and whether it is run at this scale."""
 
+NOT_RUN = "Not run at this scale."
+"""Caption of a figure without a run."""
+
 
 def table_files(experiment: Experiment) -> list[str]:
     """Return the names of the files that `make_tables` writes."""
@@ -117,8 +120,11 @@ def make_figures(
     for figure in figures:
         axes = _axes(experiment, scale, tables["cells"], figure)
         title = figure.title or experiment.title
-        text = _measured(experiment, scale, tables, figure, axes)
-        caption = f"{text} {settings.in_words(figure.where, figure.bound_named is not None)}".rstrip()
+        caption = NOT_RUN
+        if figure.is_run(axes):
+            text = _measured(experiment, scale, tables, figure, axes)
+            about = "" if figure.bound_named is not None else settings.in_words(figure.where, scale, axes)
+            caption = f"{text} {about}".rstrip()
         rows.append((figure.name, title, caption, style, figure.is_run(axes)))
         if style == "paper":
             figure, title, caption = figure.model_copy(update={"title": ""}), "", ""
@@ -139,8 +145,9 @@ def _measured(
     cells = cells[select(cells, where)]
     sources = data_in_words([str(text) for text in cells["provenance"] if str(text) not in ("", "nan")])
     *fewer, seeds = seeds_drawn(figure, tables, where) or experiment.seed_counts(scale)
-    text = f"{shows}, scale {scale}: {figure.of_seeds(fewer, seeds)}." + (f" Data: {sources}." if sources else "")
-    lowered = experiment.lowered(scale, where, seeds)
+    values = f"{figure.of_seeds(fewer, seeds)}{figure.cuts(tables, where)}"
+    text = f"{shows}, scale {scale}: {values}." + (f" Data: {sources}." if sources else "")
+    lowered = experiment.lowered(scale, where, seeds, drawn)
     return f"{text} Quick scale lowers: {'; '.join(lowered)}." if lowered else text
 
 

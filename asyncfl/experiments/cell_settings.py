@@ -9,9 +9,9 @@ from typing import Any
 from asyncfl.experiments.cells import cells
 from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.departures import ABSENT, BOUND, Departure, departures, silent_fields, texts
-from asyncfl.experiments.grid import points, several
+from asyncfl.experiments.grid import AxisValues, Where, points, restricted, several
 from asyncfl.experiments.labels import axis_label
-from asyncfl.experiments.spec import Experiment
+from asyncfl.experiments.spec import Experiment, Scale
 from asyncfl.privacy.queries.convergence_bounds import BoundSettings, LossConstants
 
 
@@ -40,13 +40,22 @@ class CellSettings:
             return departures(printed, [{"bound": {**fixed, **at}} for at in grid])
         return departures(printed, [settings for values, settings in self._cells if claim.compares(values)])
 
-    def in_words(self, where: Mapping[str, Any], is_bound: bool = False) -> str:
-        """Return the departures from the experiment's paper of the cells at `where`, in a sentence or two."""
+    def in_words(self, where: Where, scale: Scale, computed: AxisValues | None = None) -> str:
+        """Return the departures from the experiment's paper of the cells at `where` that a scale runs, in a sentence or
+        two.
+
+        computed: axis -> values that a run has; None: those of the plan.
+        """
         printed = self.experiment.printed_fields(self.experiment.source.paper)
         of_cells = {name: about for name, about in printed.items() if not name.startswith(BOUND)}
-        if is_bound or not of_cells:
+        if not of_cells:
             return ""
-        fitting = [of for at, of in self._cells if all(at.get(axis) in several(v) for axis, v in where.items())]
+        grid = restricted(self.experiment.grid(scale) if computed is None else computed, where)
+        fitting = [
+            settings
+            for at, settings in self._cells
+            if all(at[axis] in values for axis, values in grid.items()) and self.experiment.runs(at, scale)
+        ]
         silent, against = texts(departures(of_cells, fitting))
         told = [f"The source is silent on: {silent}."] if silent else []
         return " ".join([*told, f"Against the print: {against}."] if against else told)

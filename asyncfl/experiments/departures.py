@@ -59,14 +59,21 @@ class Departure:
     def __str__(self) -> str:
         if all(isinstance(value, Mapping) and "kind" not in value for value in self.values):
             return self.name  # a whole section of the scenario
-        told = f"{self.name} = {', '.join(_in_words(value) for value in self.values)}"
-        return told if self.prints is None else f"{told} (printed: {' or '.join(map(_in_words, self.prints))})"
+        told = f"{self.name} = {', '.join(self._in_words(self.values))}"
+        return told if self.prints is None else f"{told} (printed: {' or '.join(self._in_words(self.prints))})"
+
+    def _in_words(self, values: Iterable[Any]) -> list[str]:
+        """Return values in words, each once: settings of one kind that differ elsewhere read alike."""
+        return list(dict.fromkeys(_in_words(value, self.field) for value in values))
 
 
-def _in_words(value: Any) -> str:
+def _in_words(value: Any, field: str) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return ", ".join(map(_in_words, value)) if isinstance(value, list | tuple) else value_label(value).replace("_", " ")
+    if isinstance(value, list | tuple):
+        return ", ".join(_in_words(one, field) for one in value)
+    # numbers stay numbers: an infinite epsilon is one, whatever figures call it
+    return value_label(value, field if isinstance(value, str) else "").replace("_", " ")
 
 
 def departures(printed: Mapping[str, PrintedField], settings: Iterable[Mapping[str, Any]]) -> list[Departure]:

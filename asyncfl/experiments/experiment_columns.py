@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Annotated
@@ -35,6 +36,8 @@ Transfers = Annotated[float, Column(pa.float64(), "transfers")]
 
 TARGETS = {"time_to_": "s", "rounds_to_": "versions", "bytes_to_": "bytes"}
 """Prefix of a column with the cost of reaching a target -> its unit."""
+SIGNED = {"test_r2": 1.0, "ssim_": 1.0, "psnr_": math.inf, "metric_": math.inf, "detector_": math.inf}
+"""Prefix of columns whose values may be negative -> the largest value."""
 
 
 class AddedRoundColumns(Described):
@@ -283,6 +286,20 @@ def unit_of(column: str) -> str:
     if known is not None and not column.startswith(tuple(TARGETS)):
         return known.unit
     return next((unit for start, unit in prefixes.items() if column.startswith(start)), "")
+
+
+def range_of(column: str) -> tuple[float, float]:
+    """Return the least and the largest value that a measured column can have; infinite where there is no limit.
+
+    Some shares are ratios that may exceed 1.
+    """
+    signed = next((most for start, most in SIGNED.items() if column.startswith(start)), None)
+    if signed is not None:
+        return -math.inf, signed
+    counted = column.startswith((*TARGETS, "test_accuracy_"))
+    if not counted and column not in measured_columns("rounds") | measured_columns("ends"):
+        return -math.inf, math.inf
+    return 0.0, 1.0 if unit_of(column) == "share" else math.inf
 
 
 def is_known(column: str, table: str, columns: Mapping[str, Column]) -> bool:

@@ -45,7 +45,7 @@ def over_seeds(frame: pd.DataFrame, axes: Sequence[str], by_round: bool) -> pd.D
     """Return a long frame with mean and 95 % interval over the seeds that did not diverge, and how many did.
 
     Values that no seed evaluated are left out. One seed has no interval, nor has a target that not every seed reached.
-    Of a share the interval ends at 0 and 1.
+    Intervals may reach beyond what a column can be, such as below 0: figures end them there.
     """
     from scipy.special import stdtrit
 
@@ -63,10 +63,6 @@ def over_seeds(frame: pd.DataFrame, axes: Sequence[str], by_round: bool) -> pd.D
     long = pd.DataFrame({name: of.to_numpy().ravel() for name, of in parts.items()})
     place = np.repeat(np.arange(len(diverged)), measured.shape[1])
     long.insert(0, "metric", np.tile(measured.columns, len(diverged)))
-    shares = long["metric"].map({name: unit_of(name) == "share" for name in measured.columns}).to_numpy(bool)
-    # Some columns with this unit are ratios that may exceed 1: no interval is cut below its own mean.
-    long.loc[shares, "low"] = long["low"].clip(lower=long["mean"].clip(upper=0))
-    long.loc[shares, "high"] = long["high"].clip(upper=long["mean"].clip(lower=1))
     long["diverged"] = diverged.to_numpy()[place]
     kept = ((long["seeds"] > 0) | (long["diverged"] > 0)).to_numpy()
     keys = frame.loc[~group.duplicated(), columns].iloc[place[kept]]

@@ -126,6 +126,9 @@ AXES = {
 }
 """Axis, or last part of its name -> its label on figures, and in plain text."""
 
+VALUES = {"gradient_step": {"printed": "one step an epoch"}}
+"""Last part of an axis' name -> value that says nothing by itself -> its words."""
+
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf", re.IGNORECASE)
 """A label that is a number."""
 
@@ -157,6 +160,9 @@ def axis_label(axis: str, plain_text: bool = False) -> str:
 
 
 def value_label(value: Any, axis: str = "") -> str:
+    """Return a value of an axis, or of a dotted field of the scenario, in words."""
+    if isinstance(value, str):
+        return VALUES.get(axis.rpartition(".")[2], {}).get(value, value)
     if isinstance(value, dict):
         return str(value.get("kind", ", ".join(f"{k}: {v}" for k, v in value.items())))
     if value is None:

@@ -120,7 +120,7 @@ def claims_page(claims: pd.DataFrame, done: Sequence[FinishedExperiment] = ()) -
         lines += [f"## {HEADINGS[author]}", "", f"{told} {wrong_verdicts(own)}", ""]
         lines += ["| experiment | claim | verdict | scale, seeds | measured | why |", "|---|---|---|---|---|---|"]
         lines += [*map(_line, rows_of(own)), ""]
-    settings = {item.experiment.name: CellSettings(item.experiment).in_words({}) for item in done}
+    settings = {item.experiment.name: CellSettings(item.experiment).in_words({}, item.scale) for item in done}
     ours = [f"- `{name}`: {text}" for name, text in settings.items() if text]
     if ours:
         lines += ["Settings that are not the papers':", "", *map(_without_html, ours), ""]

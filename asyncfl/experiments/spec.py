@@ -17,7 +17,7 @@ from asyncfl.experiments.departures import PrintedFields
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Looks
 from asyncfl.experiments.figures import Figure
 from asyncfl.experiments.files import MOST_LOOKS
-from asyncfl.experiments.grid import ExperimentPart, Reference, several
+from asyncfl.experiments.grid import AxisValues, ExperimentPart, Reference, points, restricted, several
 from asyncfl.experiments.table import Table
 from asyncfl.experiments.target import Target
 from asyncfl.scenario import MOST_SEEDS
@@ -289,17 +289,33 @@ class Experiment(Described):
         places = {name: place_in_variant(name, self.variants) for name in self.quick}
         return {p[2]: self.quick[name] for name, p in places.items() if p is not None and p[:2] == (variant, label)}
 
-    def lowered(self, scale: Scale, where: Mapping[str, Any] | None = None, seeds: int | None = None) -> list[str]:
+    def values_run(self, scale: Scale, where: Mapping[str, Any] | None = None) -> AxisValues:
+        """Return axis or variant -> its values of which the scale runs a cell.
+
+        where: axis -> value or list of values of the cells in question; None: all.
+        """
+        grid = restricted(self.grid(scale), dict(where or {}))
+        run = [values for values in points(grid) if self.runs(values, scale)]
+        return {axis: tuple(v for v in of if any(cell[axis] == v for cell in run)) for axis, of in grid.items()}
+
+    def lowered(
+        self,
+        scale: Scale,
+        where: Mapping[str, Any] | None = None,
+        seeds: int | None = None,
+        computed: AxisValues | None = None,
+    ) -> list[str]:
         """Return in words what the scale lowers against the full one, for captions.
 
         where: axis -> value or list of values of the cells in question; None: all. seeds: the most that these cells
-        have; None: the most that are planned.
+        have; None: the most that are planned. computed: axis -> values that a run has; None: those of the plan.
         """
         where = where or {}
         if scale == "full":
             return []
         parts = [f"{name} = {_short(value)}" for name, value in self.overrides(scale).items()]
-        grid, full = self.grid(scale), self.grid("full")
+        grid = self.values_run(scale, where) if computed is None else computed
+        full = self.values_run("full", where)
         for name in (name for name in grid if len(grid[name]) < len(full[name]) and name not in where):
             parts.append(f"{name} at {len(grid[name])} of {len(full[name])} values")
         for axis in self.variants:

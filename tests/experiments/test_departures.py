@@ -36,6 +36,24 @@ def test_a_field_is_printed_or_ours_or_against_the_print():
     assert departures(PRINTED, []) == []
 
 
+def test_values_that_read_alike_are_listed_once_and_in_order():
+    printed = {
+        "protocol": PrintedField(prints="silent", name="server"),
+        "training.gradient_step": PrintedField(prints="printed", name="local step"),
+        "training.batch_size": PrintedField(prints=["full", "full"], name="batch"),
+    }
+    cells = [
+        {
+            "protocol": {"kind": kind, "participants": number},
+            "training": {"gradient_step": "per_batch", "batch_size": 32},
+        }
+        for number, kind in enumerate(("sync", "sync", "fedbuff", "sync"))
+    ]
+    silent, against = texts(departures(printed, cells))
+    assert silent == "server = sync, fedbuff"
+    assert against == "local step = per batch (printed: one step an epoch); batch = 32 (printed: full)"
+
+
 def test_lists_of_papers_are_read_and_their_faults_named(tmp_path):
     (tmp_path / "safl.yaml").write_text("training.epochs: {prints: silent, name: E}\n")
     found = read_papers(tmp_path, ["safl", "nbafl"])
@@ -66,7 +84,31 @@ def test_a_list_stands_beside_the_folder_of_experiments(write, described, tmp_pa
     assert told == [("E = 1", ""), ("", "")]
     del described["prints"]
     settings = CellSettings(load(write(described), "nbafl/fig2"))
-    assert settings.in_words({}) == "The source is silent on: E = 1. Against the print: N = 6 (printed: 50)."
+    assert settings.in_words({}, "full") == "The source is silent on: E = 1. Against the print: N = 6 (printed: 50)."
+
+
+def test_a_caption_lists_the_departures_of_the_cells_that_were_computed():
+    claim = {"check": "best_at", "along": EPSILON, "at": 20, "says": "20 is best", "where": {"training.epochs": 5}}
+    experiment = make_experiment(
+        scenario={"protocol": {"kind": "sync", "rounds": 4}, "privacy": {"kind": "nbafl", "epsilon": 60}},
+        axes={EPSILON: [10, 20, 60], "training.epochs": [1, 5]},
+        quick={f"axes.{EPSILON}": [10, 20]},
+        quick_cells="claims",
+        figure=None,
+        tables=[],
+        claims=[claim],
+        prints={
+            "training.epochs": PrintedField(prints="silent", name="E"),
+            EPSILON: PrintedField(prints=20, name="epsilon"),
+        },
+    )
+    settings = CellSettings(experiment)
+    every = "The source is silent on: E = 1, 5. Against the print: epsilon = 10, 60 (printed: 20)."
+    assert settings.in_words({}, "full") == every
+    planned = "The source is silent on: E = 5. Against the print: epsilon = 10 (printed: 20)."
+    assert settings.in_words({}, "quick") == planned
+    computed = {EPSILON: (20,), "training.epochs": (5,)}
+    assert settings.in_words({}, "quick", computed) == "The source is silent on: E = 5."
 
 
 def test_a_verdict_that_turns_within_a_silent_setting_depends_on_it():

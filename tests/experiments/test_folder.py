@@ -54,6 +54,7 @@ def test_a_caption_says_what_is_shown_from_which_data_and_what_quick_scale_lower
         assert part in caption
     assert caption.endswith(f" The source is silent on: {EVIL} = 0.")
     assert figures["is_run"].to_dict() == {"loss": True, "later": False}
+    assert figures.loc["later", "caption"] == "Not run at this scale."
 
 
 def test_a_caption_counts_the_seeds_that_cells_have(tmp_path: Path) -> None:

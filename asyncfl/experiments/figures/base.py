@@ -21,14 +21,17 @@ from asyncfl.experiments.experiment_columns import unit_of
 from asyncfl.experiments.figures.drawing import (
     LEAST_TICKS,
     NOTE,
+    cut_ends,
     divided,
+    floor_of,
     log_ticks,
     look_at,
     scale_in,
     share_y,
     take_turns,
+    within_range,
 )
-from asyncfl.experiments.grid import AxisValues, ExperimentPart, Reference, Tables, Where, restricted, several
+from asyncfl.experiments.grid import AxisValues, ExperimentPart, Reference, Tables, Where, restricted, select, several
 from asyncfl.experiments.intervals import drawn_convention
 from asyncfl.experiments.labels import axis_label, end_label, legend_label, value_label
 from asyncfl.results.figure_style import HEIGHT, WIDTH, canvas, looks, save, styled
@@ -89,6 +92,10 @@ class FigureBase(ExperimentPart):
     def of_seeds(self, fewer: Sequence[int], seeds: int) -> str:
         """Return in words what is drawn of `seeds` seeds, and in some cells of `fewer`."""
         return drawn_convention(fewer, seeds, self.own_values)
+
+    def cuts(self, tables: Tables, where: Where) -> str:
+        """Return in words where intervals end that would reach further; empty: none does. where: part of the grid."""
+        return ""
 
     @abstractmethod
     def shown(self) -> str:
@@ -255,6 +262,8 @@ class ColumnFigure(PanelFigure):
 
     table: ClassVar[str] = "final"
     """Table of the experiment that has the columns."""
+    cut_at_floor: ClassVar[str] = "an interval that reaches towards 0 is cut at the lowest value drawn"
+    """How an interval is drawn that goes on below a logarithmic axis."""
 
     y: str
     """Measured column."""
@@ -293,6 +302,27 @@ class ColumnFigure(PanelFigure):
         """Return the scale of `y`; columns of one unit that share a figure share it."""
         return scale_in(tables[self.table], [self.y, *self.ys], self.log)
 
+    def drawn_rows(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows of its table that a figure draws."""
+        return frame
+
+    def floor(self, rows: pd.DataFrame) -> float | None:
+        """Return the lowest end of intervals at a logarithmic axis; None: it has none. rows: all that are drawn."""
+        return floor_of(rows) if self.log else None
+
+    def cuts(self, tables: Tables, where: Where) -> str:
+        frame = tables[self.table]
+        if not len(frame):
+            return ""
+        frame = self.drawn_rows(frame[select(frame, where)])
+        columns = [frame[frame["metric"] == column] for column in self.ys or [self.y]]
+        joint = self.floor(within_range(pd.concat(columns)))
+        ends = [cut_ends(rows, joint if self.overlay else self.floor(within_range(rows))) for rows in columns]
+        at_0, at_1, at_floor = (any(of) for of in zip(*ends, strict=True))
+        sides = ["below 0"] * (at_0 and not self.log) + ["above 1"] * at_1
+        told = [f"no interval is drawn {' or '.join(sides)}"] * bool(sides) + [self.cut_at_floor] * at_floor
+        return "".join(f"; {one}" for one in told)
+
     def columns_beside(self) -> Sequence[str]:
         """Return columns that are needed beside those that are shown."""
         return ()
@@ -322,7 +352,7 @@ class ColumnFigure(PanelFigure):
         scale = scale_in(frame, self.ys, self.log) if len({unit_of(y) for y in self.ys}) == 1 else PLAIN
         for y, hue in zip(self.ys, hues, strict=True):
             of: dict[str, Any] = {AXIS: hue}
-            parts.append(divided(frame[frame["metric"] == y], scale).assign(metric=METRIC, **of))
+            parts.append(divided(within_range(frame[frame["metric"] == y]), scale).assign(metric=METRIC, **of))
             parts.append(frame[frame["metric"].isin(self.columns_beside())].assign(**of))
         drawn = self.model_copy(update={"overlay": False, "ys": (), "y": METRIC, "hue": AXIS})
         words = heads.pop() if shared else "ε" if all(y.startswith("epsilon_") for y in self.ys) else ""

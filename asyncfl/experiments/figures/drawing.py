@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from numpy.typing import NDArray
 from asyncfl.base.quantities import Scale, scale_of
 from asyncfl.experiments.csv_files import plain
 from asyncfl.experiments.evidence.p_values import Floats
-from asyncfl.experiments.experiment_columns import unit_of
+from asyncfl.experiments.experiment_columns import range_of, unit_of
 from asyncfl.experiments.grid import Where, select
 from asyncfl.experiments.intervals import OF_TWO
 from asyncfl.experiments.labels import absent_label
+from asyncfl.results.figure_style import LETTER, WIDTH
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 LEAST_TICKS, MOST_TICKS = 3, 10
 """Ticks of an axis."""
+BESIDE = 0.8
+"""Inches of a panel left of its axes, for the ticks and the label of the y axis."""
 BELOW_ZERO = 0.03
 """Share of the axis that lies below 0 where no value does."""
 NEAR = 0.8
@@ -39,6 +43,8 @@ SHORTEST = 8.0
 """Points of the shortest stretch that is redrawn: lines that only cross share less."""
 DASH = 3.0
 """Length of a colour's turn, in widths of the line."""
+ASIDE_BARS = 6.0
+"""Points between error bars that would lie on each other."""
 ASIDE, ROOM = 4.0, 30.0
 """Points between markers that would lie on each other, and those that all of them may take together."""
 CAPS = "_nolegend_"
@@ -55,7 +61,21 @@ NOTE = re.compile(r" \((\d+ diverged|not by all seeds|−?∞)\)$")
 def rows_of(frame: pd.DataFrame, metric: str, at: Where, scale: Scale | None = None) -> pd.DataFrame:
     """Return the rows of a long table of one metric at a point, with mean and interval in units of a scale."""
     rows = frame[select(frame, at) & (frame["metric"] == metric)]
-    return rows if scale is None else divided(rows, scale)
+    return rows if scale is None else divided(within_range(rows), scale)
+
+
+def within_range(rows: pd.DataFrame) -> pd.DataFrame:
+    """End the intervals of rows at the least and the largest value that their columns can have.
+
+    No interval ends short of its mean. Rows of two seeds stay: the seeds' own values follow from
+    their intervals, see `spread`.
+    """
+    ranges = {metric: range_of(metric) for metric in rows["metric"].unique()}
+    least, most = (rows["metric"].map({name: of[end] for name, of in ranges.items()}).astype(float) for end in (0, 1))
+    low = np.fmax(rows["low"], np.fmin(least, rows["mean"]))
+    high = np.fmin(rows["high"], np.fmax(most, rows["mean"]))
+    cut = (rows["seeds"] != 2) & rows["low"].notna()
+    return rows.assign(low=rows["low"].mask(cut, low), high=rows["high"].mask(cut, high))
 
 
 def divided(rows: pd.DataFrame, scale: Scale) -> pd.DataFrame:
@@ -70,15 +90,93 @@ def key(value: Any) -> str:
     return f"{float(value):.10g}" if isinstance(value, int | float) else str(value)
 
 
-def band(axis: Axes, x: Any, rows: pd.DataFrame, look: dict[str, Any], label: str | None) -> None:
-    """Draw a line of means with their intervals as a band, of two seeds with their own values as thin lines."""
-    axis.plot(x, rows["mean"].to_numpy(float), label=label, **look)
+def band(
+    axis: Axes,
+    x: Any,
+    rows: pd.DataFrame,
+    look: dict[str, Any],
+    label: str | None,
+    floor: float | None = None,
+    aside: Floats | None = None,
+) -> None:
+    """Draw a line of means with their intervals as a band, of two seeds with their own values as thin lines.
+
+    An interval without a neighbour has an error bar, as a band of one point is not seen, and own values without
+    neighbours are dashes. floor: lowest end of intervals at a logarithmic axis. aside: (n,) points by which each single
+    point is moved across; None: none is.
+    """
+    from matplotlib.transforms import ScaledTranslation
+
+    mean = rows["mean"].to_numpy(float)
+    [line] = axis.plot(x, mean, label=label, **look)
     low, high, own = spread(rows)
-    bare = np.where(own, np.nan, low), np.where(own, np.nan, high)
+    if floor is not None:
+        low = np.where(own, low, np.fmin(np.fmax(low, floor), high))
+        low[~own & ~(high > 0)] = np.nan  # the logarithm has nothing of it
+    known = np.isfinite(low) & np.isfinite(high)
+    bars, dashes = single(known & ~own), single(known & own)
+    bare = [np.where(known & ~own & ~bars, end, np.nan) for end in (low, high)]
     axis.fill_between(x, bare[0], bare[1], color=look["color"], alpha=0.12, linewidth=0)
     if own.any():
         for end in (low, high):
             axis.plot(x, np.where(own, end, np.nan), color=look["color"], linewidth=0.6, zorder=1.9, label=OWN)
+    moved = np.zeros(len(mean), bool) if aside is None else aside != 0
+    for place in np.flatnonzero(bars | dashes | moved):
+        across, style = np.asarray(x, float)[[place]], {"color": look["color"], "label": OWN}
+        if aside is not None and moved[place]:
+            step = ScaledTranslation(float(aside[place]) / 72, 0, axis.figure.dpi_scale_trans)
+            style["transform"] = axis.transData + step
+            axis.plot(across, mean[[place]], linestyle="", marker=look["marker"], **style)
+        if bars[place]:
+            middle, half = (high + low)[[place]] / 2, (high - low)[[place]] / 2
+            axis.errorbar(across, middle, half, fmt="none", elinewidth=0.9, capsize=2, zorder=1.9, **style)
+        if dashes[place]:
+            axis.plot(np.repeat(across, 2), [low[place], high[place]], "_", markersize=6, **style)
+    if moved.any():
+        line.set_markevery([place for place in _marked_places(line) if not moved[place]])
+
+
+def single(known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which of the points that are `known` (n,) have no known neighbour."""
+    alone = known.copy()
+    alone[1:] &= ~known[:-1]
+    alone[:-1] &= ~known[1:]
+    return alone
+
+
+def asides(series: Sequence[pd.DataFrame]) -> Floats:
+    """Return by how many points (series, places) single points with an interval are moved across, so that error bars at
+    one place stand side by side."""
+    means, lows = (np.array([rows[name].to_numpy(float) for rows in series]) for name in ("mean", "low"))
+    alone = np.array([single(np.isfinite(of)) for of in means]) & np.isfinite(lows)
+    several, turn = alone.sum(axis=0), alone.cumsum(axis=0) - 1
+    apart = np.minimum(ASIDE_BARS, ROOM / np.maximum(several, 1))
+    return np.where(alone, apart * (turn - (several - 1) / 2), 0.0)
+
+
+def floor_of(rows: pd.DataFrame) -> float | None:
+    """Return the lowest end of the intervals of some rows at a logarithmic axis; None: no mean is above 0.
+
+    It is the lowest value that is drawn, at most a decade below the means.
+    """
+    means = rows["mean"].to_numpy(float)
+    means = means[np.isfinite(means) & (means > 0)]
+    if not len(means):
+        return None
+    low, *_ = spread(rows)
+    return max(float(min(means.min(), low[low > 0].min(initial=np.inf))), float(means.min()) / 10)
+
+
+def cut_ends(rows: pd.DataFrame, floor: float | None) -> tuple[bool, bool, bool]:
+    """Return whether some interval of rows ends at 0 and at 1, where its column ends, and at `floor`.
+
+    A t interval is as wide below its mean as above it, in tables of before also of one that had been cut on one side.
+    """
+    rows = rows[(rows["seeds"] > 2) & rows["low"].notna()]
+    drawn, mean = within_range(rows), rows["mean"]
+    whole = np.fmax(mean - rows["low"], rows["high"] - mean) * (1 - 1e-6)
+    low, high = (mean - drawn["low"] < whole).any(), (drawn["high"] - mean < whole).any()
+    return bool(low), bool(high), floor is not None and bool((drawn["low"] < floor * (1 - 1e-6)).any())
 
 
 def spread(rows: pd.DataFrame) -> tuple[Floats, Floats, NDArray[np.bool_]]:
@@ -178,6 +276,16 @@ def look_at(axis: Axes, values: Sequence[Any], log: bool, base: float | None = N
     if not log and low >= 0:  # counts and shares are never negative
         limits[0] = max(limits[0], -BELOW_ZERO * limits[1] if end is None else low)
     axis.set_ylim(*(np.exp(limits) if log else limits))
+
+
+def name_ticks(axis: Axes, places: Sequence[float], names: Sequence[str]) -> None:
+    """Name places on the x axis; names that would run into each other are written aslant."""
+    page: Any = axis.figure
+    across = min(WIDTH, page.get_size_inches()[0] / max(len(page.axes), 1)) - BESIDE
+    step = across / max(len(names), 1)
+    crowded = any((len(left) + len(right)) / 2 * LETTER > step for left, right in pairwise(names))
+    slant: dict[str, Any] = {"rotation": 40, "ha": "right"} if crowded else {}
+    axis.set_xticks(list(places), list(names), **slant)
 
 
 def share_y(axes: list[Axes]) -> None:

@@ -16,18 +16,20 @@ from asyncfl.experiments.figures.base import ColumnFigure, Panel, PanelFigure, i
 from asyncfl.experiments.figures.drawing import (
     KEEP,
     OWN,
+    asides,
     band,
     entry,
     key,
     log_ticks,
     look_at,
+    name_ticks,
     rows_of,
     scale_in,
     spread,
 )
 from asyncfl.experiments.grid import AxisName, AxisValues, Reference, Tables, Where, select
 from asyncfl.experiments.labels import absent_label, axis_label, column_label, value_label
-from asyncfl.results.figure_style import LETTER, WIDTH, looks
+from asyncfl.results.figure_style import looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,20 +60,23 @@ class Curves(ColumnFigure):
     def against(self) -> str:
         return f" over {column_label(self.x)}"
 
+    def drawn_rows(self, frame: pd.DataFrame) -> pd.DataFrame:
+        return frame[frame["round"] >= self.start]
+
     def columns_beside(self) -> Sequence[str]:
         return () if self.x == "round" else (self.x,)
 
     def draw_panel(self, axis: Axes, at: Where, hues: list[Any], grid: AxisValues, tables: Tables) -> None:
         curves = tables[self.table]
         across, up = scale_in(curves, [self.x], self.log_x), self.scale(tables)
+        floor = self.floor(self.drawn_rows(rows_of(curves, self.y, self.where, up)))
         for place, look, label in self.each_hue(at, hues):
-            rows = rows_of(curves, self.y, place, up)
-            rows = rows[rows["round"] >= self.start].sort_values("round")
+            rows = self.drawn_rows(rows_of(curves, self.y, place, up)).sort_values("round")
             x = rows["round"].to_numpy(float)
             if self.x != "round":
                 passed = rows_of(curves, self.x, place).set_index("round")["mean"]
                 x = passed.reindex(rows["round"]).to_numpy(float) / across.factor
-            band(axis, x, rows, {**look, "markevery": max(1, len(x) // 8)}, entry(label, rows, self.y))
+            band(axis, x, rows, {**look, "markevery": max(1, len(x) // 8)}, entry(label, rows, self.y), floor)
         axis.set_xlabel(with_unit(self.label(self.x), across))
         axis.set_ylabel(with_unit(self.label(self.y), up))
         if self.log_x:
@@ -139,9 +144,13 @@ class Final(OverAxis):
         values = grid[self.x]
         numeric = all(isinstance(v, int | float) and np.isfinite(v) for v in values)
         places = np.asarray(values, float) if numeric else np.arange(len(values), dtype=float)
-        for place, look, label in self.each_hue(at, hues):
-            rows = self.rows_over_x(self.y, place, grid, tables)
-            band(axis, places, rows, look, entry(label, rows, self.y))
+        series = [
+            (self.rows_over_x(self.y, place, grid, tables), look, label)
+            for place, look, label in self.each_hue(at, hues)
+        ]
+        floor = self.floor(rows_of(tables[self.table], self.y, self.where, self.scale(tables)))
+        for (rows, look, label), aside in zip(series, asides([rows for rows, *_ in series]), strict=True):
+            band(axis, places, rows, look, entry(label, rows, self.y), floor, aside)
         if self.limit is not None:
             limits = [
                 self.rows_over_x(self.limit, place, grid, tables)["mean"] for place, *_ in self.each_hue(at, hues)
@@ -154,7 +163,11 @@ class Final(OverAxis):
         if self.log_x:
             axis.set_xscale("log")
             axis.minorticks_off()
-        axis.set_xticks(places, [value_label(v, self.x) for v in values])
+        names = [value_label(v, self.x) for v in values]
+        if numeric:
+            axis.set_xticks(places, names)
+        else:
+            name_ticks(axis, places.tolist(), names)
 
 
 class Bars(OverAxis):
@@ -162,6 +175,7 @@ class Bars(OverAxis):
 
     mark: ClassVar[str] = "bars"
     own_values: ClassVar[str] = "dashes"
+    cut_at_floor: ClassVar[str] = "an arrow marks an interval that goes on below the axis"
 
     kind: Literal["bars"] = "bars"
     y: str = "test_accuracy"
@@ -173,6 +187,9 @@ class Bars(OverAxis):
     def legend_is_beside(self, hues: list[Any]) -> bool:
         return super().legend_is_beside(hues) or self.hue is not None
 
+    def floor(self, rows: pd.DataFrame) -> float | None:
+        return decade_below(rows["mean"].to_numpy(float)) if self.log else None
+
     def draw_panel(self, axis: Axes, at: Where, hues: list[Any], grid: AxisValues, tables: Tables) -> None:
         points, width = grid[self.x], 0.8 / len(hues)
         # without a hue the values of x have the colours that they have as lines
@@ -183,11 +200,12 @@ class Bars(OverAxis):
             mean = rows["mean"].to_numpy(float)
             low, high, own = spread(rows)
             finite = np.where(np.isinf(mean), np.nan, mean)
-            half = np.where(np.isfinite(low), high, np.nan) / 2 - np.where(np.isfinite(high), low, np.nan) / 2
             colours = own_colours if self.hue is None else [look["color"]] * len(points)
             axis.bar(x, finite, 0.92 * width, color=colours, label=entry(label, rows, self.y))
-            known = ~own & np.isfinite(half)
-            axis.errorbar(x[known], finite[known], half[known], fmt="none", ecolor=DARK, elinewidth=0.9, capsize=2)
+            known = ~own & np.isfinite(low) & np.isfinite(high)
+            # an interval that is cut is not as wide on both sides of its mean
+            middle, half = (high[known] + low[known]) / 2, (high[known] - low[known]) / 2
+            axis.errorbar(x[known], middle, half, fmt="none", ecolor=DARK, elinewidth=0.9, capsize=2)
             for end in (low, high):
                 axis.plot(x[own], end[own], "_", color=DARK, markersize=6, label=OWN)
             for absent in np.flatnonzero(~np.isfinite(mean)):
@@ -195,10 +213,7 @@ class Bars(OverAxis):
                 note |= {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": 7, "color": colours[absent]}
                 diverged = int(rows["diverged"].fillna(0).iloc[absent])
                 axis.annotate(absent_label(self.y, mean[absent], diverged), (x[absent], 0), (0, 4), **note)
-        names = [value_label(v, self.x) for v in points]
-        # names that would run into each other are written aslant
-        slant: dict[str, Any] = {"rotation": 40, "ha": "right"} if len(" ".join(names)) * LETTER > WIDTH - 0.8 else {}
-        axis.set_xticks(range(len(points)), names, **slant)
+        name_ticks(axis, range(len(points)), [value_label(v, self.x) for v in points])
         axis.set_xlim(-0.6, len(points) - 0.4)
         axis.set_xlabel(axis_label(self.x))
         axis.set_ylabel(with_unit(self.label(self.y), self.scale(tables)))

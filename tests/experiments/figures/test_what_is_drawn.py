@@ -3,6 +3,7 @@
 Fonts, colours, sizes and places of legends are free: no test names them.
 """
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -69,7 +70,8 @@ def legend_of(axes: Any) -> list[str]:
 
 def bands_of(axes: Any) -> list[tuple[float, float]]:
     """Return the lowest and the highest value of each shaded interval."""
-    paths = [one.get_paths()[0].vertices[:, 1] for one in axes.collections if len(one.get_facecolor())]
+    drawn = [one for one in axes.collections if len(one.get_facecolor())]
+    paths = [path.vertices[:, 1] for one in drawn for path in one.get_paths()]
     return [(float(path.min()), float(path.max())) for path in paths]
 
 
@@ -120,18 +122,36 @@ def test_bars_are_as_high_as_their_means_with_an_interval_each(tmp_path: Path) -
     assert axes.get_ylim()[0] == 0
 
 
+NAMES = ("SAFL 6", "adaptive 12", "DP-FedAvg, z = 1.1", "DP-SGD, z = 1.1")
+
+
+@pytest.mark.parametrize(("names", "slanted"), [(NAMES, True), (NAMES[:2], False), (tuple("abcdefghijkl"), False)])
+@pytest.mark.parametrize("kind", [Bars, Final])
+def test_names_at_the_axis_do_not_run_into_each_other(
+    tmp_path: Path, kind: Any, names: tuple[str, ...], slanted: bool
+) -> None:
+    rows = table("test_accuracy", [{"scheme": name, "mean": 0.5} for name in names])
+    [axes] = axes_of(kind(x="scheme", y="test_accuracy"), {"scheme": names}, {"final": rows}, tmp_path)
+    labels = axes.get_xticklabels()
+    assert [text.get_rotation() == 40 for text in labels] == [slanted] * len(labels)
+    boxes = [text.get_window_extent() for text in labels]
+    assert slanted or all(left.x1 < right.x0 for left, right in pairwise(boxes))
+
+
 def error_bars_of(axes: Any) -> list[list[float]]:
     """Return lower and upper end of each error bar."""
     drawn = [one for one in axes.collections if not len(one.get_facecolor())]
     return [sorted(path.vertices[:, 1].tolist()) for one in drawn for path in one.get_paths()]
 
 
-@pytest.mark.parametrize("figure", [Bars(x="rule"), Final(x="rule", y="test_accuracy"), Curves(hue="rule")])
+@pytest.mark.parametrize(
+    "figure", [Bars(x="rule", y="train_loss"), Final(x="rule", y="train_loss"), Curves(hue="rule")]
+)
 def test_no_interval_is_cut_at_the_axis(tmp_path: Path, figure: FigureBase) -> None:
     # From 0.3 to 1.5, and of curves from 0.1 to 2.15, though means end at 0.9, and at 1.75.
     rows = [{"rule": "mean", "mean": 0.7}, {"rule": "krum", "mean": 0.9}]
     wide = CURVES.assign(low=CURVES["mean"] - 0.4, high=CURVES["mean"] + 0.4)
-    tables = {"final": table("test_accuracy", rows, 0.6), "curves": wide}
+    tables = {"final": table("train_loss", rows, 0.6), "curves": wide}
     [axes] = axes_of(figure, RULES, tables, tmp_path)
     low, high = axes.get_ylim()
     assert low <= 0.1
@@ -139,11 +159,90 @@ def test_no_interval_is_cut_at_the_axis(tmp_path: Path, figure: FigureBase) -> N
 
 
 def test_an_interval_that_reaches_0_has_an_arrow_at_a_logarithmic_axis(tmp_path: Path) -> None:
-    rows = table("test_accuracy", [{"rule": "mean", "mean": 2.0}, {"rule": "krum", "mean": 9.0}], 3.0)
-    [axes] = axes_of(Bars(x="rule", log=True), RULES, {"final": rows}, tmp_path)
+    rows = table("train_loss", [{"rule": "mean", "mean": 2.0}, {"rule": "krum", "mean": 9.0}], 3.0)
+    [axes] = axes_of(Bars(x="rule", y="train_loss", log=True), RULES, {"final": rows}, tmp_path)
     assert axes.get_ylim()[1] >= 12.0
     [arrows] = [line for line in axes.lines if line.get_marker() == "v"]
     assert arrows.get_xdata().tolist() == [0.0]  # 2 - 3 < 0 < 9 - 3
+
+
+P = {"rule": ("mean", "krum", "median"), "p": (1, 2)}
+
+
+def points_of_two_rules(metric: str, mean: float, half: float, seeds: int = 3) -> pd.DataFrame:
+    """The mean over both values of `p`; Krum and the median at 2 alone."""
+    rows = [("mean", 1), ("mean", 2), ("krum", 2), ("median", 2)]
+    return table(metric, [{"rule": rule, "p": p, "mean": mean} for rule, p in rows], half).assign(seeds=seeds)
+
+
+def test_lines_of_one_point_have_error_bars_side_by_side(tmp_path: Path) -> None:
+    rows = points_of_two_rules("train_loss", 0.9, 0.2)
+    [axes] = axes_of(Final(x="p", hue="rule"), P, {"final": rows}, tmp_path)
+    assert bands_of(axes) == [pytest.approx((0.7, 1.1))]
+    assert error_bars_of(axes) == [pytest.approx([0.7, 1.1])] * 2
+    bars = [one for one in axes.collections if not len(one.get_facecolor())]
+    across = [bar.get_transform().transform(bar.get_segments()[0])[0, 0] for bar in bars]
+    middle = axes.transData.transform((2, 1))[0]
+    assert across[0] < middle < across[1]
+    assert across[0] + across[1] == pytest.approx(2 * middle)
+    markers = [line for line in axes.lines if line.get_label() == OWN and line.get_xdata().tolist() == [2]]
+    assert [line.get_transform().transform((2, 1))[0] for line in markers if line.get_marker() in "s^"] == across
+
+
+def test_own_values_of_a_single_point_are_dashes(tmp_path: Path) -> None:
+    rows = points_of_two_rules("train_loss", 0.9, 12.706 * 0.1, seeds=2)
+    [axes] = axes_of(Final(x="p", hue="rule"), P, {"final": rows}, tmp_path)
+    dashes = [line.get_ydata() for line in axes.lines if line.get_marker() == "_"]
+    assert [list(ends) for ends in dashes] == [pytest.approx([0.8, 1.0])] * 2
+
+
+def test_a_band_that_reaches_0_ends_at_the_lowest_value_of_a_logarithmic_axis(tmp_path: Path) -> None:
+    rows = [{"rule": "mean", "p": 1, "mean": 9.0}, {"rule": "mean", "p": 2, "mean": 300.0}]
+    rows += [{"rule": "krum", "p": p, "mean": 7.0} for p in (1, 2)]
+    final = table("time_to_70", rows).assign(low=[6.0, -200.0, 5.0, 5.0], high=[12.0, 800.0, 9.0, 9.0])
+    figure = Final(x="p", y="time_to_70", hue="rule", log=True)
+    [axes] = axes_of(figure, P, {"final": final}, tmp_path)
+    assert bands_of(axes) == [pytest.approx((5.0, 800.0)), pytest.approx((5.0, 9.0))]
+    assert axes.get_ylim()[0] > 1
+    assert figure.cuts({"final": final}, {}) == "; an interval that reaches towards 0 is cut at the lowest value drawn"
+    assert figure.cuts({"final": final[final["rule"] == "krum"].assign(mean=7.0)}, {}) == ""
+
+
+@pytest.mark.parametrize(
+    ("metric", "drawn", "words"),
+    [
+        ("test_accuracy", (0.0, 1.0), "; no interval is drawn below 0 or above 1"),
+        ("epsilon_exact_median", (0.0, 1.8), "; no interval is drawn below 0"),
+        ("exposures_up_max", (0.0, 1.8), "; no interval is drawn below 0"),
+        ("test_r2", (-0.2, 1.0), "; no interval is drawn above 1"),
+        ("metric_gap", (-0.2, 1.8), ""),
+    ],
+)
+@pytest.mark.parametrize("kind", [Bars, Final])
+def test_intervals_end_at_what_a_column_can_be(
+    tmp_path: Path, kind: Any, metric: str, drawn: tuple[float, float], words: str
+) -> None:
+    rows = table(metric, [{"rule": "mean", "mean": 0.8}], 1.0)
+    figure = kind(x="rule", y=metric)
+    [axes] = axes_of(figure, {"rule": ("mean",)}, {"final": rows}, tmp_path)
+    assert error_bars_of(axes) == [pytest.approx(drawn)]
+    assert figure.cuts({"final": rows}, {}) == words
+
+
+def test_a_ratio_above_1_has_its_interval_from_its_mean_down(tmp_path: Path) -> None:
+    rows = table("measured_of_provable", [{"rule": "mean", "mean": 1.15}], 0.5)
+    [axes] = axes_of(Bars(x="rule", y="measured_of_provable"), {"rule": ("mean",)}, {"final": rows}, tmp_path)
+    assert error_bars_of(axes) == [pytest.approx([0.65, 1.15])]
+
+
+@pytest.mark.parametrize("kind", [Bars, Final])
+def test_own_values_of_shares_are_those_of_the_seeds(tmp_path: Path, kind: Any) -> None:
+    """Though their interval, from -0.14 to 1.64, reaches beyond 0 and 1."""
+    ends = pd.DataFrame({"rule": "mean", "seed": [0, 1], "diverged": False, "test_accuracy": [0.68, 0.82]})
+    rows = over_seeds(ends, ["rule"], by_round=False)
+    [axes] = axes_of(kind(x="rule", y="test_accuracy"), {"rule": ("mean",)}, {"final": rows}, tmp_path)
+    dashes = [line.get_ydata() for line in axes.lines if line.get_marker() == "_"]
+    assert np.concatenate(dashes).tolist() == pytest.approx([0.68, 0.82], abs=1e-5)
 
 
 def test_one_seed_has_no_error_bar(tmp_path: Path) -> None:
@@ -311,7 +410,7 @@ ALIKE = ("epsilon_rdp_max", "epsilon_exact_max")
 
 def measured(metrics, **columns):
     rows = [{"privacy.epsilon": e, "metric": m, "mean": e + i} for e in (50, 60) for i, m in enumerate(metrics)]
-    return pd.DataFrame(rows).assign(**columns)
+    return pd.DataFrame(rows).assign(low=np.nan, high=np.nan, seeds=1, diverged=0, **columns)
 
 
 def test_columns_become_an_axis_and_what_their_names_share_stands_at_the_axis():
