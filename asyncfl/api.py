@@ -22,6 +22,7 @@ from asyncfl.base.instrument import NO_INSTRUMENT, Instrument, Instruments
 from asyncfl.base.interrupt_signals import InterruptSignals
 from asyncfl.learning.gemm import choice, numpy_as_torch, sizes_of
 from asyncfl.learning.kernels import TORCH
+from asyncfl.learning.kernels import VERSION as KERNELS_VERSION
 from asyncfl.learning.weights import as_safetensors
 from asyncfl.privacy.ledger.statements import statements
 from asyncfl.results.run_files import read_summary, read_table
@@ -287,6 +288,8 @@ def _conditions(scenario: Scenario) -> str:
     layout = scenario.model.layout(data.shape, data.outputs)
     kernels = training.kernels if layout.convolves else TORCH
     computed_by = [one.digest(), _versions(), *choice(training.gemm, sizes_of(layout, training.batch_size), kernels)]
+    if kernels != TORCH:
+        computed_by.append(KERNELS_VERSION)
     return hashlib.sha256(json.dumps(computed_by, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -4,11 +4,13 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from asyncfl.experiments.csv_files import read_csv
 from asyncfl.experiments.files import find
+from asyncfl.experiments.intervals import over_seeds
 from asyncfl.experiments.loading import load
 from asyncfl.experiments.verdicts import verdicts_from
 from docs.quotes import PAGES, agrees, faults, filled, stated
@@ -44,6 +46,21 @@ def test_each_published_verdict_follows_from_all_published_seeds(folder):
     published = read_csv(folder / "claims.csv")
     asked = ["claim", "check", "verdict", "leaning", "sentence", "silent", "against", "depends_on"]
     assert _texts(published[asked]) == _texts(again[asked]), "run `make publish`"
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}/{folder.name}")
+def test_published_means_and_intervals_are_those_of_the_published_runs(folder):
+    name = f"{folder.parent.name}/{folder.name}"
+    experiment = load(find(ROOT / "workflow" / "experiments")[name], name, check=False)
+    ends, published = (read_csv(folder / f"{table}.csv") for table in ("ends", "final"))
+    if not len(ends):  # bounds alone
+        assert not len(published)
+        return
+    axes = [axis for axis in experiment.grid("full") if axis in ends]
+    again = over_seeds(ends, axes, by_round=False)
+    places = published[[*axes, "metric"]].astype(str).merge(again.astype(dict.fromkeys(axes, str)), how="left")
+    for end in ("mean", "low", "high"):
+        np.testing.assert_allclose(published[end].astype(float), places[end], rtol=1e-6, atol=1e-6, equal_nan=True)
 
 
 def test_each_published_experiment_names_the_commit_and_the_data_that_made_it():

@@ -42,16 +42,14 @@ def explain(
 
     Example: asyncfl explain defence.detector.evidence
     """
+    from asyncfl.manual.columns import columns_named
     from asyncfl.manual.explanation import Entry, explained, facts, find
     from asyncfl.manual.symbols import symbols_named
 
-    found, beside = list[Entry](), list["Symbol | NamedColumn"](symbols_named(name))
+    found, beside = list[Entry](), list["Symbol | NamedColumn"]([*symbols_named(name), *columns_named(name)])
     try:
         found = find(name)
     except ScenarioError:
-        from asyncfl.manual.columns import columns_named
-
-        beside += columns_named(name)
         if not beside:
             raise
     if json:

@@ -154,6 +154,8 @@ def scores_in_words(claims: pd.DataFrame) -> dict[Author, str]:
         sentences = sentences_of(claims)
         otherwise = sentences[sentences["otherwise"].astype(bool)]
         if len(otherwise):
-            printed = as_printed(claims)["paper"].in_words(NOUNS["paper"])
-            told["paper"] = f"{printed}. {score_of(otherwise).in_words('more, judged otherwise than printed alone')}."
+            printed = as_printed(claims)["paper"]
+            parts = [printed.in_words(NOUNS["paper"])] * bool(printed.total)
+            parts.append(score_of(otherwise).in_words("sentences judged otherwise than printed alone"))
+            told["paper"] = f"{'. '.join(parts)}."
     return told

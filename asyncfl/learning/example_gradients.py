@@ -81,7 +81,7 @@ class ExampleGradients:
 
         hooks = [layer.register_forward_hook(self._remember) for layer in self._layers]
         for block in self._blocks:
-            block.keeps_examples = True
+            block.keeps_examples, block.of_examples = True, None
         try:
             loss = loss_of(self._module(x), y, reduction="sum")
             seen = [self._seen[layer] for layer in self._layers]
@@ -198,7 +198,8 @@ def _group_norm(layer: torch.nn.GroupNorm, a: torch.Tensor, d: torch.Tensor) -> 
 
 def _pooled(layer: PooledConvolution, a: torch.Tensor, d: torch.Tensor) -> _Rule:
     """The gradients of the examples are those that the backward pass kept."""
-    assert layer.of_examples is not None
+    if layer.of_examples is None:
+        raise KeyError("the loss does not reach a block")
     (of_weight, of_bias), layer.of_examples = layer.of_examples, None
     flat = of_weight.movedim(-3, -1).flatten(1)  # as it lies in memory
 

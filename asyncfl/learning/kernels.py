@@ -22,8 +22,8 @@ WIDTHS = {"avx2": 8, "avx512": 16}
 KERNELS = (TORCH, *WIDTHS)
 """Names of kernels, the fastest last."""
 VERSION = 2
-"""Version of the kernels' arithmetic and interface: equal to that in the C source, and raised with it, so that results
-of other arithmetic are computed again and a library that was compiled from another source is not used."""
+"""Version of the kernels' arithmetic and interface: equal to that in the C source, and raised with it, so that seeds of
+other arithmetic are not joined into a run and a library that was compiled from another source is not used."""
 LIBRARY = Path(__file__).with_name("_pooled_convolution.so")
 """The compiled library, see `setup.py`."""
 

@@ -112,7 +112,7 @@ class Training(Described):
     """Kernels on a CPU for 3x3 and 5x5 convolutions with 2x2 max-pooling, of the built-in networks that have these.
     `torch`: those of torch. `compiled`: those that an installation with a C compiler has, for AVX2 or AVX-512, or torch
     where there are none. `auto`: `compiled` if training has one thread. Updates differ by 1e-6 to 1e-5 of their length;
-    `timing.json` reports the choice. Clipping of examples always takes torch."""
+    `timing.json` reports the choice."""
 
     @model_validator(mode="after")
     def _check_clips(self) -> Training:

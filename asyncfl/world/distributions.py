@@ -212,14 +212,22 @@ class Listed(Distribution):
         return np.asarray(rng.choice(values, size, p=values / values.sum()))
 
 
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
 def _from_number(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return {"kind": "listed", "values": value}
     if isinstance(value, int | float) and not isinstance(value, bool):
         return {"kind": "fixed", "value": value}
-    if isinstance(value, str) and value.lstrip("+-.")[:1].isdigit():  # a unit is written behind it
-        told = "must be a number alone, in the unit of the field, or a mapping with a kind, got {value}"
-        raise PydanticCustomError("amount", told, {"value": shortened(repr(value))})
+    if isinstance(value, str) and value.lstrip("+-.")[:1].isdigit():  # in quotes, or a unit is written behind it
+        how = "without quotes" if _is_number(value) else "alone"
+        told = "must be a number {how}, in the unit of the field, or a mapping with a kind, got {value}"
+        raise PydanticCustomError("amount", told, {"how": how, "value": shortened(repr(value))})
     return value
 
 

@@ -78,7 +78,10 @@ def test_sentences_that_are_judged_otherwise_than_printed_alone_are_told_apart()
     open_ones = "0 are not decided (0 lean to holding, 0 to not holding)"
     assert scores_in_words(claims) == {
         "paper": f"1 sentences of papers (2 checks): 1 hold, 0 do not hold, {open_ones}. "
-        f"1 more, judged otherwise than printed alone (1 checks): 0 hold, 1 do not hold, {open_ones}.",
+        f"1 sentences judged otherwise than printed alone (1 checks): 0 hold, 1 do not hold, {open_ones}.",
         "ours": f"1 statements of ours: 1 hold, 0 do not hold, {open_ones}.",
     }
     assert scores_in_words(claims[claims["of"] == "ours"]).keys() == {"ours"}
+    assert scores_in_words(claims[claims["sentence"] == "4.3"]) == {
+        "paper": f"1 sentences judged otherwise than printed alone (1 checks): 0 hold, 1 do not hold, {open_ones}."
+    }

@@ -257,9 +257,7 @@ def test_a_run_computed_again_can_pause_too(tmp_path: Path) -> None:
 def test_a_paused_run_is_not_replaced_by_another(tmp_path: Path) -> None:
     scenario = Scenario.read(BASE)
     execute(scenario, tmp_path / "run", until=2)
-    with pytest.raises(
-        OutputError, match="it holds an unfinished run of another scenario; go on with it by"
-    ):
+    with pytest.raises(OutputError, match="it holds an unfinished run of another scenario; go on with it by"):
         execute(scenario.override({"training.lr": 0.2}), tmp_path / "run")
     execute(scenario.override({"training.lr": 0.2}), tmp_path / "run", force=True)
 
