@@ -78,6 +78,20 @@ def test_open_values_of_a_silent_setting_get_seeds_where_another_value_fails():
     assert wishes_of(of, "full", grid(values, [3] * 6), points) == []
 
 
+def test_one_value_of_a_silent_setting_gets_no_seeds_where_the_others_are_not_run():
+    """Whatever it shows, nothing is said of the paper before another budget is run."""
+    claim = {"check": "at_least", "goal": "low", "threshold": 10, "says": "at most 10", "printed": "fig. 2"}
+    of = experiment(
+        {**claim, "where": {"privacy.epsilon": [10, 20]}},
+        prints={"privacy.epsilon": {"prints": "silent", "name": "epsilon"}},
+    )
+    values = np.full((6, 12), 10.0) + np.array([0.0, 2.1, -2.0] * 4)
+    points = [cell.values for cell in next(all_cells(of, "full"))]
+    assert wishes_of(of, "full", grid(values, [3, 0, 3, 3, 3, 3]), points) == []
+    (wish,) = wishes_of(of, "full", grid(values, [3] * 6), points)
+    assert wish.cells == {0, 1}
+
+
 def test_the_next_looks_follow_from_the_runs_on_disk(tmp_path):
     """Seeds fall by 40 % from 10 to 20 and lie apart by more than 20 and 30 do; 60 enters no claim."""
     of = experiment(CLAIMS[0])
