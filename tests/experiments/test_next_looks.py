@@ -35,7 +35,7 @@ def experiment(*claims: dict[str, Any], **fields: Any) -> Experiment:
 
 def grid(values: np.ndarray, counts: list[int]) -> Grid:
     """values: (cells, 12) final losses; counts: seeds of each cell that are there."""
-    cells, seeds = np.concatenate([[(i, s) for s in range(n)] for i, n in enumerate(counts)]).T
+    cells, seeds = np.array([(i, s) for i, n in enumerate(counts) for s in range(n)]).T
     ends = pd.DataFrame({"privacy.epsilon": np.array(EPSILON)[cells], "seed": seeds, "diverged": False})
     ends["train_loss"] = values[cells, seeds]
     return Grid({"privacy.epsilon": EPSILON}, ends, ends)
