@@ -67,9 +67,13 @@ def wishes_of(experiment: Experiment, scale: Scale, grid: Grid, cells: Sequence[
     found, settings = [], CellSettings(experiment)
     for claim in (claim for claim in experiment.claims if not claim.bound):
         try:
-            silent, _ = judge_each_silent_value(claim, grid, experiment.seeds.looks(scale), settings.silent_axes(claim))
+            silent, left = judge_each_silent_value(
+                claim, grid, experiment.seeds.looks(scale), settings.silent_axes(claim)
+            )
         except MissingError:
             continue
+        if left and len(silent) == 1:
+            continue  # values that are not run leave it open, unless it holds at one of the others and fails at another
         at_each = [all_of([point.decision for point in points]) for _, points in silent]
         answers = {decision.answer for decision in at_each}
         if "holds" in answers and answers & {"does not hold", "alike"}:
