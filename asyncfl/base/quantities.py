@@ -43,6 +43,15 @@ def scale_of(values: Iterable[float], unit: str) -> Scale:
     return fitting[-1] if fitting else base if largest == 0 else SCALES[unit][0]
 
 
+def is_number(text: str) -> bool:
+    """Return whether a text is a number as Python reads it."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def number(value: float) -> str:
     """Return a number as text: three or four significant digits, all integer digits below 1e5, a dash for NaN."""
     if math.isnan(value):

@@ -46,7 +46,8 @@ def explain(
     from asyncfl.manual.explanation import Entry, explained, facts, find
     from asyncfl.manual.symbols import symbols_named
 
-    found, beside = list[Entry](), list["Symbol | NamedColumn"]([*symbols_named(name), *columns_named(name)])
+    found = list[Entry]()
+    beside: list[Symbol | NamedColumn] = [*symbols_named(name), *columns_named(name)]
     try:
         found = find(name)
     except ScenarioError:

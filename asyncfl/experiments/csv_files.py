@@ -28,14 +28,6 @@ def plain(value: Any) -> Any:
     return value
 
 
-def is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def as_written(number: float) -> float:
     """Return what a table holds of a number."""
     return float(FORMAT % number)

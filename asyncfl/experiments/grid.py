@@ -15,7 +15,8 @@ import pandas as pd
 from pydantic import Field
 
 from asyncfl.base.component import Described
-from asyncfl.experiments.csv_files import as_written, is_number, plain
+from asyncfl.base.quantities import is_number
+from asyncfl.experiments.csv_files import as_written, plain
 from asyncfl.experiments.evidence.p_values import Floats, Sample
 from asyncfl.experiments.labels import axis_label, value_label
 

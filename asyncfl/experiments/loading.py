@@ -13,12 +13,12 @@ from pydantic import ValidationError
 from asyncfl.base.description import faults_of
 from asyncfl.base.errors import Fault, MissingDataError, ScenarioError, hint
 from asyncfl.base.files.yaml_text import read_yaml
+from asyncfl.base.quantities import is_number
 from asyncfl.base.tables import Column
 from asyncfl.data import CATALOG
 from asyncfl.experiments.bounds import first_fault
 from asyncfl.experiments.cells import Cell, cells, recording_fault
 from asyncfl.experiments.claims.base import ClaimBase
-from asyncfl.experiments.csv_files import is_number
 from asyncfl.experiments.departures import read_papers
 from asyncfl.experiments.experiment_columns import NOT_MEASURED, OF_TABLES, TARGETS, is_known, measured_columns
 from asyncfl.experiments.figures import Final

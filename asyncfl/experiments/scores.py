@@ -152,10 +152,7 @@ def scores_in_words(claims: pd.DataFrame) -> dict[Author, str]:
     told = {author: f"{score.in_words(NOUNS[author])}." for author, score in scores_of(claims).items()}
     if "paper" in told:
         sentences = sentences_of(claims)
-        otherwise = sentences[sentences["otherwise"].astype(bool)]
-        if len(otherwise):
-            printed = as_printed(claims)["paper"]
-            parts = [printed.in_words(NOUNS["paper"])] * bool(printed.total)
-            parts.append(score_of(otherwise).in_words("sentences judged otherwise than printed alone"))
-            told["paper"] = f"{'. '.join(parts)}."
+        otherwise = sentences["otherwise"].astype(bool)
+        parts = ((NOUNS["paper"], ~otherwise), ("sentences judged otherwise than printed alone", otherwise))
+        told["paper"] = " ".join(f"{score_of(sentences[of]).in_words(noun)}." for noun, of in parts if of.any())
     return told

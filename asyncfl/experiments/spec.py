@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from asyncfl.base.component import Described
+from asyncfl.base.quantities import is_number
 from asyncfl.experiments.bounds import Bounds
 from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.claims.base import SmallestDifference
 from asyncfl.experiments.covering import CoveredFactors
-from asyncfl.experiments.csv_files import is_number
 from asyncfl.experiments.departures import PrintedFields
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Looks
 from asyncfl.experiments.figures import Figure

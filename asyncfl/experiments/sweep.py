@@ -25,8 +25,8 @@ from asyncfl.base.files.yaml_text import read_text, read_yaml, write_text
 from asyncfl.base.instrument import RowCallback
 from asyncfl.base.interrupt_signals import InterruptSignals
 from asyncfl.base.own_classes import describe_user_exception, look_for_modules_in
+from asyncfl.base.quantities import is_number
 from asyncfl.experiments.cells import Cell, cells
-from asyncfl.experiments.csv_files import is_number
 from asyncfl.experiments.experiment_columns import is_known, measured_columns
 from asyncfl.experiments.loading import MOST_CELLS
 from asyncfl.experiments.spec import Experiment, SeedPlan, Source

@@ -41,7 +41,7 @@ class PooledConvolution(nn.Module):
         self.keeps_examples = False
         """Whether a backward pass keeps the gradients of each image in `of_examples` in place of returning their sums,
         for which it returns None."""
-        self.of_examples: tuple[torch.Tensor, torch.Tensor] | None = None
+        self.of_examples: list[torch.Tensor] | None = None
         """Gradients of weight and bias of each image: (n, filters, C, side, side), (n, filters)."""
         self._vector = ctypes.c_int64(WIDTHS[kernels])
         self._workspace = torch.empty(0)
@@ -125,11 +125,11 @@ class _Pass(torch.autograd.Function):
     def backward(ctx: Any, slope: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         images, weight, places = ctx.saved_tensors
         block: PooledConvolution = ctx.block
-        of_images, *others = block.gradients(images, weight, places, slope, ctx.needs_input_grad[0])
+        of_images, *of_parameters = block.gradients(images, weight, places, slope, ctx.needs_input_grad[0])
         if block.keeps_examples:
-            block.of_examples = others[0], others[1]
+            block.of_examples = of_parameters
             return of_images, None, None, None
-        return of_images, *others, None
+        return of_images, *of_parameters, None
 
 
 def _addresses(*tensors: torch.Tensor | None) -> list[ctypes.c_void_p]:

@@ -22,7 +22,7 @@ from pydantic_core import PydanticCustomError
 from asyncfl.base.arrays import Floats
 from asyncfl.base.component import Component, choice
 from asyncfl.base.errors import shortened
-from asyncfl.base.quantities import MeasuredIn
+from asyncfl.base.quantities import MeasuredIn, is_number
 
 Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -212,20 +212,13 @@ class Listed(Distribution):
         return np.asarray(rng.choice(values, size, p=values / values.sum()))
 
 
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
-
-
 def _from_number(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return {"kind": "listed", "values": value}
     if isinstance(value, int | float) and not isinstance(value, bool):
         return {"kind": "fixed", "value": value}
     if isinstance(value, str) and value.lstrip("+-.")[:1].isdigit():  # in quotes, or a unit is written behind it
-        how = "without quotes" if _is_number(value) else "alone"
+        how = "without quotes" if is_number(value) else "alone"
         told = "must be a number {how}, in the unit of the field, or a mapping with a kind, got {value}"
         raise PydanticCustomError("amount", told, {"how": how, "value": shortened(repr(value))})
     return value

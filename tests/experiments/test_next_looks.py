@@ -58,14 +58,20 @@ def test_only_cells_of_open_comparisons_get_more_seeds():
     assert wish.cells == {1, 2}
 
 
-def test_open_values_of_a_silent_setting_get_seeds_where_another_value_fails():
-    """The loss is far above 10 with the first budget, and about 10 with the second; the paper states no budget."""
+def silent_on_epsilon() -> tuple[Experiment, np.ndarray]:
+    """Return an experiment that asks for a loss of at most 10 with a budget of 10 or 20, of which its paper states
+    none, and losses that do not tell (cells, seeds)."""
     claim = {"check": "at_least", "goal": "low", "threshold": 10, "says": "at most 10", "printed": "fig. 2"}
     of = experiment(
         {**claim, "where": {"privacy.epsilon": [10, 20]}},
         prints={"privacy.epsilon": {"prints": "silent", "name": "epsilon"}},
     )
-    values = np.full((6, 12), 10.0) + np.array([0.0, 2.1, -2.0] * 4)
+    return of, np.full((6, 12), 10.0) + np.array([0.0, 2.1, -2.0] * 4)
+
+
+def test_open_values_of_a_silent_setting_get_seeds_where_another_value_fails():
+    """The loss is far above 10 with the first budget, and about 10 with the second; the paper states no budget."""
+    of, values = silent_on_epsilon()
     values[0] += 80
     points = [cell.values for cell in next(all_cells(of, "full"))]
     looks = of.seeds.looks("full")
@@ -80,12 +86,7 @@ def test_open_values_of_a_silent_setting_get_seeds_where_another_value_fails():
 
 def test_one_value_of_a_silent_setting_gets_no_seeds_where_the_others_are_not_run():
     """Whatever it shows, nothing is said of the paper before another budget is run."""
-    claim = {"check": "at_least", "goal": "low", "threshold": 10, "says": "at most 10", "printed": "fig. 2"}
-    of = experiment(
-        {**claim, "where": {"privacy.epsilon": [10, 20]}},
-        prints={"privacy.epsilon": {"prints": "silent", "name": "epsilon"}},
-    )
-    values = np.full((6, 12), 10.0) + np.array([0.0, 2.1, -2.0] * 4)
+    of, values = silent_on_epsilon()
     points = [cell.values for cell in next(all_cells(of, "full"))]
     assert wishes_of(of, "full", grid(values, [3, 0, 3, 3, 3, 3]), points) == []
     (wish,) = wishes_of(of, "full", grid(values, [3] * 6), points)

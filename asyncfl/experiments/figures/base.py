@@ -263,7 +263,7 @@ class ColumnFigure(PanelFigure):
     table: ClassVar[str] = "final"
     """Table of the experiment that has the columns."""
     cut_at_floor: ClassVar[str] = "an interval that reaches towards 0 is cut at the lowest value drawn"
-    """How an interval is drawn that goes on below a logarithmic axis."""
+    """Words of a caption where the lower end of an interval lies below the range of a logarithmic axis."""
 
     y: str
     """Measured column."""
