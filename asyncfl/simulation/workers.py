@@ -15,8 +15,8 @@ import sys
 import tempfile
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -206,6 +206,44 @@ def _end_with(lifeline: Connection) -> None:
     os._exit(0)
 
 
+class DaskCalls(Executor):
+    """Calls on a Dask cluster. A call ends in any case: with its result, its exception, or as cancelled.
+
+    Dask's own executor leaves a call without an end whose result is lost with a worker before it is fetched.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def submit(self, function: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
+        asked = self._client.submit(function, *given, **named, pure=False)
+        call: Future[Any] = Future()
+
+        def pass_on(ended: Future[Any]) -> None:
+            if ended.cancelled() and asked.status != "cancelled":
+                asked.cancel()
+
+        call.add_done_callback(pass_on)
+        self._client.loop.add_callback(self._end, asked, call)
+        return call
+
+    async def _end(self, asked: Any, call: Future[Any]) -> None:
+        """Give the call its end, in the loop of the client."""
+        result, fault = None, None
+        try:
+            result = await self._client.gather(asked, asynchronous=True)
+        except CancelledError:  # by the caller, or by Dask, since what the call needs is lost
+            call.cancel()
+        except Exception as error:
+            fault = error
+        if not call.set_running_or_notify_cancel():
+            return
+        if fault is None:
+            call.set_result(result)
+        else:
+            call.set_exception(fault)
+
+
 class DaskCluster(TrainingWorkers):
     """The workers of a Dask cluster, which others may use too. Dask computes again what a worker lost that died."""
 
@@ -223,7 +261,7 @@ class DaskCluster(TrainingWorkers):
             raise ScenarioError([Fault("--workers", fault)]) from None
         about = self._client.scheduler_info(n_workers=-1)["workers"].values()
         self.number = sum(one["nthreads"] for one in about)
-        self._executor: Executor = self._client.get_executor(pure=False)
+        self._executor = DaskCalls(self._client)
 
     @property
     def executor(self) -> Executor:

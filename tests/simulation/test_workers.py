@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
@@ -365,6 +365,56 @@ def test_a_worker_that_dies_while_it_is_sent_a_model_does_not_hold_up_a_cluster(
         killer.join()
         sums = [workers.executor.submit(np.sum, one).result(timeout=60) for one in given]
     assert sums == [6.0, 10.0, 14.0, 18.0]
+
+
+class Unsendable:
+    """A result that ends the worker which is asked to send it."""
+
+    def __reduce__(self) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _unsendable(_: Any) -> Unsendable:
+    return Unsendable()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.long
+def test_calls_on_a_cluster_end_whatever_becomes_of_them() -> None:
+    """Dask's own executor never ends a call whose result is lost with the only worker: a run would wait for ever."""
+    from distributed import LocalCluster
+
+    one = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0")
+    with one as cluster, started_workers(cluster.scheduler_address) as workers:
+        assert workers is not None
+        submit = workers.executor.submit
+        lost = submit(_unsendable, workers.share(np.arange(4.0)))
+        with pytest.raises(CancelledError):
+            lost.result(timeout=60)
+        workers.revive(CancelledError())
+        with pytest.raises(ValueError, match="invalid literal"):
+            submit(int, "x").result(timeout=60)
+        assert submit(int, "12", base=3).result(timeout=60) == 5
+        first, second = submit(time.sleep, 1), submit(abs, -1)
+        assert second.cancel()
+        wait([first, second], timeout=60)
+        assert first.done()
+        assert second.cancelled()
+        assert submit(abs, -2).result(timeout=60) == 2
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.long
+def test_a_run_whose_scheduler_dies_ends_with_one_message() -> None:
+    from distributed import LocalCluster
+
+    scenario = Scenario.read(BASE).override({"training.epochs": 40, "protocol.rounds": 400})
+    cluster = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0")
+    killer = threading.Timer(4.0, cluster.close)
+    killer.start()
+    with pytest.raises(RunError, match="the workers are gone: "):
+        simulate(scenario, workers=cluster.scheduler_address)
+    killer.join()
 
 
 @pytest.mark.long
