@@ -19,6 +19,8 @@ NOUNS: dict[Author, str] = {
 """Author -> what its claims are called where they are counted."""
 ALIKE = "make no difference that matters"
 """What is said of claims that are `alike`, where they are counted."""
+WITHOUT_DATA = ("remade data", "stand-in data")
+"""Why a number of a paper is left open by each run here: the paper's own data are not at hand."""
 
 
 def sentences_of(claims: pd.DataFrame) -> pd.DataFrame:
@@ -32,7 +34,7 @@ def sentences_of(claims: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     of_papers = claims[claims["of"] == "paper"]
-    told = ["paper", "sentence", "source", "verdict", "leaning", "against", "depends_on"]
+    told = ["paper", "sentence", "source", "verdict", "leaning", "undecided", "against", "depends_on"]
     texts_of = of_papers[told].astype(object).fillna("").assign(p=pd.to_numeric(of_papers["p"], errors="coerce"))
     for (paper, sentence), checks in texts_of.groupby(["paper", "sentence"], sort=False):
         run = checks[checks["verdict"] != "not run"]
@@ -45,12 +47,13 @@ def sentences_of(claims: pd.DataFrame) -> pd.DataFrame:
                 "source": checks["source"].iloc[0],
                 "verdict": sentence_verdict(list(counted["verdict"]), list(counted["p"])),
                 "leaning": _sentence_leaning(counted),
+                "undecided": _sentence_undecided(counted),
                 "depends_on": ", ".join(dict.fromkeys(of for of in counted["depends_on"] if of)),
                 "otherwise": len(run) > 0 and len(printed) == 0,
                 "checks": len(checks),
             }
         )
-    columns = ["paper", "sentence", "source", "verdict", "leaning", "depends_on", "otherwise", "checks"]
+    columns = ["paper", "sentence", "source", "verdict", "leaning", "undecided", "depends_on", "otherwise", "checks"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -75,6 +78,12 @@ def _sentence_leaning(checks: pd.DataFrame) -> str:
     return found.pop() if open_ones.any() and len(found) == 1 else ""
 
 
+def _sentence_undecided(checks: pd.DataFrame) -> str:
+    """Return why a sentence is open if all of its open checks are for this one reason; else empty."""
+    reasons = set(checks["undecided"][checks["verdict"] == "not decided"])
+    return reasons.pop() if len(reasons) == 1 else ""
+
+
 @dataclass(frozen=True)
 class Score:
     """Counts of verdicts; those that are not run are in `not_run` alone."""
@@ -92,6 +101,8 @@ class Score:
     """Checks of the sentences; 0 where claims are counted."""
     alike: int = 0
     """Those that compare what differs by less than matters."""
+    without_data: int = 0
+    """Verdicts that are not decided and that no run here can decide: the paper's own data are not at hand."""
 
     @property
     def total(self) -> int:
@@ -105,10 +116,11 @@ class Score:
             return f"{self.not_run} {noun}{checks}, none of which is run"
         in_part = f"{self.in_part} hold in part, " if self.in_part else ""
         in_part += f"{self.alike} {ALIKE}, " if self.alike else ""
+        no_data = f"; {self.without_data} for want of the original data" if self.without_data else ""
         text = (
             f"{judged} {noun}{checks}: {self.holds} hold, {self.fails} do not hold, {in_part}"
             f"{self.undecided} are not decided "
-            f"({self.leans_to_holds} lean to holding, {self.leans_to_fails} to not holding)"
+            f"({self.leans_to_holds} lean to holding, {self.leans_to_fails} to not holding{no_data})"
         )
         return f"{text}; {self.not_run} more are not run" if self.not_run else text
 
@@ -119,16 +131,18 @@ authors are never added."""
 
 
 def score_of(found: pd.DataFrame) -> Score:
-    """Count the verdicts of a table of claims or of sentences, with columns `verdict` and `leaning`."""
+    """Count the verdicts of a table of claims or of sentences, with columns `verdict`, `leaning` and `undecided`."""
     if not len(found):
         return Score(0, 0, 0, 0, 0, 0)
     counts = found["verdict"].value_counts()
-    leaning = found["leaning"][found["verdict"] == "not decided"].value_counts()
+    is_open = found["verdict"] == "not decided"
+    leaning = found["leaning"][is_open].value_counts()
+    without_data = int(found["undecided"][is_open].isin(WITHOUT_DATA).sum())
     names = ("holds", "does not hold", "not decided", "not run", "in part", "depends", "alike")
     holds, fails, undecided, not_run, in_part, depends, alike = (int(counts.get(name, 0)) for name in names)
     for_it, against_it = (int(leaning.get(answer, 0)) for answer in ("holds", "does not hold"))
     checks = int(found["checks"].sum()) if "checks" in found else 0
-    return Score(holds, fails, undecided, for_it, against_it, not_run, in_part + depends, checks, alike)
+    return Score(holds, fails, undecided, for_it, against_it, not_run, in_part + depends, checks, alike, without_data)
 
 
 def scores_of(claims: pd.DataFrame) -> Scores:

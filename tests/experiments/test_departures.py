@@ -149,6 +149,7 @@ def test_sentences_are_counted_once_whatever_their_checks():
         "paper": "safl",
         "source": "table 2",
         "leaning": "",
+        "undecided": "",
         "against": "",
         "depends_on": "",
         "p": 0.2,

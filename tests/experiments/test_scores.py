@@ -18,7 +18,7 @@ def test_scores_count_verdicts_and_which_way_the_open_ones_lean() -> None:
         *open_,
         ("not run", ""),
     ]
-    score = score_of(pd.DataFrame(rows, columns=["verdict", "leaning"]))
+    score = score_of(pd.DataFrame([(*row, "") for row in rows], columns=["verdict", "leaning", "undecided"]))
     assert score == Score(3, 1, 4, 2, 1, 1)
     said = "8 claims: 3 hold, 1 do not hold, 4 are not decided (2 lean to holding, 1 to not holding)"
     assert score.in_words("claims") == f"{said}; 1 more are not run"
@@ -29,7 +29,7 @@ def test_scores_count_verdicts_and_which_way_the_open_ones_lean() -> None:
 
 def test_what_makes_no_difference_is_counted_apart() -> None:
     rows = [("alike", ""), ("alike", ""), ("holds", ""), ("in part", ""), ("not decided", "")]
-    score = score_of(pd.DataFrame(rows, columns=["verdict", "leaning"]))
+    score = score_of(pd.DataFrame([(*row, "") for row in rows], columns=["verdict", "leaning", "undecided"]))
     assert (score.alike, score.total) == (2, 5)
     assert score.in_words("sentences of papers") == (
         "5 sentences of papers: 1 hold, 0 do not hold, 1 hold in part, 2 make no difference that matters, "
@@ -67,12 +67,12 @@ def test_one_of_several_checks_must_fail_surely_to_fail_a_sentence(p: float, ver
 
 
 def test_sentences_that_are_judged_otherwise_than_printed_alone_are_told_apart() -> None:
-    columns = ["of", "paper", "sentence", "source", "verdict", "leaning", "against", "depends_on", "p"]
+    columns = ["of", "paper", "sentence", "source", "verdict", "leaning", "undecided", "against", "depends_on", "p"]
     rows = [
-        ("paper", "safl", "4.2", "SAFL", "holds", "", "", "", 0.001),
-        ("paper", "safl", "4.2", "SAFL", "does not hold", "", "E = 20 (printed: 1)", "", 0.001),
-        ("paper", "safl", "4.3", "SAFL", "does not hold", "", "E = 20 (printed: 1)", "", 0.001),
-        ("ours", "", "", "", "holds", "", "", "", 0.001),
+        ("paper", "safl", "4.2", "SAFL", "holds", "", "", "", "", 0.001),
+        ("paper", "safl", "4.2", "SAFL", "does not hold", "", "", "E = 20 (printed: 1)", "", 0.001),
+        ("paper", "safl", "4.3", "SAFL", "does not hold", "", "", "E = 20 (printed: 1)", "", 0.001),
+        ("ours", "", "", "", "holds", "", "", "", "", 0.001),
     ]
     claims = pd.DataFrame(rows, columns=columns)
     open_ones = "0 are not decided (0 lean to holding, 0 to not holding)"
@@ -84,4 +84,21 @@ def test_sentences_that_are_judged_otherwise_than_printed_alone_are_told_apart()
     assert scores_in_words(claims[claims["of"] == "ours"]).keys() == {"ours"}
     assert scores_in_words(claims[claims["sentence"] == "4.3"]) == {
         "paper": f"1 sentences judged otherwise than printed alone (1 checks): 0 hold, 1 do not hold, {open_ones}."
+    }
+
+
+def test_sentences_that_are_open_for_want_of_the_original_data_alone_are_told_apart() -> None:
+    """No run here can decide them, with any number of seeds."""
+    columns = ["of", "paper", "sentence", "source", "verdict", "leaning", "undecided", "against", "depends_on", "p"]
+    rows = [
+        ("paper", "adaptive", "table 3", "", "not decided", "", "remade data", "", "", nan),
+        ("paper", "adaptive", "table 3", "", "not decided", "", "remade data", "", "", nan),
+        ("paper", "adaptive", "3.3", "", "holds", "", "", "", "", 0.001),
+        ("paper", "adaptive", "3.3", "", "not decided", "", "remade data", "", "", nan),
+        ("paper", "adaptive", "3.4", "", "not decided", "", "remade data", "", "", nan),
+        ("paper", "adaptive", "3.4", "", "not decided", "holds", "underpowered", "", "", 0.2),
+    ]
+    assert scores_in_words(pd.DataFrame(rows, columns=columns)) == {
+        "paper": "3 sentences of papers (6 checks): 0 hold, 0 do not hold, 3 are not decided "
+        "(0 lean to holding, 0 to not holding; 2 for want of the original data)."
     }

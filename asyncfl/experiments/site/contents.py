@@ -20,7 +20,7 @@ from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.csv_files import read_csv
 from asyncfl.experiments.figures import Figure
 from asyncfl.experiments.grid import describe, several
-from asyncfl.experiments.scores import score_of, scores_of, sentences_of
+from asyncfl.experiments.scores import WITHOUT_DATA, score_of, scores_of, sentences_of
 from asyncfl.experiments.spec import AUTHORS, Author
 from asyncfl.experiments.verdicts import FinishedExperiment, with_new_axes
 from asyncfl.results.figure_style import around
@@ -370,7 +370,7 @@ def with_power(row: Row) -> str:
     margin = f" (margin: {row['margin_why']})" if row["margin_why"] else ""
     if row["verdict"] != "not decided":
         return f"{row['reason']}{margin}{size_in_words(row)}"
-    if row["undecided"] in ("missing", "stand-in data", "remade data"):
+    if row["undecided"] in ("missing", *WITHOUT_DATA):
         return f"{row['reason']}{margin}"
     parts = [f"{row['reason']}{margin}; {row['undecided']}"]
     if row["visible"] != "":
