@@ -323,6 +323,7 @@ def _data() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "data/quantity", {"data.partition": {"kind": "quantity"}, "privacy": FEDAVG}
     yield "data/two_seeds", {**BUFFERED, "privacy": NBAFL, "seeds": 2, "seeding": {"data": 7}}
     yield "model/lenet", {"model": {"kind": "lenet"}, "protocol.rounds": 1}
+    yield "model/lenet_clipped", {"model": {"kind": "lenet"}, "protocol.rounds": 1, **EXAMPLES}
     yield "training/momentum", {"training.momentum": 0.9, "training.proximal_mu": 0.1, "training.gradient_clip": 0.5}
 
 

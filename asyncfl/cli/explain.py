@@ -43,22 +43,24 @@ def explain(
     Example: asyncfl explain defence.detector.evidence
     """
     from asyncfl.manual.columns import columns_named
-    from asyncfl.manual.explanation import Entry, explained, facts, find
+    from asyncfl.manual.explanation import AmbiguousNameError, Entry, explained, facts, find
     from asyncfl.manual.symbols import symbols_named
 
-    found = list[Entry]()
+    found, further = list[Entry](), list[str]()
     beside: list[Symbol | NamedColumn] = [*symbols_named(name), *columns_named(name)]
     try:
         found = find(name)
-    except ScenarioError:
+    except ScenarioError as error:
         if not beside:
             raise
+        if isinstance(error, AmbiguousNameError):
+            further = [f"In a scenario, {error}."]
     if json:
         print_json([*(facts(entry) for entry in found), *map(asdict, beside)])
         return
     if found:
         console.print("\n\n".join(explained(entry, text_width()) for entry in found))
-    print_text(*(one.in_words() for one in beside))
+    print_text(*(one.in_words() for one in beside), *further)
 
 
 def schema() -> None:

@@ -19,12 +19,16 @@ from asyncfl.manual.parts import SCENARIO, FieldEntry, Part, all_parts, first_se
 Entry = FieldEntry | Part
 
 
+class AmbiguousNameError(ScenarioError):
+    """A name that several fields, sections or components end in; the message names them all."""
+
+
 def find(name: str) -> list[Entry]:
     """Return the field, section or component of a name; several where components that may stand there differ in it.
 
     name: a dotted name, with or without the kinds on the way (`defence.rule.krum.byzantine`, `privacy.epsilon`), its
-    unambiguous end, a kind or class (`krum`, `Krum`), or the import path of a class of one's own. Raises ScenarioError
-    that names the nearest, or all that the name may mean.
+    unambiguous end, a kind or class (`krum`, `Krum`), or the import path of a class of one's own. Raises
+    AmbiguousNameError that names all that the name may mean, or ScenarioError that names the nearest.
     """
     if ":" in name:
         return [_own(name)]
@@ -33,7 +37,7 @@ def find(name: str) -> list[Entry]:
         return found
     found = _distinct(_ending_in(steps))
     if len(found) > 1:
-        raise ScenarioError(f"{name} may be {', '.join(sorted(one.path for one in found))}")
+        raise AmbiguousNameError(f"{name} may be {', '.join(sorted(one.path for one in found))}")
     if not found:
         raise ScenarioError(f"there is no field, section or component {name}; {_near(name)}")
     return found

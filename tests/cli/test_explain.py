@@ -127,3 +127,9 @@ def test_a_column_is_explained_with_its_table_and_unit(program: Any, name: str) 
 def test_a_column_is_not_found_in_another_table(refused: Any) -> None:
     name = "clients.staleness_mean"
     assert f"there is no field, section or component {name}" in refused("explain", name)
+
+
+def test_a_name_of_a_column_and_of_several_fields_leads_to_all_of_them(program: Any) -> None:
+    told = " ".join(program("explain", "epsilon")[1].split())
+    assert "epsilon, column of audit.parquet" in told
+    assert re.search(r"In a scenario, epsilon may be .*privacy\.dp_sgd\.epsilon, .*privacy\.nbafl\.epsilon", told)
