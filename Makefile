@@ -46,7 +46,7 @@ $(DEVELOP): $(READY)
 	@touch $(DEVELOP)
 
 # Python keeps what it compiles, whatever the caller has set: each process would compile all modules anew.
-results publish test coverage test-cpu: export PYTHONDONTWRITEBYTECODE =
+results publish test coverage test-cpu test-long: export PYTHONDONTWRITEBYTECODE =
 
 results: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python workflow/unlock.py
@@ -74,7 +74,7 @@ test-cpu: $(DEVELOP)
 	  $(BIN)/python -m pytest -n 2 --dist worksteal $$(cd tests && grep -rlE 'approx\(|allclose|isclose' $(FLOATS) --include='test_*.py' | sed 's,^,tests/,')
 
 test-long: $(DEVELOP)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n 2 -m long
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n 2 -m long -o faulthandler_timeout=1800
 
 docs: $(DEVELOP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

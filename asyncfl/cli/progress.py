@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from rich.console import Console
@@ -92,6 +93,7 @@ class SweepBars:
         self._runs, self._progress = runs, bars(quiet)
         self._under_way: dict[Path, TaskID] = {}
         self._ended: set[Path] = set()
+        self._one_at_a_time = Lock()  # rows and ends come from two threads
 
     def __enter__(self) -> SweepBars:
         self._progress.start()
@@ -102,20 +104,24 @@ class SweepBars:
 
     def __call__(self, folder: Path, row: dict[str, Any]) -> None:
         """Advance the bar of a run to the seed and version of `row`, a row of its table of rounds."""
-        if self._progress.disable or folder in self._ended:
+        if self._progress.disable:
             return
         name, scenario = self._runs[folder]
         rounds = scenario.protocol.rounds
-        if folder not in self._under_way:
-            self._under_way[folder] = self._progress.add_task(name, total=rounds * len(scenario.seeds), note="")
         done = scenario.seeds.index(row["seed"]) * rounds + row["version"]
-        self._progress.update(self._under_way[folder], completed=done, note=_note(row))
+        with self._one_at_a_time:
+            if folder in self._ended:
+                return
+            if folder not in self._under_way:
+                self._under_way[folder] = self._progress.add_task(name, total=rounds * len(scenario.seeds), note="")
+            self._progress.update(self._under_way[folder], completed=done, note=_note(row))
 
     def end(self, folder: Path) -> None:
         """Remove the bar of a run that has ended."""
-        self._ended.add(folder)
-        if folder in self._under_way:
-            self._progress.remove_task(self._under_way.pop(folder))
+        with self._one_at_a_time:
+            self._ended.add(folder)
+            if folder in self._under_way:
+                self._progress.remove_task(self._under_way.pop(folder))
 
 
 def _note(row: Mapping[str, Any]) -> str:

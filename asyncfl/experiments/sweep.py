@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import re
@@ -24,6 +25,7 @@ from asyncfl.base.errors import AsyncflError, Fault, ScenarioError, hint, shorte
 from asyncfl.base.files.yaml_text import read_text, read_yaml, write_text
 from asyncfl.base.instrument import RowCallback
 from asyncfl.base.interrupt_signals import InterruptSignals
+from asyncfl.base.lifeline import end_with
 from asyncfl.base.own_classes import describe_user_exception, look_for_modules_in
 from asyncfl.base.quantities import is_number
 from asyncfl.experiments.cells import Cell, cells
@@ -33,6 +35,8 @@ from asyncfl.experiments.spec import Experiment, SeedPlan, Source
 from asyncfl.experiments.target import Target
 from asyncfl.scenario import Scenario
 from asyncfl.simulation.limits import Limits
+
+log = logging.getLogger(__name__)
 
 
 def read_axes(assignments: Sequence[str]) -> tuple[dict[str, Any], dict[str, tuple[Any, ...]]]:
@@ -224,8 +228,9 @@ def _in_pool(
 ) -> Generator[tuple[str, SweepResult], None, list[str]]:
     """Yield runs as processes finish them; return those that were not finished, as a process was killed."""
     begin: Callable[..., None] = _begin
-    lost = []
-    with ProcessPoolExecutor(jobs, get_context("spawn"), begin, given) as pool:
+    lost, context = [], get_context("spawn")
+    reader, lifeline = context.Pipe(duplex=False)
+    with lifeline, reader, ProcessPoolExecutor(jobs, context, begin, (reader, *given)) as pool:
         waiting = {pool.submit(_run_in_worker, *one): digest for digest, one in work.items()}
         try:
             for done in as_completed(waiting):
@@ -238,7 +243,7 @@ def _in_pool(
                 except Exception as error:  # it had no memory, for one: a failure of that run alone
                     swept = SweepResult(work[digest][1], 0.0, f"{type(error).__name__}: {error}")
                 yield digest, swept
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, GeneratorExit):  # the second: it came where the runs are taken
             for process in active_children():
                 with suppress(OSError):  # ended meanwhile
                     os.kill(process.pid or 0, signal.SIGINT)
@@ -264,9 +269,16 @@ def _rows_received(progress: RunProgress | None) -> Iterator[Connection | None]:
     ended = Event()
 
     def receive() -> None:
+        shown = True
         while received.poll(EVERY_S) or not ended.is_set():
             if received.poll():
-                progress(*received.recv())
+                row = received.recv()
+                try:
+                    if shown:
+                        progress(*row)
+                except Exception as error:  # rows that nobody received would hold up the workers
+                    shown = False
+                    log.warning("progress is no longer shown: %s: %s", type(error).__name__, error)
 
     thread = Thread(target=receive, daemon=True)
     thread.start()
@@ -281,8 +293,9 @@ _rows: Connection | None = None
 """Where this worker sends rows; None: nowhere."""
 
 
-def _begin(*received: Any) -> None:
+def _begin(lifeline: Connection, *received: Any) -> None:
     global _rows
+    end_with(lifeline)
     *folders, _rows = received
     for folder in folders:
         look_for_modules_in(folder)

@@ -52,6 +52,8 @@ HELD_BYTES = 2**30
 """Updates trained ahead of their collection, in bytes, beyond which no other is begun."""
 FRUITLESS = 5
 """Deaths of workers, without a result between them, after which a run gives up."""
+LOOK_S = 10.0
+"""Seconds without a result, after which a run looks after its workers."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ def _computed(compute: Callable[[_Seed, Vector], Any], key: str, setup: Any, mod
             seed = _seed_of(key, setup)
             given, began = _model_of(model_key, model), time.perf_counter()
             return compute(seed, given)._replace(seconds=time.perf_counter() - began)
-    except Exception as error:
+    except BaseException as error:  # a worker that ended with sys.exit, too, would be taken for one that was killed
         own = describe_user_exception(error)
         return NotComputed(own or (str(error) if isinstance(error, AsyncflError) else describe_exception(error)))
 
@@ -326,7 +328,7 @@ class TrainingPool:
             if call.future is None:
                 self._hand_over(call)
             elif not call.future.done():
-                wait([one.future for one in self._running if one.future is not None], return_when=FIRST_COMPLETED)
+                self._await()
             else:
                 try:
                     answer = call.future.result()
@@ -341,6 +343,16 @@ class TrainingPool:
                     raise RunError(f"a worker cannot compute: {answer.reason}")
                 return answer
 
+    def _await(self) -> None:
+        """Wait until a call ends, and look after the workers from time to time."""
+        under_way = [one.future for one in self._running if one.future is not None]
+        if wait(under_way, LOOK_S, FIRST_COMPLETED).done:
+            return
+        try:
+            self._workers.look()
+        except BrokenExecutor as error:
+            self._revive(error)
+
     def _hand_over(self, call: Call) -> None:
         known = self._models.get(id(call.model))
         if known is None:
@@ -353,7 +365,7 @@ class TrainingPool:
             do = partial(_train, call.order, call.place)
         try:
             call.future = self._workers.executor.submit(_computed, do, self._key, self._setup, known.key, known.given)
-        except BrokenExecutor as error:
+        except (BrokenExecutor, OSError, EOFError) as error:  # the last two: the fork server was killed
             self._revive(error)
             self._hand_over(call)
             return

@@ -13,13 +13,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver, resource_tracker
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from asyncfl.base.arrays import Vector
 from asyncfl.base.errors import Fault, RunError, ScenarioError, shortened, system_says
+from asyncfl.base.lifeline import end_with
 
 MEMORY = Path("/dev/shm")
 """Folder in memory, on Linux; elsewhere the folder for temporary files is used."""
@@ -80,6 +81,10 @@ class TrainingWorkers(ABC):
         """Take a file back for other calls."""
         raise NotImplementedError
 
+    def look(self) -> None:
+        """Look after workers from which nothing comes. Raises BrokenExecutor if some have died unnoticed."""
+        return
+
     def revive(self, error: BaseException) -> None:
         """Prepare for calls again after workers died. Raises RunError if that is impossible."""
         raise RunError(f"the workers are gone: {shortened(str(error) or type(error).__name__)}") from None
@@ -131,6 +136,8 @@ class WorkerProcesses(TrainingWorkers):
         self._names = itertools.count()
         self._free: list[str] = []
         """Files that are used again."""
+        self._ended = set[int]()
+        """Processes that had ended at the last look."""
         self._executor = self._started()
 
     def _started(self) -> ProcessPoolExecutor:
@@ -142,8 +149,10 @@ class WorkerProcesses(TrainingWorkers):
             resource_tracker.ensure_running()
             # Ctrl-C is for this process: the server must not be interrupted while it imports.
             unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            forkserver.ensure_running()
-            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+            try:
+                forkserver.ensure_running()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         reader, self._lifeline = context.Pipe(duplex=False)
         arguments = (reader, context.Value("i", 0))
         return ProcessPoolExecutor(self.number, context, _begin_worker, arguments)
@@ -167,16 +176,31 @@ class WorkerProcesses(TrainingWorkers):
     def free(self, place: str) -> None:
         self._free.append(place)
 
+    def look(self) -> None:
+        # One that was killed while it sent a result leaves half a message. The executor waits for the rest, which any
+        # other process could write, and looks at nothing else.
+        processes = dict(getattr(self._executor, "_processes", None) or {})
+        ended = {number for number, process in processes.items() if not process.is_alive()}
+        if ended & self._ended:
+            raise BrokenProcessPool("a process was killed while it sent a result")
+        self._ended = ended
+
     def revive(self, error: BaseException) -> None:
+        self._end()
+        self._executor = self._started()
+
+    def _end(self) -> None:
+        """End all processes, and the executor."""
         # First: a process that was started while a broken executor ended the others is ended by nothing else, and the
         # executor would wait for it for ever.
         self._lifeline.close()
+        if (results := getattr(self._executor, "_result_queue", None)) is not None:
+            results._writer.close()  # with those of the processes, so that half a message ends
         self._executor.shutdown(wait=True, cancel_futures=True)
-        self._executor = self._started()
+        self._ended = set()
 
     def close(self) -> None:
-        self._lifeline.close()
-        self._executor.shutdown(wait=True, cancel_futures=True)
+        self._end()
         self._remover.communicate(b"\n")
 
 
@@ -191,19 +215,13 @@ def _begin_worker(lifeline: Connection, started: Any) -> None:
     for results any more."""
     for one in (signal.SIGINT, signal.SIGHUP):  # they are for the process that waits
         signal.signal(one, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
+    end_with(lifeline)
     with started.get_lock():
         number, started.value = started.value, started.value + 1
     import torch
 
     if torch.cuda.is_available():
         torch.cuda.set_device(number % torch.cuda.device_count())
-
-
-def _end_with(lifeline: Connection) -> None:
-    """End this process with its lifeline, even in the middle of a task."""
-    wait([lifeline])
-    os._exit(0)
 
 
 class DaskCalls(Executor):
@@ -216,11 +234,16 @@ class DaskCalls(Executor):
         self._client = client
 
     def submit(self, function: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
-        asked = self._client.submit(function, *given, **named, pure=False)
+        try:
+            asked = self._client.submit(function, *given, **named, pure=False)
+        except Exception as error:
+            if has_ended(self._client):
+                raise BrokenExecutor(str(error)) from error
+            raise
         call: Future[Any] = Future()
 
         def pass_on(ended: Future[Any]) -> None:
-            if ended.cancelled() and asked.status != "cancelled":
+            if ended.cancelled() and not asked.done():
                 asked.cancel()
 
         call.add_done_callback(pass_on)
@@ -236,12 +259,21 @@ class DaskCalls(Executor):
             call.cancel()
         except Exception as error:
             fault = error
+        except BaseException:  # the loop ends
+            call.cancel()
+            call.set_running_or_notify_cancel()
+            raise
         if not call.set_running_or_notify_cancel():
             return
         if fault is None:
             call.set_result(result)
         else:
             call.set_exception(fault)
+
+
+def has_ended(client: Any) -> bool:
+    """Whether a client of Dask has given its scheduler up."""
+    return client.status in ("closing", "closed")
 
 
 class DaskCluster(TrainingWorkers):
@@ -254,7 +286,11 @@ class DaskCluster(TrainingWorkers):
             raise ScenarioError([Fault("--workers", f"{address} needs Dask: pip install 'asyncfl[dask]'")]) from None
         try:
             self._client: Any = Client(address, timeout=PATIENCE_S)
-            self._client.wait_for_workers(1, timeout=PATIENCE_S)
+            try:
+                self._client.wait_for_workers(1, timeout=PATIENCE_S)
+            except BaseException:
+                self.close()
+                raise
         except (OSError, TimeoutError, ValueError) as error:
             reason = system_says(error) if isinstance(error, OSError) and error.errno else shortened(str(error))
             fault = f"must be the address of a Dask scheduler with workers, got {address}: {reason}"
@@ -269,15 +305,21 @@ class DaskCluster(TrainingWorkers):
 
     def share(self, array: NDArray[Any]) -> Any:
         # To one worker, from which the others take it: a broadcast would wait for ever for a worker that dies under it.
-        for _ in range(ATTEMPTS - 1):
+        for _ in range(ATTEMPTS):
             try:
                 return self._client.scatter(array, hash=False)
-            except (OSError, TimeoutError) as error:  # the worker has died
-                self.revive(error)
-        return self._client.scatter(array, hash=False)
+            except Exception as error:
+                if not isinstance(error, (OSError, TimeoutError)) and not has_ended(self._client):
+                    raise
+                self.revive(error)  # the worker has died
+        raise RunError(f"the workers are gone: {ATTEMPTS} of them died while they were sent a model")
 
     def unshare(self, shared: Any) -> None:
         shared.release()
+
+    def look(self) -> None:
+        if has_ended(self._client):
+            raise BrokenExecutor("the scheduler does not answer")
 
     def revive(self, error: BaseException) -> None:
         try:

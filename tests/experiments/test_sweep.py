@@ -11,7 +11,16 @@ import yaml
 
 from asyncfl.base.errors import ScenarioError
 from asyncfl.experiments.loading import load
-from asyncfl.experiments.sweep import SweepResult, read_axes, run_all, sweep_cells, sweep_of, to_yaml
+from asyncfl.experiments.sweep import (
+    SHOWN,
+    SweepResult,
+    _rows_received,
+    read_axes,
+    run_all,
+    sweep_cells,
+    sweep_of,
+    to_yaml,
+)
 from asyncfl.scenario import Scenario
 from asyncfl.simulation.limits import USUAL, Limits
 
@@ -176,3 +185,20 @@ def test_rows_of_runs_are_told_while_they_are_computed(tiny: dict[str, Any], tmp
         assert of_run[0] == 0
         assert of_run == sorted(of_run)
     assert {folder.name for folder, *_ in told} == {scenario.digest() for scenario in scenarios}
+
+
+def test_progress_that_cannot_be_shown_does_not_hold_up_the_runs(caplog: pytest.LogCaptureFixture) -> None:
+    """The pipe of all workers holds a few hundred rows: a worker that sends one more would wait for ever."""
+    calls = []
+
+    def show(folder: Path, row: dict[str, Any]) -> None:
+        calls.append(row)
+        raise OSError("the terminal is gone")
+
+    row = dict.fromkeys(SHOWN, 0)
+    with _rows_received(show) as rows:
+        assert rows is not None
+        for _ in range(5000):
+            rows.send((Path("run"), row))
+    assert len(calls) == 1
+    assert "progress is no longer shown: OSError: the terminal is gone" in caplog.text

@@ -6,9 +6,10 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from asyncfl import Scenario, simulate
+from asyncfl import Instrument, Scenario, simulate
 from asyncfl.api import one_seed
 from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.cli import app
@@ -127,6 +128,12 @@ class Lazy(Future):  # type: ignore[type-arg]
         return super().done()
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may take long to start a cluster."""
+    monkeypatch.setattr("asyncfl.simulation.workers.PATIENCE_S", 60.0)
+
+
 @pytest.fixture(scope="module", name="two")
 def two_processes() -> Iterator[TrainingWorkers | None]:
     with started_workers(2) as workers:
@@ -195,6 +202,72 @@ def test_processes_that_outlive_a_broken_executor_do_not_keep_new_ones_from_star
         assert time.monotonic() - began < 50
 
 
+def _half_sent(_: Any) -> bytes:
+    """Return a result in whose sending the process is killed: half of it is in the pipe then."""
+    whole = connection.Connection._send  # type: ignore[attr-defined]
+
+    def send(self: Any, data: Any) -> None:
+        if len(data) < 100_000:
+            whole(self, data)
+            return
+        whole(self, bytes(data)[: len(data) // 2])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    connection.Connection._send = send  # type: ignore[attr-defined]
+    return bytes(200_000)
+
+
+def test_a_process_killed_while_it_sends_a_result_does_not_hold_up_the_others() -> None:
+    """The executor waits for the other half, which any process could write, and looks at nothing else."""
+    with started_workers(2) as workers:
+        assert isinstance(workers, WorkerProcesses)
+        assert workers.executor.submit(abs, -1).result(timeout=50) == 1
+        lost = workers.executor.submit(_half_sent, 0)
+        for _ in range(500):
+            time.sleep(0.1)
+            try:
+                workers.look()
+            except BrokenProcessPool as error:
+                workers.revive(error)
+                break
+        with pytest.raises(BrokenProcessPool):
+            lost.result(timeout=50)
+        assert workers.executor.submit(abs, -2).result(timeout=50) == 2
+        workers.executor.submit(_half_sent, 0)
+        time.sleep(0.2)
+    # closing ended, too
+
+
+def test_a_run_looks_after_workers_from_which_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("asyncfl.simulation.pool.LOOK_S", 0.05)
+    scenario = Scenario.read(BASE).override({"training.epochs": 40})
+    with started_workers(1) as workers:
+        assert isinstance(workers, WorkerProcesses)
+        whole, looks = workers.look, [0]
+
+        def look() -> None:
+            looks[0] += 1
+            if looks[0] == 1:
+                raise BrokenProcessPool("a process was killed while it sent a result")
+            whole()
+
+        monkeypatch.setattr(workers, "look", look)
+        run = one_seed(scenario, 0, workers=workers)
+    assert counts(run)["deaths"] == 1
+    assert same(run, one_seed(scenario, 0))
+
+
+@pytest.mark.parametrize("raised", ["SystemExit(0)", "KeyboardInterrupt()", "type('Own', (BaseException,), {})()"])
+def test_a_component_that_ends_its_worker_ends_the_run_with_a_message(
+    raised: str, two: TrainingWorkers, tmp_path: Path
+) -> None:
+    name = f"ending_{len(raised)}"
+    code = f"def mine(outputs, labels):\n    raise {raised}\n"
+    scenario = own_component(tmp_path, name, code, evaluation={"metrics": {"mine": f"{name}:mine"}})
+    with pytest.raises(RunError, match="a worker cannot compute"):
+        one_seed(scenario, 0, workers=two)
+
+
 def test_workers_that_always_die_end_the_run() -> None:
     with pytest.raises(RunError, match="workers died 5 times without finishing a task; perhaps they lack memory"):
         one_seed(Scenario.read(BASE), 0, workers=Unruly(0, dies=1.0))
@@ -204,8 +277,9 @@ def test_processes_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("asyncfl.simulation.workers.MEMORY", tmp_path)
     scenario = Scenario.read(BASE | {"seeds": [0, 1]})
     with started_workers(1) as workers:
-        processes = [*workers.executor._processes] if workers is not None else []
         one_seed(scenario, 0, workers=workers)
+        processes = [*getattr(getattr(workers, "executor"), "_processes")]  # noqa: B009
+        assert processes
         assert [*tmp_path.iterdir()]
     assert not [*tmp_path.iterdir()]
     for process in processes:
@@ -337,14 +411,15 @@ def test_a_killed_worker_of_a_dask_cluster_costs_no_byte(number: int) -> None:
     with LocalCluster(n_workers=number, threads_per_worker=1, dashboard_address=":0") as cluster:
         victim = next(iter(cluster.workers.values())).pid
 
-        def kill() -> None:
-            time.sleep(2)
-            os.kill(victim, signal.SIGKILL)
+        class Killer(Instrument):
+            """Kills a worker in the middle of the run."""
 
-        killer = threading.Thread(target=kill)
-        killer.start()
-        elsewhere = simulate(scenario, workers=cluster.scheduler_address)
-        killer.join()
+            def row(self, row: Mapping[str, Any]) -> None:
+                if row["version"] == 5:
+                    os.kill(victim, signal.SIGKILL)
+
+        elsewhere = simulate(scenario, [Killer()], workers=cluster.scheduler_address)
+    assert number == 2 or counts(elsewhere)["deaths"] > 0  # of two, the other may have all that is needed
     assert same(elsewhere, simulate(scenario))
 
 
@@ -395,7 +470,7 @@ def test_calls_on_a_cluster_end_whatever_becomes_of_them() -> None:
         with pytest.raises(ValueError, match="invalid literal"):
             submit(int, "x").result(timeout=60)
         assert submit(int, "12", base=3).result(timeout=60) == 5
-        first, second = submit(time.sleep, 1), submit(abs, -1)
+        first, second = submit(time.sleep, 5), submit(abs, -1)
         assert second.cancel()
         wait([first, second], timeout=60)
         assert first.done()
@@ -405,16 +480,25 @@ def test_calls_on_a_cluster_end_whatever_becomes_of_them() -> None:
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.long
-def test_a_run_whose_scheduler_dies_ends_with_one_message() -> None:
+def test_a_run_whose_scheduler_dies_ends_with_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
     from distributed import LocalCluster
 
+    monkeypatch.setattr("asyncfl.simulation.workers.PATIENCE_S", 10.0)  # so long does it try to connect again
     scenario = Scenario.read(BASE).override({"training.epochs": 40, "protocol.rounds": 400})
     cluster = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0")
-    killer = threading.Timer(4.0, cluster.close)
-    killer.start()
-    with pytest.raises(RunError, match="the workers are gone: "):
-        simulate(scenario, workers=cluster.scheduler_address)
-    killer.join()
+
+    class Killer(Instrument):
+        """Ends the cluster as soon as a version is published."""
+
+        thread = threading.Thread(target=cluster.close)
+
+        def row(self, row: Mapping[str, Any]) -> None:
+            if row["version"] == 2:
+                self.thread.start()
+
+    with cluster, pytest.raises(RunError, match="the workers are gone: "):
+        simulate(scenario, [Killer()], workers=cluster.scheduler_address)
+    Killer.thread.join()
 
 
 @pytest.mark.long

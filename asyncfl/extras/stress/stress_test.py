@@ -20,11 +20,13 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, lru_cache, partial
 from itertools import count, product
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from threadpoolctl import threadpool_limits
 
+from asyncfl.base.lifeline import end_with
 from asyncfl.base.own_classes import look_for_modules_in
 from asyncfl.defences import Detector, Rule, Strikes
 from asyncfl.extras.stress.trials import ATTACKS, TESTED, Noise, Skew, Trial, TrialResult, run_trial
@@ -228,7 +230,9 @@ def stress(
         stack.enter_context(threadpool_limits(1))
         found: Iterable[StressCase] = map(judge, chosen)
         if jobs > 1:
-            pool = ProcessPoolExecutor(jobs, get_context("spawn"), _begin, (str(Path.cwd()),))
+            context = get_context("spawn")
+            reader, _ = map(stack.enter_context, context.Pipe(duplex=False))
+            pool = ProcessPoolExecutor(jobs, context, _begin, (reader, str(Path.cwd())))
             found = stack.enter_context(pool).map(judge, chosen)
         for case in found:
             cases.append(case)
@@ -243,7 +247,8 @@ def _case(detector: Detector, strikes: Strikes | None, fallback: Rule | None, tr
     return StressCase(result, plain.accuracy, clean.accuracy, plain.attack_success)
 
 
-def _begin(folder: str) -> None:
+def _begin(lifeline: Connection, folder: str) -> None:
+    end_with(lifeline)
     look_for_modules_in(folder)
     threadpool_limits(1)
 

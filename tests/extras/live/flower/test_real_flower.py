@@ -82,7 +82,7 @@ def flwr(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str
 
     def run(app: Path, *more: str) -> str:
         command = ["flwr", "run", str(app), "here", "--stream", *more]
-        done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, timeout=1200)
+        done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
