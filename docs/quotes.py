@@ -137,7 +137,8 @@ def in_a_sentence(claims: pd.DataFrame) -> str:
     sentences = sentences_of(claims)
     otherwise = sentences["otherwise"].astype(bool)
     of_papers, apart = score_of(sentences[~otherwise]), score_of(sentences[otherwise])
-    others = score_of(claims[claims["of"] == "others"])
+    of_others = claims[claims["of"] == "others"]
+    others, by_one = score_of(of_others), int(((of_others["verdict"] == "holds") & (of_others["seeds"] == 1)).sum())
 
     def alike(score: Score) -> str:
         return f"{score.alike} {ALIKE}, " if score.alike else ""
@@ -149,7 +150,8 @@ def in_a_sentence(claims: pd.DataFrame) -> str:
         f"{of_papers.undecided} are undecided{no_data} and {of_papers.not_run} are not run.",
         f"The other {apart.total} are judged otherwise than printed alone: {apart.holds} hold, {_do(apart.fails)} not, "
         f"{apart.in_part} in part, {alike(apart)}{apart.undecided} are undecided.",
-        f"Of {others.total} numbers that others published {others.holds} hold, {_do(others.fails)} not, "
+        f"Of {others.total} numbers that others published {others.holds} hold ({by_one} of them by one seed), "
+        f"{_do(others.fails)} not, "
         f"{others.undecided} are undecided and {others.not_run} are not run.",
     ]
     return "\n".join(fill(sentence, 118) for sentence in said)
