@@ -21,7 +21,7 @@ from asyncfl.algorithms.algorithm import Payloads, declared
 from asyncfl.base.client_state import ClientStates
 from asyncfl.base.component import Described, kind_of, own_sources
 from asyncfl.base.defaults import changed_defaults, fields_apart
-from asyncfl.base.description import explicit_fields, faults_of, override, sound_parts
+from asyncfl.base.description import explicit_fields, faults_of, override, sound_parts, warn_of_left_out
 from asyncfl.base.disclosure import LOSSES, PAYLOADS, SCORES
 from asyncfl.base.errors import DataError, Fault, InputError, MissingDataError, ScenarioError, any_of
 from asyncfl.base.files.own_folder import FORMAT
@@ -175,7 +175,7 @@ class Scenario(Described):
         if recorded:
             description = with_current_names(description, cls)
         if changes and isinstance(description, dict):
-            override(description, changes, cls)
+            warn_of_left_out(changes, override(description, changes, cls))
         return cls.read(description, path)
 
     def override(self, changes: Mapping[str, Any], check: bool = True) -> Scenario:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -15,17 +16,20 @@ from asyncfl.base.component import Choice
 from asyncfl.base.errors import Fault, ScenarioError, nearest, shortened
 from asyncfl.base.former_names import former_names
 
+log = logging.getLogger(__name__)
+
 YAML_WORDS = {"None": "null", "True": "true", "False": "false"}
 """Values in Python -> as a file has them."""
 Models = list[type[BaseModel]]
 
 
-def override(description: dict[str, Any], changes: Mapping[str, Any], model: type[BaseModel]) -> None:
+def override(description: dict[str, Any], changes: Mapping[str, Any], model: type[BaseModel]) -> list[str]:
     """Set dotted fields in nested mappings that describe a `model`, in place.
 
     Setting a `kind` to another value removes the fields of that component that the new kind does not have, whatever the
-    order of `changes`.
+    order of `changes`. Returns the dotted names of these.
     """
+    removed = []
     for name in sorted(changes, key=lambda name: (name.count("."), not name.endswith(".kind"))):
         *path, last = name.split(".")
         part, models = description, [model]
@@ -39,8 +43,17 @@ def override(description: dict[str, Any], changes: Mapping[str, Any], model: typ
             known = {field for one in models if _kind_of(one) == changes[name] for field in one.model_fields}
             for field in [field for field in part if field not in known]:
                 del part[field]
+                removed.append(".".join([*path, field]))
         value = changes[name]
         part[last] = dict(value) if isinstance(value, Mapping) else value
+    return [name for name in removed if name not in changes]
+
+
+def warn_of_left_out(changes: Mapping[str, Any], removed: Sequence[str]) -> None:
+    """Say which fields a change of a `kind` has removed. `changes`, `removed`: see `override`."""
+    for name in (name for name in changes if name.endswith(".kind")):
+        if left_out := [one for one in removed if one.startswith(name.removesuffix("kind"))]:
+            log.warning("%s=%s has no %s: left out", name, changes[name], ", ".join(left_out))
 
 
 def _of_kind(models: Models, part: Mapping[str, Any]) -> Models:

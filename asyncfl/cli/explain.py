@@ -50,11 +50,14 @@ def explain(
     beside: list[Symbol | NamedColumn] = [*symbols_named(name), *columns_named(name)]
     try:
         found = find(name)
-    except ScenarioError as error:
+    except AmbiguousNameError as error:
+        found = error.nearest if len(error.nearest) == 1 else []
+        further = [f"In a scenario, {error}."]
+        if not (found or beside):
+            raise
+    except ScenarioError:
         if not beside:
             raise
-        if isinstance(error, AmbiguousNameError):
-            further = [f"In a scenario, {error}."]
     if json:
         print_json([*(facts(entry) for entry in found), *map(asdict, beside)])
         return

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import active_children, get_context
@@ -20,7 +21,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-from asyncfl.base.description import override
+from asyncfl.base.description import override, warn_of_left_out
 from asyncfl.base.errors import AsyncflError, Fault, ScenarioError, hint, shortened
 from asyncfl.base.files.yaml_text import read_text, read_yaml, write_text
 from asyncfl.base.instrument import RowCallback
@@ -127,7 +128,9 @@ def sweep_of(
     described: Any = read_yaml(path)
     if not isinstance(described, dict):
         Scenario.read(described, path)  # says what it must be
-    override(described, fixed, Scenario)
+    warn_of_left_out(fixed, override(described, fixed, Scenario))
+    for name, value in ((name, value) for name, values in axes.items() if name.endswith(".kind") for value in values):
+        warn_of_left_out({name: value}, override(deepcopy(described), {name: value}, Scenario))
     # A run of the sweep may mend what is wrong between fields of the file.
     base = Scenario.read(described, path, check=False)
     described.pop("seeds", None)

@@ -22,6 +22,12 @@ Entry = FieldEntry | Part
 class AmbiguousNameError(ScenarioError):
     """A name that several fields, sections or components end in; the message names them all."""
 
+    def __init__(self, name: str, found: list[Entry]) -> None:
+        super().__init__(f"{name} may be {', '.join(sorted(one.path for one in found))}")
+        least = min(one.path.count(".") for one in found)
+        self.nearest = [one for one in found if one.path.count(".") == least]
+        """Those that are the least deep in a scenario."""
+
 
 def find(name: str) -> list[Entry]:
     """Return the field, section or component of a name; several where components that may stand there differ in it.
@@ -37,7 +43,7 @@ def find(name: str) -> list[Entry]:
         return found
     found = _distinct(_ending_in(steps))
     if len(found) > 1:
-        raise AmbiguousNameError(f"{name} may be {', '.join(sorted(one.path for one in found))}")
+        raise AmbiguousNameError(name, found)
     if not found:
         raise ScenarioError(f"there is no field, section or component {name}; {_near(name)}")
     return found

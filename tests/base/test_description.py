@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -194,3 +195,14 @@ def test_text_that_yaml_reads_as_something_else_is_to_be_quoted(came: object, to
     table = {"kind": "table", "path": "patients.csv", "target": "ill", "without": ["age", came]}
     faults = told(TableFile, table)
     assert [(fault.field, fault.message) for fault in faults] == [("without.1", f"must be text, got {told_as}")]
+
+
+def test_what_a_new_kind_does_not_have_is_named(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    file = tmp_path / "scenario.yaml"
+    file.write_text("{protocol: {kind: buffered, rounds: 4, buffer: 5}, data: {dataset: mnist, source: embedded}}")
+    changed = Scenario.load(file, {"protocol.kind": "sync"})
+    assert changed.protocol.kind == "sync"
+    assert caplog.messages == ["protocol.kind=sync has no protocol.buffer: left out"]
+    caplog.clear()
+    Scenario.load(file, {"protocol.rounds": 3, "protocol.buffer": 2})
+    assert caplog.messages == []

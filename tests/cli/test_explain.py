@@ -133,3 +133,10 @@ def test_a_name_of_a_column_and_of_several_fields_leads_to_all_of_them(program: 
     told = " ".join(program("explain", "epsilon")[1].split())
     assert "epsilon, column of audit.parquet" in told
     assert re.search(r"In a scenario, epsilon may be .*privacy\.dp_sgd\.epsilon, .*privacy\.nbafl\.epsilon", told)
+
+
+def test_of_several_fields_of_one_name_the_least_deep_is_explained(program: Any) -> None:
+    status, told, _ = program("explain", "attack")
+    assert status == 0
+    assert told.startswith("threats.attack")
+    assert "In a scenario, attack may be threats.attack, threats.attack.adaptive.attack." in " ".join(told.split())

@@ -175,7 +175,7 @@ def measured(audit: pa.Table) -> tuple[Floats, Floats]:
     rows = audit.filter(chosen & pc.field("counts") if "counts" in audit.column_names else chosen)
     order = np.argsort(rows["time_s"].to_numpy(), kind="stable")
     most = np.maximum.accumulate(rows["epsilon"].to_numpy()[order])
-    rises = np.flatnonzero(np.diff(most, prepend=0.0) > 0)
+    rises = np.flatnonzero(most > np.concatenate([[0.0], most[:-1]]))  # epsilons may be infinite: no differences
     return rows["time_s"].to_numpy()[order][rises], most[rises]
 
 
