@@ -20,7 +20,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -44,7 +43,7 @@ from asyncfl.extras.live.client_messages import (
 from asyncfl.extras.live.clock import LiveTiming
 from asyncfl.extras.live.flower import records
 from asyncfl.extras.live.flower.frames import HELLOS, Decoder, answer_decoder, encode
-from asyncfl.extras.live.flower.records import FlowerError, GridError, GridMessages, LostError, flower
+from asyncfl.extras.live.flower.records import FlowerError, GridError, GridMessages, GridThread, LostError, flower
 from asyncfl.extras.live.host import NO_MODELS, Connection, Host
 from asyncfl.extras.live.live_run import run_live
 from asyncfl.protocol.events import Kind
@@ -59,6 +58,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("asyncfl.extras.live")
 
 POLL_S = 0.5
+LAST_CALL_S = 5.0
+"""Seconds that a call to the grid has left once the run is over."""
 
 Given: TypeAlias = Task | ClientScoreRequest
 Answers: TypeAlias = list[tuple[FromClient, Vector]]
@@ -168,6 +169,20 @@ class NodeManager:
 
     async def run(self) -> None:
         """Exchange messages until the run is over. Raises FlowerError where an app cannot take part."""
+        exchanging, over = asyncio.ensure_future(self._exchange()), asyncio.ensure_future(self._host.over.wait())
+        try:
+            await asyncio.wait([exchanging, over], return_when=asyncio.FIRST_COMPLETED)
+            if exchanging.done():
+                await exchanging
+            await over
+            # A call to a grid that is gone may never return.
+            await asyncio.wait([exchanging], timeout=LAST_CALL_S)
+        finally:
+            exchanging.cancel()
+            over.cancel()
+            await asyncio.gather(exchanging, over, return_exceptions=True)
+
+    async def _exchange(self) -> None:
         try:
             while self._host.stopped is None:
                 self._there = await self._messages.nodes()
@@ -180,7 +195,6 @@ class NodeManager:
             # The run so far is kept.
             log.warning("%s", error)
             self._host.end(str(error)[:1000])
-        await self._host.over.wait()
 
     def _tend_nodes(self) -> None:
         """Take the next step of each node: its introduction, then its connection, after an absence another one."""
@@ -290,7 +304,7 @@ async def run_on_grid(
 
     async def nodes(host: Host) -> None:
         spoken = dialect or Dialect.of(resolved, host.live.federation.learner.n_parameters)
-        with ThreadPoolExecutor(1, "grid") as executor:
+        with GridThread() as executor:
             await NodeManager(host, GridMessages(grid, timeout_s, executor), spoken).run()
 
     run = await run_live(resolved, LiveTiming(), nodes, here=dialect is not None, **options)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from functools import partial
+from queue import SimpleQueue
+from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -62,6 +64,38 @@ def flower() -> Any:
 def record_of(records: Mapping[str, Any], name: str) -> Any:
     """Return the record of that name, or the only one; an empty mapping where there is neither."""
     return records.get(name, next(iter(records.values())) if len(records) == 1 else {})
+
+
+class GridThread(Executor):
+    """One thread for the calls to a grid. It keeps no program from ending: a call to a grid that is gone may never
+    return."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._thread = Thread(target=self._work, name="grid", daemon=True)
+        self._thread.start()
+
+    def submit(self, do: Callable[..., T], /, *given: Any, **named: Any) -> Future[T]:
+        call: Future[T] = Future()
+        self._calls.put((call, partial(do, *given, **named)))
+        return call
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._calls.put(None)
+        if wait:
+            self._thread.join(1.0)
+
+    def _work(self) -> None:
+        while (one := self._calls.get()) is not None:
+            call, do = one
+            if not call.set_running_or_notify_cancel():
+                continue
+            try:
+                result = do()
+            except BaseException as error:
+                call.set_exception(error)
+            else:
+                call.set_result(result)
 
 
 class GridMessages:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -25,7 +26,16 @@ from asyncfl.extras.live.client_messages import (
 from asyncfl.extras.live.flower.frames import answer_decoder, encode
 from asyncfl.extras.live.flower.nodes import Dialect, NodeManager
 from asyncfl.extras.live.flower.own import EXAMPLES, ArrayDialect
-from asyncfl.extras.live.flower.records import EXPIRED, LATE, QUERY, TRAIN, FlowerError, GridMessages, Shapes
+from asyncfl.extras.live.flower.records import (
+    EXPIRED,
+    LATE,
+    QUERY,
+    TRAIN,
+    FlowerError,
+    GridMessages,
+    GridThread,
+    Shapes,
+)
 from asyncfl.extras.live.host import Arrival, Connection
 from asyncfl.protocol.events import Kind
 from asyncfl.protocol.messages import Fate
@@ -73,7 +83,7 @@ class Host:
     def __init__(self, until_s: float, work: Any, refused: bool) -> None:
         self.heard: list[Hello | FromClient] = []
         self.over = asyncio.Event()
-        self.over.set()
+        asyncio.get_running_loop().call_at(until_s, self.over.set)
         self.clock = SimpleNamespace(has_begun=self.has_begun, now=0.0)
         tasks = SimpleNamespace(unanswered_of=lambda client: (5,))
         self.live = SimpleNamespace(server=SimpleNamespace(samples=(20, 20)), clients={}, tasks=tasks)
@@ -122,6 +132,21 @@ def carried(
 
     virtual_loop.run(main)
     return heard
+
+
+def test_a_call_to_a_grid_that_never_returns_does_not_outlast_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("asyncfl.extras.live.flower.nodes.LAST_CALL_S", 0.1)
+    answer = threading.Event()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        host: Any = Host(loop.time() + 0.2, (), refused=False)
+        grid: Any = SimpleNamespace(get_node_ids=answer.wait)
+        with GridThread() as executor:
+            await NodeManager(host, GridMessages(grid, 30.0, executor), Dialect(decoder=answer_decoder(3))).run()
+
+    asyncio.run(main())
+    answer.set()
 
 
 @pytest.mark.parametrize("failure", [EXPIRED, LATE])
