@@ -147,6 +147,9 @@ def test_a_call_to_a_grid_that_never_returns_does_not_outlast_the_run(monkeypatc
 
     asyncio.run(main())
     answer.set()
+    for thread in threading.enumerate():
+        if thread.name == "grid":
+            thread.join(30)
 
 
 @pytest.mark.parametrize("failure", [EXPIRED, LATE])
