@@ -13,6 +13,7 @@ import typer
 from asyncfl.base.interrupt_signals import status_of
 from asyncfl.base.own_classes import look_for_modules_in
 from asyncfl.base.quantities import quantity
+from asyncfl.cli.idle import idle_settings
 from asyncfl.cli.options import (
     Assignments,
     MaxGib,
@@ -83,7 +84,7 @@ def run(
         lambda message: print(f"asyncfl: {message}", file=sys.stderr),
     )
     if not json:
-        print_text(f"data: {data_line(description.data)}")
+        print_text(f"data: {data_line(description.data)}", *(f"note: {one}" for one in idle_settings(description)))
     from asyncfl.api import execute
     from asyncfl.simulation.limits import Limits
 
