@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from asyncfl.base.description import explicit_fields, fields_of
 from asyncfl.scenario import Scenario
+from asyncfl.world.loss import NoLoss
 
 
 def idle_settings(scenario: Scenario) -> list[str]:
@@ -24,6 +25,6 @@ def _idle(scenario: Scenario) -> Iterator[tuple[str, str]]:
         if not defence.rule.needs_root:
             yield "defence.root_samples", "a detector or rule that judges by them"
     for name, link in (("uplink", world.uplink), ("downlink", world.downlink)):
-        if link.loss.kind == "none" and link.profile is None:
+        if isinstance(link.loss, NoLoss) and link.profile is None:
             for one in ("retransmissions", "retransmission_timeout_s"):
                 yield f"world.{name}.{one}", f"world.{name}.loss"
