@@ -379,6 +379,7 @@ def test_a_run_that_is_killed_at_random_moments_ends_in_the_same_bytes(tmp_path:
         whole = context.Process(target=execute, args=(scenario, undisturbed))
         whole.start()
         whole.join()
+        assert whole.exitcode == 0
         took_s = time.monotonic() - began
         ended = None
         while ended is None:
@@ -390,6 +391,7 @@ def test_a_run_that_is_killed_at_random_moments_ends_in_the_same_bytes(tmp_path:
                 process.kill()
                 process.join()
                 kills += 1
+                took_s *= 1.05  # the machine may have become so slow that none gets to a checkpoint
         assert ended == 0
         assert contents(folder) == contents(undisturbed), name
         if kills >= 40:
