@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -44,8 +45,8 @@ def override(description: dict[str, Any], changes: Mapping[str, Any], model: typ
             for field in [field for field in part if field not in known]:
                 del part[field]
                 removed.append(".".join([*path, field]))
-        value = changes[name]
-        part[last] = dict(value) if isinstance(value, Mapping) else value
+        # A copy, whole: a further change may go into its parts, which are the caller's.
+        part[last] = deepcopy(changes[name])
     return [name for name in removed if name not in changes]
 
 

@@ -206,3 +206,13 @@ def test_what_a_new_kind_does_not_have_is_named(caplog: pytest.LogCaptureFixture
     caplog.clear()
     Scenario.load(file, {"protocol.rounds": 3, "protocol.buffer": 2})
     assert caplog.messages == []
+
+
+def test_changes_within_a_change_leave_what_was_given_alone() -> None:
+    """A grid overrides many scenarios with parts of one description: what one cell changes is not the next one's."""
+    stop = {"kind": "adaptive", "budgets": [5.0], "stop_at": {"epsilon": 133.1, "adversary": "server"}}
+    changes = {"privacy": stop, "privacy.stop_at.epsilon": 77.4, "privacy.budgets": [6.0]}
+    description: dict[str, Any] = {}
+    override(description, changes, Scenario)
+    assert (description["privacy"]["stop_at"]["epsilon"], description["privacy"]["budgets"]) == (77.4, [6.0])
+    assert (stop["stop_at"], stop["budgets"]) == ({"epsilon": 133.1, "adversary": "server"}, [5.0])
