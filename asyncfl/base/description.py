@@ -40,7 +40,7 @@ def override(description: dict[str, Any], changes: Mapping[str, Any], model: typ
             for field in [field for field in part if field not in known]:
                 del part[field]
         value = changes[name]
-        part[last] = dict(value) if isinstance(value, Mapping) else value
+        part[last] = __import__("copy").deepcopy(value)
 
 
 def _of_kind(models: Models, part: Mapping[str, Any]) -> Models:
