@@ -19,7 +19,8 @@ NOUNS: dict[Author, str] = {
 """Author -> what its claims are called where they are counted."""
 ALIKE = "make no difference that matters"
 """What is said of claims that are `alike`, where they are counted."""
-WITHOUT_DATA = ("remade data", "stand-in data")
+REMADE, STAND_IN = "remade data", "stand-in data"
+WITHOUT_DATA = (REMADE, STAND_IN)
 """Why a number of a paper is left open by each run here: the paper's own data are not at hand."""
 
 

@@ -34,6 +34,7 @@ from asyncfl.experiments.grid import (
     points,
     several,
 )
+from asyncfl.experiments.scores import REMADE, STAND_IN
 from asyncfl.experiments.spec import SCALES, Author, Experiment, Scale
 from asyncfl.scenario import Scenario
 
@@ -196,7 +197,7 @@ def judge(
         except MissingError as missing:
             found = {"verdict": "not decided", "reason": str(missing), "undecided": "missing"}
         if found["verdict"] != "not run" and claim.absolute and grid.sources - {"real"}:
-            why = "stand-in data" if "embedded" in grid.sources else "remade data"
+            why = STAND_IN if "embedded" in grid.sources else REMADE
             measured = found.get("measured", "–")
             found = {"verdict": "not decided", "reason": why, "undecided": why, "measured": measured}
         verdicts.append(_row(claim, settings, scale="formula" if grid.exact else scale, **found))

@@ -26,7 +26,7 @@ class AmbiguousNameError(ScenarioError):
         super().__init__(f"{name} may be {', '.join(sorted(one.path for one in found))}")
         least = min(one.path.count(".") for one in found)
         self.nearest = [one for one in found if one.path.count(".") == least]
-        """Those that are the least deep in a scenario."""
+        """Those whose dotted names have the fewest steps."""
 
 
 def find(name: str) -> list[Entry]:

@@ -384,13 +384,23 @@ def test_the_command_refuses_no_workers_and_an_absent_scheduler(
     assert not (tmp_path / "b").exists()
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.long
-def test_lenet_on_two_workers_of_a_dask_cluster() -> None:
+def on_a_cluster(test: Callable[..., None]) -> Callable[..., None]:
+    """Mark a test that starts a Dask cluster, which leaves sockets to the garbage collector."""
+    quiet = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+    return pytest.mark.long(quiet(test))  # type: ignore[no-any-return]
+
+
+def cluster_of(number: int) -> Any:
+    """A Dask cluster of this machine with `number` workers."""
     from distributed import LocalCluster
 
+    return LocalCluster(n_workers=number, threads_per_worker=1, dashboard_address=":0")
+
+
+@on_a_cluster
+def test_lenet_on_two_workers_of_a_dask_cluster() -> None:
     scenario = Scenario.read(BASE).override({"model": {"kind": "lenet"}, "protocol.rounds": 4, "seeds": [0, 1]})
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+    with cluster_of(2) as cluster:
         elsewhere = simulate(scenario, workers=cluster.scheduler_address)
         cases = [CASES[name] for name in ("personal layers, in flight", "diverges")]
         for changes in cases:
@@ -401,14 +411,11 @@ def test_lenet_on_two_workers_of_a_dask_cluster() -> None:
     assert same(elsewhere, simulate(scenario))
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.long
+@on_a_cluster
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_killed_worker_of_a_dask_cluster_costs_no_byte(number: int) -> None:
-    from distributed import LocalCluster
-
     scenario = Scenario.read(BASE).override({"training.epochs": 40, "protocol.rounds": 30})
-    with LocalCluster(n_workers=number, threads_per_worker=1, dashboard_address=":0") as cluster:
+    with cluster_of(number) as cluster:
         victim = next(iter(cluster.workers.values())).pid
 
         class Killer(Instrument):
@@ -423,12 +430,9 @@ def test_a_killed_worker_of_a_dask_cluster_costs_no_byte(number: int) -> None:
     assert same(elsewhere, simulate(scenario))
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.long
+@on_a_cluster
 def test_a_worker_that_dies_while_it_is_sent_a_model_does_not_hold_up_a_cluster() -> None:
-    from distributed import LocalCluster
-
-    two = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
+    two = cluster_of(2)
     with two as cluster, started_workers(cluster.scheduler_address) as workers:
         assert workers is not None
         victim = next(iter(cluster.workers.values())).pid
@@ -453,13 +457,10 @@ def _unsendable(_: Any) -> Unsendable:
     return Unsendable()
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.long
+@on_a_cluster
 def test_calls_on_a_cluster_end_whatever_becomes_of_them() -> None:
     """Dask's own executor never ends a call whose result is lost with the only worker: a run would wait for ever."""
-    from distributed import LocalCluster
-
-    one = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0")
+    one = cluster_of(1)
     with one as cluster, started_workers(cluster.scheduler_address) as workers:
         assert workers is not None
         submit = workers.executor.submit
@@ -478,14 +479,11 @@ def test_calls_on_a_cluster_end_whatever_becomes_of_them() -> None:
         assert submit(abs, -2).result(timeout=60) == 2
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.long
+@on_a_cluster
 def test_a_run_whose_scheduler_dies_ends_with_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    from distributed import LocalCluster
-
     monkeypatch.setattr("asyncfl.simulation.workers.PATIENCE_S", 10.0)  # so long does it try to connect again
     scenario = Scenario.read(BASE).override({"training.epochs": 40, "protocol.rounds": 400})
-    cluster = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0")
+    cluster = cluster_of(1)
 
     class Killer(Instrument):
         """Ends the cluster as soon as a version is published."""
