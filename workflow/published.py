@@ -17,7 +17,7 @@ import pandas as pd
 
 from asyncfl.base.files.atomic import write_text
 from asyncfl.experiments.analysis import CAPTIONS, make_figures
-from asyncfl.experiments.csv_files import PICTURES, read_csv, write_csv
+from asyncfl.experiments.csv_files import PICTURES, is_table, read_csv, write_csv
 from asyncfl.experiments.figures import Figure
 from asyncfl.experiments.intervals import over_seeds
 from asyncfl.experiments.report import write_report
@@ -39,7 +39,7 @@ DRAWING = ("asyncfl/experiments", "asyncfl/results/figure_style.py", "workflow/p
 def is_there(folder: Path, table: str) -> bool:
     """Return whether a published experiment has a table, or, for `curves`, the rounds that it follows from."""
     names = {"curves": ("curves.csv", "rounds.csv"), "pictures": (PICTURES,)}.get(table, (f"{table}.csv",))
-    return any((folder / f"{name}{packed}").is_file() for name in names for packed in ("", ".gz"))
+    return any(is_table(folder / name) for name in names)
 
 
 def is_drawable(figure: Figure, folder: Path) -> bool:

@@ -46,6 +46,11 @@ TEXTS = ("run", "commit", "commits", "asked", "sentence", "paper", "source", "cl
 """Columns that are not numbers, though 765121e0 and the sentence 4.10 look like one."""
 
 
+def is_table(path: str | Path) -> bool:
+    """Tell whether `read_csv` finds a table: the file, or its `.gz`."""
+    return Path(path).is_file() or Path(f"{path}.gz").is_file()
+
+
 def read_csv(path: str | Path) -> pd.DataFrame:
     """Read a table that `write_csv` wrote, or its `.gz` where only that is there; an empty table where it had no
     columns."""

@@ -103,7 +103,7 @@ class Grid:
 
     axes: AxisValues
     rounds: pd.DataFrame | None
-    """None: they are not published, and values over the rounds are not known."""
+    """None: they are not published, and values over the rounds are not known; so are those of cells that it lacks."""
     ends: pd.DataFrame
     exact: bool = False
     """Whether the values are those of a formula: one seed, no error."""
@@ -146,9 +146,9 @@ class Grid:
             number, ends = int(match["round"]), self._rows(self.ends, at, "round")
             if number > (last := self.ends["round"].max()):
                 raise NotRunError(f"no round {number}, runs end at round {last}")
-            if self.rounds is None and column in ends and (ends["round"] <= number).all():
+            if not self._has_rounds(at) and column in ends and (ends["round"] <= number).all():
                 return self._sample(at, ends.set_index("seed")[column], low_is_good)
-        curves = self._rows(self.each_round, at, column)
+        curves = self._over_rounds(at, column)
         if match["round"]:
             by_seed = self._carried(
                 curves[curves["round"] == number].groupby("seed")[column].mean(), at, column, number
@@ -171,8 +171,8 @@ class Grid:
 
     def window(self, column: str, at: Where, first: int, last: int, low_is_good: bool) -> Sample:
         """Return means of a column over rounds first..last by seed; a diverged seed has the worst value: +-inf."""
-        rounds = self.each_round
-        curves = rounds[select(rounds, at) & rounds["round"].between(first, last)]
+        rounds = self._over_rounds(at, column)
+        curves = rounds[rounds["round"].between(first, last)]
         if len(curves) == 0:
             raise NotRunError(f"no rounds {first}..{last} at {describe(at)}")
         means = self._rows(curves, {}, column).groupby("seed")[column].mean()
@@ -180,15 +180,22 @@ class Grid:
 
     def curve(self, column: str, at: Where) -> pd.Series:
         """Return the mean over seeds by round (index: round, from 1)."""
-        rounds = self.each_round
-        return rounds[select(rounds, at) & (rounds["round"] > 0)].groupby("round")[column].mean()
+        rounds = self._over_rounds(at, column)
+        return rounds[rounds["round"] > 0].groupby("round")[column].mean()
 
-    @property
-    def each_round(self) -> pd.DataFrame:
-        """The table of rounds. Raises UnpublishedError where it is not there."""
-        if self.rounds is None:
+    def _has_rounds(self, at: Where) -> bool:
+        """Tell whether the table of rounds has all runs at a point."""
+        rounds = self.rounds
+        return rounds is not None and set(self.ends["seed"][select(self.ends, at)]) <= set(
+            rounds["seed"][select(rounds, at)]
+        )
+
+    def _over_rounds(self, at: Where, column: str) -> pd.DataFrame:
+        """Return the rows of the table of rounds at a point. Raises UnpublishedError where it lacks one of the runs."""
+        self._rows(self.ends, at, "seed")
+        if self.rounds is None or not self._has_rounds(at):
             raise UnpublishedError("its values over the rounds are not published")
-        return self.rounds
+        return self._rows(self.rounds, at, column)
 
     def _rows(self, frame: pd.DataFrame, at: Where, column: str) -> pd.DataFrame:
         rows = frame[select(frame, at)]
@@ -201,7 +208,7 @@ class Grid:
     def _carried(self, by_seed: pd.Series, at: Where, column: str, number: int) -> pd.Series:
         """Add the last values of seeds that ended before round `number`, by their seeds: a server that makes no more
         versions keeps its last one."""
-        rows = self._rows(self.each_round, at, column)
+        rows = self._over_rounds(at, column)
         of_seed = rows.sort_values("round", kind="stable").groupby("seed")
         ended = of_seed["round"].last() < number
         carried: pd.Series = pd.concat([by_seed, of_seed[column].last()[ended]])

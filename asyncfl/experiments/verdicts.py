@@ -17,7 +17,7 @@ from asyncfl.experiments.bounds import rows_of_bound
 from asyncfl.experiments.cell_settings import CellSettings
 from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.claims.base import PointVerdict
-from asyncfl.experiments.csv_files import plain, read_csv, write_csv
+from asyncfl.experiments.csv_files import is_table, plain, read_csv, write_csv
 from asyncfl.experiments.departures import texts, value_at
 from asyncfl.experiments.evidence.decision import ALPHA, ONE_LOOK, Answer, Decision, Looks, all_of
 from asyncfl.experiments.evidence.open_comparison import leaning, needed, why_undecided
@@ -124,16 +124,21 @@ def verdicts_from(experiment: Experiment, scale: Scale, folder: Path, looks: Loo
     the same.
     """
     ends, cells, of_bounds = (read_csv(folder / f"{name}.csv") for name in ("ends", "cells", "bounds"))
-    published = any((folder / f"rounds.csv{packed}").is_file() for packed in ("", ".gz"))
     runs = None
     if experiment.scenario is not None:
         original = cells["original"].astype(bool) | (cells["source"] == "embedded")
         sources = frozenset(cells["source"].where(original, "remade").astype(str))
-        rounds = with_new_axes(experiment, read_csv(folder / "rounds.csv")) if published else None
+        of_rounds = next((file for name in ROUNDS if is_table(file := folder / f"{name}.csv")), None)
+        rounds = with_new_axes(experiment, read_csv(of_rounds)) if of_rounds else None
         runs = Grid(experiment.grid(scale), rounds, with_new_axes(experiment, ends), sources=sources)
     bounds = {name: bound_grid(spec.grid(), rows_of_bound(of_bounds, name)) for name, spec in experiment.bounds.items()}
-    before = {} if published else _before(folder / "claims.csv")
+    before = _before(folder / "claims.csv")
     return frame(judge(experiment, scale, runs, bounds, looks or experiment.seeds.looks(scale), before))
+
+
+ROUNDS = ("rounds", "rounds_in_part")
+"""Tables of values over the rounds: of all runs, or, where that is too large to be published, of some cells what claims
+read."""
 
 
 def with_new_axes(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:

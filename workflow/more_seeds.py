@@ -1,0 +1,338 @@
+"""Add seeds to what is published: `python workflow/more_seeds.py adaptive/heterogeneity --core-hours 1`.
+
+Claims that are still open get the seeds of their next look, as the workflow adds them, and the seeds that are published
+stay, with the commits that made them. The code may have changed since, and the machine is another one: a published seed
+is computed anew first, and nothing is added where its numbers come out otherwise.
+
+What was measured at every version is published of few experiments. Claims on it are judged anew where all seeds of
+their cells are computed anew, which `--anew` asks for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+if __name__ == "__main__":  # as one thread each trains: numbers do not depend on how many there are
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from asyncfl.api import execute  # noqa: E402
+from asyncfl.base.errors import AsyncflError, Fault, RunError, ScenarioError  # noqa: E402
+from asyncfl.base.files.atomic import write_text  # noqa: E402
+from asyncfl.base.files.own_folder import write_json  # noqa: E402
+from asyncfl.experiments.cells import Cell  # noqa: E402
+from asyncfl.experiments.code import code_digest, combined  # noqa: E402
+from asyncfl.experiments.csv_files import MEMBERSHIP, PICTURES, read_csv, write_csv  # noqa: E402
+from asyncfl.experiments.experiment_tables import collect  # noqa: E402
+from asyncfl.experiments.grid import Grid, Where, select  # noqa: E402
+from asyncfl.experiments.intervals import over_seeds  # noqa: E402
+from asyncfl.experiments.job import publish, read_codes  # noqa: E402
+from asyncfl.experiments.next_looks import granted, wishes_of  # noqa: E402
+from asyncfl.experiments.plan import all_cells  # noqa: E402
+from asyncfl.experiments.spec import Experiment  # noqa: E402
+from asyncfl.experiments.verdicts import ROUNDS, with_new_axes  # noqa: E402
+from asyncfl.results.storage import COMPLETE, RunFolder  # noqa: E402
+from asyncfl.scenario import Scenario  # noqa: E402
+from workflow.publish import Provenance, Publisher, commit, looks_of, seconds_of  # noqa: E402
+from workflow.published import is_there  # noqa: E402
+
+IN_PART = ROUNDS[-1]
+CLOSE = 1e-5
+"""Relative difference up to which a seed that is computed anew has come out as published."""
+
+
+@dataclass(frozen=True)
+class Addition:
+    """A published cell, and the seeds that it gets."""
+
+    cell: Cell
+    """At the look that it reaches."""
+    published: tuple[int, ...]
+    seeds: tuple[int, ...]
+    """To be computed: new ones, or all."""
+
+    @property
+    def scenario(self) -> Scenario:
+        return self.cell.scenario.override({"seeds": list(self.seeds)})
+
+    @property
+    def check(self) -> Scenario:
+        """The scenario with the first of the published seeds alone."""
+        return self.cell.scenario.override({"seeds": [self.published[0]]})
+
+
+@dataclass(frozen=True)
+class PublishedTables:
+    """What is published of an experiment."""
+
+    experiment: Experiment
+    folder: Path
+
+    @cached_property
+    def looks(self) -> list[list[Cell]]:
+        return list(all_cells(self.experiment, "full"))
+
+    @cached_property
+    def ends(self) -> pd.DataFrame:
+        return with_new_axes(self.experiment, read_csv(self.folder / "ends.csv"))
+
+    @cached_property
+    def rounds(self) -> pd.DataFrame | None:
+        there = is_there(self.folder, "rounds")
+        return with_new_axes(self.experiment, read_csv(self.folder / "rounds.csv")) if there else None
+
+    @cached_property
+    def seeds(self) -> list[tuple[int, ...]]:
+        """Published seeds of each cell; none where it is not published."""
+        return [tuple(sorted(self.ends["seed"][select(self.ends, cell.values)])) for cell in self.looks[0]]
+
+    @cached_property
+    def counts(self) -> list[int]:
+        """Looks made at each cell, from 0; the last one where it is not published, so that it gets none."""
+        reached = []
+        for number, seeds in enumerate(self.seeds):
+            made = [k for k, look in enumerate(self.looks) if set(look[number].scenario.seeds) <= set(seeds)]
+            reached.append(made[-1] if made else len(self.looks) - 1)
+        return reached
+
+    def wanted(self, core_hours: float, where: Where) -> list[Addition]:
+        """Return the new seeds of cells at `where` that open claims want, the likeliest answers for the hours first."""
+        name = self.experiment.name
+        grid = Grid(self.experiment.grid("full"), self.rounds, self.ends)
+        wishes = wishes_of(self.experiment, "full", grid, [cell.values for cell in self.looks[0]])
+        fitting = {number for number, cell in enumerate(self.looks[0]) if fits(cell, where)}
+        wishes = [wish for wish in wishes if wish.cells <= fitting]
+        base = granted([], {name: self.counts}, {name: self.looks}, 0.0)[name]
+        before = sum(self._cost(number, look) for number, look in enumerate(base))
+        after = granted(wishes, {name: self.counts}, {name: self.looks}, before + core_hours * 3600)[name]
+        return [
+            Addition(cell := self.looks[look][number], there, tuple(s for s in cell.scenario.seeds if s not in there))
+            for number, (look, there) in enumerate(zip(after, self.seeds, strict=True))
+            if look > self.counts[number]
+        ]
+
+    def anew(self, where: Where, fewest: int) -> list[Addition]:
+        """Return all seeds of each published cell at `where`: those of its look, and of later ones up to `fewest`."""
+        at = [len(look[0].scenario.seeds) for look in self.looks]
+        wanted = next((k for k, seeds in enumerate(at) if seeds >= fewest), len(at) - 1)
+        found = []
+        for number, (look, there) in enumerate(zip(self.counts, self.seeds, strict=True)):
+            if there and fits(cell := self.looks[max(look, wanted)][number], where):
+                found.append(Addition(cell, there, cell.scenario.seeds))
+        return found
+
+    def _cost(self, number: int, look: int) -> float:
+        first, then = (self.looks[k][number].scenario.estimated_cost() for k in (0, look))
+        return then - first
+
+
+def fits(cell: Cell, where: Where) -> bool:
+    return all(str(cell.values[axis]) in values for axis, values in where.items())
+
+
+class MoreSeeds:
+    """Adds seeds to the experiments that a publisher has published."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self.publisher, self.runs = publisher, publisher.results / "runs"
+
+    def additions(self, name: str, core_hours: float, where: Where, anew: int) -> list[Addition]:
+        """Return what an experiment gets. Raises ScenarioError where it is not published, or cannot be added to."""
+        experiment, folder = self.publisher.experiments[name], self.publisher.folder(name)
+        if name not in self.publisher.published():
+            raise ScenarioError([Fault(name, "is not published yet: make publish computes it")])
+        if any(is_there(folder, table.removesuffix(".csv")) for table in (PICTURES, MEMBERSHIP)):
+            raise ScenarioError([Fault(name, "reads attacks on its runs, to which no seeds can be added")])
+        if unknown := sorted(set(where) - set(experiment.grid("full"))):
+            raise ScenarioError([Fault("--where", f"{name} has no axis {', '.join(unknown)}")])
+        tables = PublishedTables(experiment, folder)
+        return tables.anew(where, anew) if anew else tables.wanted(core_hours, where)
+
+    def compute(self, additions: Sequence[Addition], cores: int, told: Callable[[str], None] = print) -> None:
+        """Compute the runs that are not on disk, the longest first. Raises RunError."""
+        runs = {one.digest(): one for one in (of.scenario for of in additions)}
+        open_ones = [one for digest, one in runs.items() if not (self.runs / digest / COMPLETE).is_file()]
+        open_ones.sort(key=lambda one: -one.estimated_cost())
+        with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
+            for number, seconds in enumerate(pool.map(compute_run, open_ones, [self.runs] * len(open_ones)), 1):
+                told(f"{number} of {len(open_ones)} runs, {seconds:.0f} s")
+
+    def check(self, name: str, additions: Sequence[Addition]) -> str:
+        """Compute a published seed anew, of the cell that takes least, and return in words how it came out.
+
+        Raises RunError where a number differs from the published one by more than `CLOSE`.
+        """
+        one = min(additions, key=lambda of: of.check.estimated_cost())
+        compute_run(one.check, self.runs)
+        experiment = self.publisher.experiments[name]
+        made = collect([(one.cell.values, self.runs / one.check.digest())], experiment.targets)["ends"]
+        ends = PublishedTables(experiment, self.publisher.folder(name)).ends
+        told = ends[select(ends, one.cell.values) & (ends["seed"] == one.published[0])]
+        shared = [column for column in made.select_dtypes("number") if column in told]
+        was, now = (table[shared].to_numpy(np.float64)[0] for table in (told, made))
+        with np.errstate(invalid="ignore"):  # infinities
+            apart = np.where(
+                (was == now) | (np.isnan(was) & np.isnan(now)), 0.0, abs(was - now) / np.maximum(abs(was), 1)
+            )
+        worst = int(np.nanargmax(np.where(np.isnan(apart), np.inf, apart)))
+        if not apart[worst] <= CLOSE:
+            raise RunError(
+                f"{name}: seed {one.published[0]} does not come out as published: {shared[worst]} was {was[worst]:g}, "
+                f"now {now[worst]:g}; compute it anew (make publish)"
+            )
+        return f"seed {one.published[0]} of one cell comes out as published, {len(shared)} numbers within {CLOSE:g}"
+
+    def publish(self, name: str, additions: Sequence[Addition]) -> None:
+        """Put the runs of `additions` into the published tables of an experiment, and judge its claims anew."""
+        experiment, folder = self.publisher.experiments[name], self.publisher.folder(name)
+        tables = PublishedTables(experiment, folder)
+        runs = {id(of): self.runs / of.scenario.digest() for of in additions}
+        made = collect([(of.cell.values, runs[id(of)]) for of in additions], experiment.targets)
+        cells = with_new_axes(experiment, read_csv(folder / "cells.csv"))
+        for of in additions:
+            cells.loc[select(cells, of.cell.values), "run"] = of.cell.digest
+        order = [cell.values for cell in tables.looks[0]]
+        ends = merged(tables.ends, made["ends"], order)
+        staging = folder.with_name(f".{folder.name}")
+        shutil.rmtree(staging, ignore_errors=True)
+        shutil.copytree(folder, staging)
+        new = {"cells": cells, "ends": ends, "final": over_seeds(ends, list(experiment.grid("full")), by_round=False)}
+        if tables.rounds is not None:
+            new["rounds"] = merged(tables.rounds, made["rounds"], order)
+        elif all(set(of.published) <= set(of.seeds) for of in additions):
+            known = read_csv(folder / f"{IN_PART}.csv") if is_there(folder, IN_PART) else made["rounds"].iloc[:0]
+            new[IN_PART] = judged_on(experiment, merged(known, made["rounds"], order))
+        for table, frame in new.items():
+            (staging / f"{table}.csv.gz").unlink(missing_ok=True)
+            write_csv(frame, staging / f"{table}.csv")
+        for shown in experiment.tables:
+            write_text(shown.markdown(experiment.grid("full"), new["final"]), staging / f"{shown.name}.md")
+        write_json(asdict(self._provenance(name, ends, list(runs.values()), additions)), staging / "provenance.json")
+        shutil.rmtree(folder)
+        staging.replace(folder)
+        self.publisher.judge(name)
+
+    def _provenance(
+        self, name: str, ends: pd.DataFrame, runs: Sequence[Path], additions: Sequence[Addition]
+    ) -> Provenance:
+        told, experiment = self.publisher.published()[name], self.publisher.experiments[name]
+        codes = [found for run in runs if (found := read_codes(run)) is not None]
+        counts = ends.groupby([axis for axis in experiment.grid("full") if axis in ends], dropna=False)[
+            "seed"
+        ].nunique()
+        fewest, most = int(counts.min()), int(counts.max())
+        return replace(
+            told,
+            commits=sorted({*told.commits, *(found.commit for found in codes)}),
+            code=combined([told.code, *(code_digest(of.scenario.settled()) for of in additions)]),
+            computed=datetime.now(UTC).date().isoformat(),
+            core_hours=round(told.core_hours + sum(map(seconds_of, dict.fromkeys(runs))) / 3600, 3),
+            seeds=f"{fewest}" if fewest == most else f"{fewest} to {most}",
+            cut="",
+            cpu=sorted({*told.cpu, *(found.cpu for found in codes)}),
+            looks=looks_of(experiment),
+        )
+
+
+def merged(published: pd.DataFrame, made: pd.DataFrame, order: Sequence[Where]) -> pd.DataFrame:
+    """Return the rows of published and of new seeds, cell by cell and in the order of seeds; new ones replace others.
+
+    Columns that only new runs have are left out, as published seeds have no values of them.
+    """
+    parts = []
+    for values in order:
+        was, now = (of[select(of, values)] if len(of) else of for of in (published, made))
+        kept = was[~was["seed"].isin(now["seed"])] if len(now) else was
+        both = [part for part in (kept, now.reindex(columns=published.columns)) if len(part)]
+        parts += [pd.concat(both).sort_values("seed", kind="stable")] if both else []
+    return pd.concat(parts, ignore_index=True)
+
+
+def judged_on(experiment: Experiment, rounds: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns over the rounds that claims read, of the versions at which one of them was measured."""
+    named = {column for claim in experiment.claims for _, table, column in claim.columns_named if table == "rounds"}
+    columns = [column for column in rounds if column in named]
+    keys = [*(axis for axis in experiment.grid("full")), "seed", "round"]
+    return rounds[[*keys, *columns]].dropna(how="all", subset=columns)
+
+
+def compute_run(scenario: Scenario, runs: Path) -> float:
+    """Compute a run into its folder below `runs`, unless it is there; return its seconds. Raises AsyncflError."""
+    digest, code = scenario.digest(), code_digest(scenario.settled())
+    folder = runs / digest
+    if not (folder / COMPLETE).is_file():
+        cache = runs.parent / ".cache" / digest / code
+        run = RunFolder(folder, scenario)
+        run.check(force=True)
+        execute(scenario, cache / "run", seed_cache=runs.parent / ".cache" / "seeds" / code)
+        publish(cache, run, code)
+        shutil.rmtree(cache.parent, ignore_errors=True)
+    return seconds_of(folder)
+
+
+def parsed(asked: Sequence[str]) -> Where:
+    """Return `AXIS=VALUE` items as axis -> values in words. Raises ScenarioError."""
+    found: dict[str, list[str]] = {}
+    for item in asked:
+        axis, equals, value = item.partition("=")
+        if not equals:
+            raise ScenarioError([Fault("--where", f"must be AXIS=VALUE, got {item!r}")])
+        found.setdefault(axis, []).append(value)
+    return dict(found)
+
+
+def main() -> None:
+    """Add seeds to what the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("only", nargs="+", help="published experiments or folders of them, e.g. nbafl/fig5 safl")
+    parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--results", type=Path, default=ROOT / "results", help="where runs are computed")
+    parser.add_argument("--into", type=Path, default=ROOT / "docs" / "results")
+    parser.add_argument("--core-hours", type=float, default=1.0, help="estimated, of each experiment's new seeds")
+    parser.add_argument(
+        "--where", action="append", default=[], metavar="AXIS=VALUE", help="only these cells; repeat it"
+    )
+    parser.add_argument("--anew", type=int, default=0, metavar="N", help="all seeds of the cells, N at least")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be computed")
+    parser.add_argument("--no-commit", action="store_true", help="write, and leave the commit to you")
+    given = parser.parse_args()
+    publisher = Publisher(
+        ROOT / "workflow" / "experiments", given.results.resolve(), given.into.resolve(), 0.0, 0.0, given.cores
+    )
+    more = MoreSeeds(publisher)
+    try:
+        where = parsed(given.where)
+        for name in publisher.in_order(given.only):
+            additions = more.additions(name, given.core_hours, where, given.anew)
+            hours = sum(of.scenario.estimated_cost() for of in additions) / 3600
+            cells = "; ".join(f"{of.cell.values}: seeds {', '.join(map(str, of.seeds))}" for of in additions)
+            print(f"{name}: {len(additions)} cells, estimated {hours:.2f} core-hours: {cells}", flush=True)
+            if given.dry_run or not additions:
+                continue
+            print(more.check(name, additions), flush=True)
+            more.compute(additions, given.cores, lambda line: print(line, flush=True))
+            more.publish(name, additions)
+            publisher.report({})
+            if not given.no_commit:
+                commit(publisher.into, f"Published results: more seeds of {name}")
+    except AsyncflError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()
