@@ -1,0 +1,193 @@
+"""Seeds that are added to published experiments: which, what stays as it was, and what is refused."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from asyncfl.base.errors import RunError, ScenarioError
+from asyncfl.experiments.analysis import make_figures, make_tables
+from asyncfl.experiments.csv_files import read_csv, write_csv
+from asyncfl.experiments.plan import all_cells
+from asyncfl.experiments.verdicts import make_verdicts
+from workflow import publish as publishing
+from workflow.more_seeds import IN_PART, Addition, MoreSeeds, compute_run, merged, parsed
+from workflow.publish import Publisher
+
+NAME = "nbafl/one"
+AXIS = "data.samples_per_client"
+EXPERIMENT: dict[str, Any] = {
+    "title": "Loss by number of samples",
+    "source": {"paper": "nbafl", "figure": 2},
+    "scenario": {
+        "data": {"source": "embedded", "clients": 4},
+        "protocol": {"kind": "sync", "rounds": 2},
+    },
+    "axes": {AXIS: [12, 13, 20]},
+    "seeds": {"quick": 2, "full": {"looks": [2, 4, 6]}},
+    "tables": [{"rows": AXIS}],
+    "claims": [
+        {
+            "check": "best_at",
+            "along": AXIS,
+            "at": 13,
+            "where": {AXIS: [12, 13]},
+            "value": f"{when} train_loss",
+            "says": f"the {when} loss falls",
+        }
+        for when in ("final", "mean")
+    ],
+}
+
+
+class FirstLook(Publisher):
+    """Computes the first look in this process."""
+
+    def compute(self, name: str, core_hours: float) -> None:
+        experiment, folder = self.experiments[name], self.results / "full" / name
+        runs = []
+        for cell in next(all_cells(experiment, "full")):
+            compute_run(cell.scenario, self.results / "runs")
+            runs.append((cell.values, self.results / "runs" / cell.digest))
+        make_tables(experiment, "full", runs, folder)
+        make_figures(experiment, "full", folder)
+        make_verdicts(experiment, "full", folder)
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The published first look of all tests here."""
+    root = tmp_path_factory.mktemp("first")
+    (root / "experiments" / "nbafl").mkdir(parents=True)
+    (root / "experiments" / f"{NAME}.yaml").write_text(yaml.safe_dump(EXPERIMENT))
+    one = publisher(root)
+    one.compute(NAME, 1.0)
+    one.publish(NAME)
+    return root
+
+
+@pytest.fixture
+def files(first: Path, tmp_path: Path) -> Path:
+    for folder in ("experiments", "published"):
+        shutil.copytree(first / folder, tmp_path / folder)
+    return tmp_path
+
+
+def publisher(root: Path) -> FirstLook:
+    return FirstLook(root / "experiments", root / "results", root / "published", 20.0, 20.0)
+
+
+def add(root: Path, anew: int = 0, where: dict[str, Any] | None = None) -> list[Addition]:
+    """Add what is wanted, as the command does, and return it."""
+    more = MoreSeeds(publisher(root))
+    additions = more.additions(NAME, 1.0, where or {}, anew)
+    more.check(NAME, additions)
+    for of in additions:
+        compute_run(of.scenario, more.runs)
+    more.publish(NAME, additions)
+    return additions
+
+
+def published(root: Path, table: str) -> pd.DataFrame:
+    return read_csv(root / "published" / "full" / NAME / f"{table}.csv")
+
+
+def test_cells_of_open_claims_get_the_seeds_of_the_next_look_and_published_seeds_stay(files: Path) -> None:
+    before = published(files, "ends")
+    additions = add(files)
+    assert [(of.cell.values[AXIS], of.seeds) for of in additions] == [(12, (2, 3)), (13, (2, 3))]
+    ends = published(files, "ends")
+    assert ends.groupby(AXIS)["seed"].agg(tuple).to_dict() == {
+        12: (0, 1, 2, 3),
+        13: (0, 1, 2, 3),
+        20: (0, 1),
+    }
+    pd.testing.assert_frame_equal(ends[ends["seed"] < 2].reset_index(drop=True), before)
+    assert published(files, "claims")["seeds"].tolist() == [4, 4]
+    rounds = published(files, "rounds")
+    assert set(map(tuple, rounds[[AXIS, "seed"]].to_numpy())) == set(map(tuple, ends[[AXIS, "seed"]].to_numpy()))
+    table = (files / "published" / "full" / NAME / "table.md").read_text()
+    assert "20" in table
+
+
+def test_what_is_published_afterwards_is_what_one_call_would_have_published(files: Path) -> None:
+    add(files)
+    whole = files / "whole"
+    one = publisher(files)
+    experiment, looks = one.experiments[NAME], list(all_cells(one.experiments[NAME], "full"))
+    runs = []
+    for cell in (looks[1][0], looks[1][1], looks[0][2]):
+        compute_run(cell.scenario, files / "results" / "runs")
+        runs.append((cell.values, files / "results" / "runs" / cell.digest))
+    make_tables(experiment, "full", runs, whole)
+    make_verdicts(experiment, "full", whole)
+    for table in ("ends", "final", "cells", "claims", "rounds"):
+        made = read_csv(whole / f"{table}.csv")
+        pd.testing.assert_frame_equal(published(files, table)[made.columns.to_list()], made)
+
+
+def test_provenance_names_the_new_look_hours_and_seeds(files: Path) -> None:
+    file = files / "published" / "full" / NAME / "provenance.json"
+    before = json.loads(file.read_text())
+    add(files)
+    told = json.loads(file.read_text())
+    assert (before["seeds"], told["seeds"], told["looks"]) == ("2", "2 to 4", [2, 4, 6])
+    assert told["core_hours"] >= before["core_hours"]
+    # two of the three cells have four seeds now: known by the digests of their scenarios
+    assert published(files, "cells")["run"].nunique() == 3
+    assert publisher(files).is_current(NAME)  # the code is the same
+
+
+def test_a_seed_that_comes_out_otherwise_stops_it_before_anything_changes(files: Path) -> None:
+    folder = files / "published" / "full" / NAME
+    ends = published(files, "ends")
+    ends["train_loss"] *= 1.001
+    write_csv(ends, folder / "ends.csv")
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    with pytest.raises(RunError, match=r"seed 0 does not come out as published: train_loss was .*make publish"):
+        add(files)
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+
+
+def test_hours_bound_what_is_wanted(files: Path) -> None:
+    assert MoreSeeds(publisher(files)).additions(NAME, 0.0, {}, 0) == []
+
+
+def test_claims_over_unpublished_rounds_are_judged_where_all_seeds_were_computed_anew(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publishing, "LARGEST_ROUNDS", 0)
+    folder = files / "published" / "full" / NAME
+    (folder / "rounds.csv.gz").unlink()
+    publisher(files).judge(NAME)
+    assert published(files, "claims")["seeds"].tolist() == [2, 2]
+    add(files)
+    assert published(files, "claims")["seeds"].tolist() == [4, 2]
+    add(files, anew=4, where={AXIS: ["12", "13"]})
+    assert published(files, "claims")["seeds"].tolist() == [4, 4]
+    in_part = published(files, IN_PART)
+    assert set(in_part) == {AXIS, "seed", "round", "train_loss"}
+    assert set(in_part[AXIS]) == {12, 13}
+
+
+def test_what_cannot_be_added_to_is_refused_with_the_reason(files: Path) -> None:
+    more = MoreSeeds(publisher(files))
+    with pytest.raises(ScenarioError, match="has no axis rule"):
+        more.additions(NAME, 1.0, {"rule": ["mean"]}, 0)
+    with pytest.raises(ScenarioError, match="must be AXIS=VALUE, got 'epsilon'"):
+        parsed(["epsilon"])
+    (files / "published" / "full" / NAME / "provenance.json").unlink()
+    with pytest.raises(ScenarioError, match="is not published yet: make publish"):
+        more.additions(NAME, 1.0, {}, 0)
+
+
+def test_rows_are_merged_cell_by_cell_in_the_order_of_seeds_and_new_ones_replace_others() -> None:
+    was = pd.DataFrame({"axis": [1, 1, 2], "seed": [0, 1, 0], "loss": [0.1, 0.2, 0.3]})
+    now = pd.DataFrame({"axis": [2, 1, 1], "seed": [1, 2, 1], "loss": [0.4, 0.5, 0.6], "new": np.nan})
+    both = merged(was, now, [{"axis": 1}, {"axis": 2}])
+    assert both.to_numpy().tolist() == [[1, 0, 0.1], [1, 1, 0.6], [1, 2, 0.5], [2, 0, 0.3], [2, 1, 0.4]]
