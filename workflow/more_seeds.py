@@ -39,7 +39,7 @@ from asyncfl.experiments.cells import Cell  # noqa: E402
 from asyncfl.experiments.code import code_digest, combined  # noqa: E402
 from asyncfl.experiments.csv_files import MEMBERSHIP, PICTURES, read_csv, write_csv  # noqa: E402
 from asyncfl.experiments.experiment_tables import collect  # noqa: E402
-from asyncfl.experiments.grid import Grid, Where, select  # noqa: E402
+from asyncfl.experiments.grid import Grid, Where, describe, select  # noqa: E402
 from asyncfl.experiments.intervals import over_seeds  # noqa: E402
 from asyncfl.experiments.job import publish, read_codes  # noqa: E402
 from asyncfl.experiments.next_looks import granted, wishes_of  # noqa: E402
@@ -115,8 +115,13 @@ class PublishedTables:
         name = self.experiment.name
         grid = Grid(self.experiment.grid("full"), self.rounds, self.ends)
         wishes = wishes_of(self.experiment, "full", grid, [cell.values for cell in self.looks[0]])
-        fitting = {number for number, cell in enumerate(self.looks[0]) if fits(cell, where)}
-        wishes = [wish for wish in wishes if wish.cells <= fitting]
+        last = len(self.looks) - 1
+        others = {
+            number
+            for number, (cell, look) in enumerate(zip(self.looks[0], self.counts, strict=True))
+            if look < last and not fits(cell, where)
+        }
+        wishes = [wish for wish in wishes if not wish.cells & others]
         base = granted([], {name: self.counts}, {name: self.looks}, 0.0)[name]
         before = sum(self._cost(number, look) for number, look in enumerate(base))
         after = granted(wishes, {name: self.counts}, {name: self.looks}, before + core_hours * 3600)[name]
@@ -320,8 +325,9 @@ def main() -> None:
         for name in publisher.in_order(given.only):
             additions = more.additions(name, given.core_hours, where, given.anew)
             hours = sum(of.scenario.estimated_cost() for of in additions) / 3600
-            cells = "; ".join(f"{of.cell.values}: seeds {', '.join(map(str, of.seeds))}" for of in additions)
-            print(f"{name}: {len(additions)} cells, estimated {hours:.2f} core-hours: {cells}", flush=True)
+            print(f"{name}: {len(additions)} cells, estimated {hours:.2f} core-hours", flush=True)
+            for of in additions:
+                print(f"  {describe(of.cell.values)}: seeds {', '.join(map(str, of.seeds))}", flush=True)
             if given.dry_run or not additions:
                 continue
             print(more.check(name, additions), flush=True)

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from asyncfl.base.component import Choice
-from asyncfl.base.errors import Fault, ScenarioError, nearest, shortened
+from asyncfl.base.errors import Fault, ScenarioError, any_of, nearest, shortened
 from asyncfl.base.former_names import former_names
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ def override(description: dict[str, Any], changes: Mapping[str, Any], model: typ
             if not isinstance(inner, dict):
                 inner = part[step] = _given_by_default(fields)
             part, models = inner, [one for field in fields for one in _models_in(field)]
-        if last == "kind" and part.get("kind") != changes[name]:
+        if last == "kind" and part.get("kind") != changes[name] and any(map(_kind_of, models)):
             known = {field for one in models if _kind_of(one) == changes[name] for field in one.model_fields}
             for field in [field for field in part if field not in known]:
                 del part[field]
@@ -157,6 +157,22 @@ def _locate(
     return ".".join(names), beside, models
 
 
+MOST_SECTIONS = 4
+"""Most places that are told where a name is a field in several sections."""
+
+
+def _in_sections(models: Models, name: str, deep: int = 3) -> list[str]:
+    """Return the paths of the fields of this name below the fields of `models`, in a kind or another, shallow first."""
+    below: dict[str, Models] = {}
+    for model in models:
+        for section, field in model.model_fields.items():
+            below.setdefault(section, []).extend(_models_in(field))
+    found = [f"{section}.{name}" for section, of in below.items() if any(name in model.model_fields for model in of)]
+    if deep > 1:
+        found += [f"{section}.{path}" for section, of in below.items() for path in _in_sections(of, name, deep - 1)]
+    return sorted(dict.fromkeys(found), key=lambda path: path.count("."))
+
+
 def _kind_of(model: type[BaseModel]) -> Any:
     kind = model.model_fields.get("kind")
     return None if kind is None else kind.default
@@ -202,7 +218,11 @@ def _in_words(details: ErrorDetails, name: str, holder: type[BaseModel] | None, 
                 return f"is no field; it is called {now[0]} now", ""
             siblings = [] if holder is None else sorted(holder.model_fields)
             near = nearest(last, siblings)
-            meant = f"; did you mean {near}?" if near else f"; fields here are {', '.join(siblings)}"
+            deeper = [] if holder is None or last == "kind" else _in_sections([holder], last)[:MOST_SECTIONS]
+            if deeper and near is None:
+                meant = f"; did you mean {any_of(f'{name.removesuffix(last)}{path}' for path in deeper)}?"
+            else:
+                meant = f"; did you mean {near}?" if near else f"; fields here are {', '.join(siblings)}"
             of_kind, others = _kinds_beside(models, holder, last)
             meant = f"; kinds that have it: {', '.join(others)}" if others else meant
             return f"is no field{of_kind}" + (meant if siblings else ""), ""

@@ -52,11 +52,24 @@ def system_says(error: OSError) -> str:
     return error.strerror or str(error)
 
 
+CLOSE = 0.6
+"""Share of their letters that a misspelt name and the one that it is taken for must have in common."""
+
+
 def nearest(name: object, known: Iterable[object]) -> str | None:
-    """Return the known name closest to the misspelt `name`; None where none is close."""
-    as_written = {str(one).lower(): str(one) for one in known}
-    near = difflib.get_close_matches(str(name)[:80].lower(), as_written, n=1)
-    return as_written[near[0]] if near else None
+    """Return the known name closest to the misspelt `name`; None where none is close.
+
+    Of two that are nearly as close, one that begins it, or that it begins: `lr` for `lrate`, not `state`.
+    """
+    given = str(name)[:80].lower()
+
+    def closeness(one: str) -> float:
+        begins = min(len(one), len(given)) > 1 and (given.startswith(one) or one.startswith(given))
+        return difflib.SequenceMatcher(None, one, given).ratio() + (0.05 if begins else 0.0)
+
+    scored = [(closeness(written.lower()), written) for written in map(str, known)]
+    best = max(scored, key=lambda pair: pair[0], default=(0.0, ""))
+    return best[1] if best[0] >= CLOSE else None
 
 
 def hint(name: object, known: Iterable[object], what: str) -> str:

@@ -36,6 +36,14 @@ def test_a_near_name_is_proposed_and_else_all_are_listed() -> None:
     assert hint("x", [], "rules") == "rules: none"
 
 
+def test_of_names_that_are_nearly_as_close_one_that_begins_alike_is_proposed() -> None:
+    assert nearest("lrate", ["state", "lr"]) == "lr"
+    assert nearest("trainig", ["train", "training"]) == "training"
+    assert nearest("x", ["xy", "k"]) == "xy"
+    assert nearest("colour", ["lr", "state"]) is None
+    assert nearest("colour", []) is None
+
+
 def test_control_characters_in_names_are_escaped() -> None:
     assert str(ScenarioError([Fault("da\x1b[31mta", "is no field")])) == "da\\x1b[31mta: is no field"
     assert str(ScenarioError([Fault("a", "b"), Fault("c\x9b", "d")])) == "2 faults\n  a: b\n  c\\x9b: d"

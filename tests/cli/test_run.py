@@ -97,6 +97,11 @@ def test_spaces_around_a_name_do_not_matter() -> None:
         (["--set", "=3"], "--set: must be field=value, got '=3'"),
         (["--set", "protocol.rouns=3"], "protocol.rouns: is no field of kind sync; did you mean rounds?"),
         (["--set", "protocol.participants=9"], "must be 1..clients (5), got 9"),
+        (["--set", "lr=.1"], "lr: is no field; did you mean training.lr?"),
+        (["--set", "momentum=.1"], "momentum: is no field; did you mean training.momentum or algorithm.momentum?"),
+        (["--set", "data.alpha=.1"], "data.alpha: is no field; did you mean data.partition.alpha?"),
+        (["--set", "training.lrate=.1"], "training.lrate: is no field; did you mean lr?"),
+        (["--set", "kind=sync"], "kind: is no field; fields here are"),
     ],
 )
 def test_wrong_assignments_are_one_message(run: Any, tmp_path: Path, arguments: list[str], message: str) -> None:
