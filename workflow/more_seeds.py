@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -21,9 +22,11 @@ from datetime import UTC, datetime
 from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
+import yaml
 
 if __name__ == "__main__":  # as one thread each trains: numbers do not depend on how many there are
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -32,13 +35,14 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from asyncfl.api import execute  # noqa: E402
+from asyncfl.base.description import explicit_fields  # noqa: E402
 from asyncfl.base.errors import AsyncflError, Fault, RunError, ScenarioError  # noqa: E402
 from asyncfl.base.files.atomic import write_text  # noqa: E402
 from asyncfl.base.files.own_folder import write_json  # noqa: E402
 from asyncfl.experiments.cells import Cell  # noqa: E402
 from asyncfl.experiments.code import code_digest, combined  # noqa: E402
 from asyncfl.experiments.csv_files import MEMBERSHIP, PICTURES, read_csv, write_csv  # noqa: E402
-from asyncfl.experiments.experiment_tables import collect  # noqa: E402
+from asyncfl.experiments.experiment_tables import collect, read_run  # noqa: E402
 from asyncfl.experiments.grid import Grid, Where, describe, select  # noqa: E402
 from asyncfl.experiments.intervals import over_seeds  # noqa: E402
 from asyncfl.experiments.job import publish, read_codes  # noqa: E402
@@ -52,6 +56,8 @@ from workflow.publish import Provenance, Publisher, commit, looks_of, seconds_of
 from workflow.published import is_there  # noqa: E402
 
 IN_PART = ROUNDS[-1]
+EARLY = 12
+"""Versions over which two codes are compared on one machine."""
 CLOSE = 1e-5
 """Relative difference up to which a seed that is computed anew has come out as published."""
 
@@ -177,10 +183,12 @@ class MoreSeeds:
             for number, seconds in enumerate(pool.map(compute_run, open_ones, [self.runs] * len(open_ones)), 1):
                 told(f"{number} of {len(open_ones)} runs, {seconds:.0f} s")
 
-    def check(self, name: str, additions: Sequence[Addition]) -> str:
+    def check(self, name: str, additions: Sequence[Addition], checkout: Path | None = None) -> str:
         """Compute a published seed anew, of the cell that takes least, and return in words how it came out.
 
-        Raises RunError where a number differs from the published one by more than `CLOSE`.
+        checkout: of a commit that made published seeds. Where a number differs, as another CPU rounds otherwise and
+        training amplifies that, the first versions by its code and by this one, both here, are compared instead.
+        Raises RunError where a number differs by more than `CLOSE`.
         """
         one = min(additions, key=lambda of: of.check.estimated_cost())
         compute_run(one.check, self.runs)
@@ -188,19 +196,23 @@ class MoreSeeds:
         made = collect([(one.cell.values, self.runs / one.check.digest())], experiment.targets)["ends"]
         ends = PublishedTables(experiment, self.publisher.folder(name)).ends
         told = ends[select(ends, one.cell.values) & (ends["seed"] == one.published[0])]
-        shared = [column for column in made.select_dtypes("number") if column in told]
-        was, now = (table[shared].to_numpy(np.float64)[0] for table in (told, made))
-        with np.errstate(invalid="ignore"):  # infinities
-            apart = np.where(
-                (was == now) | (np.isnan(was) & np.isnan(now)), 0.0, abs(was - now) / np.maximum(abs(was), 1)
-            )
-        worst = int(np.nanargmax(np.where(np.isnan(apart), np.inf, apart)))
-        if not apart[worst] <= CLOSE:
+        seed, (apart, where, shared) = f"seed {one.published[0]} of one cell", farthest(told, made)
+        if apart <= CLOSE:
+            return f"{seed} comes out as published, {shared} numbers within {CLOSE:g}"
+        if checkout is None:
             raise RunError(
-                f"{name}: seed {one.published[0]} does not come out as published: {shared[worst]} was {was[worst]:g}, "
-                f"now {now[worst]:g}; compute it anew (make publish)"
+                f"{name}: {seed} does not come out as published: {where}; compute it anew (make publish), or give "
+                f"--checkout with {self.publisher.published()[name].commits[0]}, which shows whether code does the same"
             )
-        return f"seed {one.published[0]} of one cell comes out as published, {len(shared)} numbers within {CLOSE:g}"
+        early = one.check.override({"protocol.rounds": EARLY})
+        was, now = (first_versions(early, code, self.runs.parent / ".cache") for code in (checkout, ROOT))
+        apart, where, shared = farthest(was, now)
+        if not apart <= CLOSE:
+            raise RunError(f"{name}: {seed} differs over its first {EARLY} versions by the code in {checkout}: {where}")
+        return (
+            f"{seed} does not come out as published on this machine, but over its first {EARLY} versions the code in "
+            f"{checkout} and this one do the same here, {shared} columns within {CLOSE:g}"
+        )
 
     def publish(self, name: str, additions: Sequence[Addition]) -> None:
         """Put the runs of `additions` into the published tables of an experiment, and judge its claims anew."""
@@ -268,6 +280,39 @@ def merged(published: pd.DataFrame, made: pd.DataFrame, order: Sequence[Where]) 
     return pd.concat(parts, ignore_index=True)
 
 
+def farthest(was: pd.DataFrame, now: pd.DataFrame) -> tuple[float, str, int]:
+    """Compare the numbers of two tables of as many rows; return the largest relative difference, where that is, and how
+    many columns were compared. Infinity where one of two is not a number."""
+    shared = [column for column in now.select_dtypes("number") if column in was]
+    old, new = (table[shared].to_numpy(np.float64) for table in (was, now))
+    with np.errstate(invalid="ignore"):  # infinities
+        apart = abs(old - new) / np.maximum(abs(old), 1)
+    apart = np.where((old == new) | (np.isnan(old) & np.isnan(new)), 0.0, np.nan_to_num(apart, nan=np.inf))
+    row, column = np.unravel_index(apart.argmax(), apart.shape)
+    text = f"{shared[column]} was {old[row, column]:g}, now {new[row, column]:g}"
+    return float(apart[row, column]), text, len(shared)
+
+
+def first_versions(scenario: Scenario, code: Path, cache: Path) -> pd.DataFrame:
+    """Run a scenario by the code in a folder, with torch's own kernels, and return its rounds. Raises RunError."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=cache) as folder:
+        program = "import sys, yaml; from asyncfl.api import execute; execute(yaml.safe_load(sys.stdin), sys.argv[1])"
+        environment = {**os.environ, "PYTHONPATH": str(code), "ASYNCFL_KERNELS": "torch"}
+        done = subprocess.run(
+            [sys.executable, "-c", program, f"{folder}/run"],
+            input=yaml.safe_dump(explicit_fields(scenario)),
+            env=environment,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise RunError(f"the code in {code} cannot run the scenario: {done.stderr.strip().splitlines()[-1]}")
+        return read_run(f"{folder}/run")[0]
+
+
 def judged_on(experiment: Experiment, rounds: pd.DataFrame) -> pd.DataFrame:
     """Return the columns over the rounds that claims read, of the versions at which one of them was measured."""
     named = {column for claim in experiment.claims for _, table, column in claim.columns_named if table == "rounds"}
@@ -313,6 +358,7 @@ def main() -> None:
         "--where", action="append", default=[], metavar="AXIS=VALUE", help="only these cells; repeat it"
     )
     parser.add_argument("--anew", type=int, default=0, metavar="N", help="all seeds of the cells, N at least")
+    parser.add_argument("--checkout", type=Path, help="folder with the commit that made the seeds, see the README")
     parser.add_argument("--dry-run", action="store_true", help="say what would be computed")
     parser.add_argument("--no-commit", action="store_true", help="write, and leave the commit to you")
     given = parser.parse_args()
@@ -330,7 +376,7 @@ def main() -> None:
                 print(f"  {describe(of.cell.values)}: seeds {', '.join(map(str, of.seeds))}", flush=True)
             if given.dry_run or not additions:
                 continue
-            print(more.check(name, additions), flush=True)
+            print(more.check(name, additions, given.checkout and given.checkout.resolve()), flush=True)
             more.compute(additions, given.cores, lambda line: print(line, flush=True))
             more.publish(name, additions)
             publisher.report({})

@@ -16,7 +16,7 @@ from asyncfl.experiments.csv_files import read_csv, write_csv
 from asyncfl.experiments.plan import all_cells
 from asyncfl.experiments.verdicts import make_verdicts
 from workflow import publish as publishing
-from workflow.more_seeds import IN_PART, Addition, MoreSeeds, compute_run, merged, parsed
+from workflow.more_seeds import IN_PART, ROOT, Addition, MoreSeeds, compute_run, farthest, merged, parsed
 from workflow.publish import Publisher
 
 NAME = "nbafl/one"
@@ -149,9 +149,37 @@ def test_a_seed_that_comes_out_otherwise_stops_it_before_anything_changes(files:
     ends["train_loss"] *= 1.001
     write_csv(ends, folder / "ends.csv")
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
-    with pytest.raises(RunError, match=r"seed 0 does not come out as published: train_loss was .*make publish"):
+    with pytest.raises(
+        RunError, match=r"seed 0 of one cell does not come out as published: train_loss was .*make publish"
+    ):
         add(files)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+
+
+def test_where_another_machine_rounds_otherwise_the_code_that_made_the_seeds_is_asked_for_its_first_versions(
+    files: Path,
+) -> None:
+    folder = files / "published" / "full" / NAME
+    ends = published(files, "ends")
+    ends["train_loss"] *= 1.001
+    write_csv(ends, folder / "ends.csv")
+    more = MoreSeeds(publisher(files))
+    additions = more.additions(NAME, 1.0, {}, 0)
+    with pytest.raises(RunError, match="--checkout"):
+        more.check(NAME, additions)
+    assert "do the same here" in more.check(NAME, additions, ROOT)
+    (files / "broken" / "asyncfl").mkdir(parents=True)
+    (files / "broken" / "asyncfl" / "__init__.py").write_text("raise ImportError('half a checkout')")
+    with pytest.raises(RunError, match="broken cannot run the scenario: ImportError: half a checkout"):
+        more.check(NAME, additions, files / "broken")
+
+
+def test_tables_are_compared_by_their_farthest_numbers() -> None:
+    was = pd.DataFrame({"loss": [100.0, np.nan], "time_s": [np.inf, 2.0], "gone": [1, 2], "kind": ["a", "b"]})
+    now = pd.DataFrame({"loss": [100.5, np.nan], "time_s": [np.inf, 2.0], "new": [3, 4], "kind": ["a", "b"]})
+    assert farthest(was, now) == (pytest.approx(0.005), "loss was 100, now 100.5", 2)
+    assert farthest(was, now.assign(loss=[100.0, 1.0]))[:2] == (np.inf, "loss was nan, now 1")
+    assert farthest(was, was)[0] == 0
 
 
 def test_hours_bound_what_is_wanted(files: Path) -> None:
