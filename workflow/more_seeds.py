@@ -48,6 +48,7 @@ from asyncfl.experiments.intervals import over_seeds  # noqa: E402
 from asyncfl.experiments.job import publish, read_codes  # noqa: E402
 from asyncfl.experiments.next_looks import granted, wishes_of  # noqa: E402
 from asyncfl.experiments.plan import all_cells  # noqa: E402
+from asyncfl.experiments.site.contents import PROVENANCE  # noqa: E402
 from asyncfl.experiments.spec import Experiment  # noqa: E402
 from asyncfl.experiments.verdicts import ROUNDS, with_new_axes  # noqa: E402
 from asyncfl.results.storage import COMPLETE, RunFolder  # noqa: E402
@@ -225,23 +226,20 @@ class MoreSeeds:
             cells.loc[select(cells, of.cell.values), "run"] = of.cell.digest
         order = [cell.values for cell in tables.looks[0]]
         ends = merged(tables.ends, made["ends"], order)
-        staging = folder.with_name(f".{folder.name}")
-        shutil.rmtree(staging, ignore_errors=True)
-        shutil.copytree(folder, staging)
         new = {"cells": cells, "ends": ends, "final": over_seeds(ends, list(experiment.grid("full")), by_round=False)}
         if tables.rounds is not None:
             new["rounds"] = merged(tables.rounds, made["rounds"], order)
         elif all(set(of.published) <= set(of.seeds) for of in additions):
             known = read_csv(folder / f"{IN_PART}.csv") if is_there(folder, IN_PART) else made["rounds"].iloc[:0]
             new[IN_PART] = judged_on(experiment, merged(known, made["rounds"], order))
-        for table, frame in new.items():
-            (staging / f"{table}.csv.gz").unlink(missing_ok=True)
-            write_csv(frame, staging / f"{table}.csv")
-        for shown in experiment.tables:
-            write_text(shown.markdown(experiment.grid("full"), new["final"]), staging / f"{shown.name}.md")
-        write_json(asdict(self._provenance(name, ends, list(runs.values()), additions)), staging / "provenance.json")
-        shutil.rmtree(folder)
-        staging.replace(folder)
+        with self.publisher.replacing(name, folder) as staging:
+            for table, frame in new.items():
+                (staging / f"{table}.csv.gz").unlink(missing_ok=True)
+                write_csv(frame, staging / f"{table}.csv")
+            for shown in experiment.tables:
+                write_text(shown.markdown(experiment.grid("full"), new["final"]), staging / f"{shown.name}.md")
+            told = self._provenance(name, ends, list(runs.values()), additions)
+            write_json(asdict(told), staging / PROVENANCE)
         self.publisher.judge(name)
 
     def _provenance(

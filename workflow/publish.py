@@ -18,7 +18,8 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -36,7 +37,7 @@ from asyncfl.data.image_file import ImageFile
 from asyncfl.experiments.analysis import CAPTIONS, FRAMES, values_of_bounds
 from asyncfl.experiments.cells import Cell
 from asyncfl.experiments.code import code_digest, combined
-from asyncfl.experiments.csv_files import MEMBERSHIP, PICTURES, plain, read_csv, write_csv
+from asyncfl.experiments.csv_files import MEMBERSHIP, PICTURES, is_table, plain, read_csv, write_csv
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Looks
 from asyncfl.experiments.figures import Curves
 from asyncfl.experiments.files import find, rule_name
@@ -197,16 +198,27 @@ class Publisher:
             file="",  # that of the experiment, once its claims are judged: an interrupted call goes on from there
             looks=looks_of(experiment),
         )
+        with self.replacing(name, made, lambda _, files: [one for one in files if not is_published(one)]) as folder:
+            write_json(asdict(told), folder / PROVENANCE)
+        self.judge(name)
+
+    @contextmanager
+    def replacing(
+        self, name: str, by: Path, left_out: Callable[[str, list[str]], Iterable[str]] | None = None
+    ) -> Iterator[Path]:
+        """Yield a copy of the folder `by`, which then takes the place of what is published of an experiment.
+
+        Raises OutputError where something else is there.
+        """
         folder = self.folder(name)
         if folder.is_symlink() or (folder.exists() and not (folder / PROVENANCE).is_file()):
             raise OutputError(f"cannot write {folder}: it was not published by this program; move it away")
         staging = folder.with_name(f".{folder.name}")
         shutil.rmtree(staging, ignore_errors=True)
-        shutil.copytree(made, staging, ignore=lambda _, files: [one for one in files if not is_published(one)])
-        write_json(asdict(told), staging / PROVENANCE)
+        shutil.copytree(by, staging, ignore=left_out)
+        yield staging
         shutil.rmtree(folder, ignore_errors=True)
         staging.replace(folder)
-        self.judge(name)
 
     def judge(self, name: str) -> None:
         """Judge an experiment's claims on all of its published seeds, and on the formulas that it names now."""
@@ -232,22 +244,18 @@ class Publisher:
         cells = read_csv(folder / "cells.csv")
         if len(remaining(cells)) == len(cells):
             return
-        staging = folder.with_name(f".{folder.name}")
-        shutil.rmtree(staging, ignore_errors=True)
         # packed figures show the dropped cells too
-        shutil.copytree(folder, staging, ignore=shutil.ignore_patterns(f"*{PACKED}"))
-        for table in (*(f"{frame}.csv" for frame in FRAMES), MEMBERSHIP, PICTURES):
-            if any((staging / f"{table}{end}").is_file() for end in ("", ".gz")):
-                left = remaining(read_csv(staging / table))
-                (staging / f"{table}.gz").unlink(missing_ok=True)
-                write_csv(left, staging / table)
-        final = with_new_axes(experiment, read_csv(staging / "final.csv"))
-        for shown in experiment.tables:
-            write_text(shown.markdown(axes, final), staging / f"{shown.name}.md")
-        told = replace(self.published()[name], cells=len(read_csv(staging / "cells.csv")))
-        write_json(asdict(told), staging / PROVENANCE)
-        shutil.rmtree(folder)
-        staging.replace(folder)
+        with self.replacing(name, folder, shutil.ignore_patterns(f"*{PACKED}")) as staging:
+            for table in (*(f"{frame}.csv" for frame in FRAMES), MEMBERSHIP, PICTURES):
+                if is_table(staging / table):
+                    left = remaining(read_csv(staging / table))
+                    (staging / f"{table}.gz").unlink(missing_ok=True)
+                    write_csv(left, staging / table)
+            final = with_new_axes(experiment, read_csv(staging / "final.csv"))
+            for shown in experiment.tables:
+                write_text(shown.markdown(axes, final), staging / f"{shown.name}.md")
+            told = replace(self.published()[name], cells=len(read_csv(staging / "cells.csv")))
+            write_json(asdict(told), staging / PROVENANCE)
 
     def judge_edited(self) -> list[str]:
         """Judge the published experiments whose files were edited since; return their names."""

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from asyncfl.base.errors import RunError, ScenarioError
+from asyncfl.base.errors import OutputError, RunError, ScenarioError
 from asyncfl.experiments.analysis import make_figures, make_tables
 from asyncfl.experiments.csv_files import read_csv, write_csv
 from asyncfl.experiments.plan import all_cells
@@ -212,6 +212,16 @@ def test_what_cannot_be_added_to_is_refused_with_the_reason(files: Path) -> None
     (files / "published" / "full" / NAME / "provenance.json").unlink()
     with pytest.raises(ScenarioError, match="is not published yet: make publish"):
         more.additions(NAME, 1.0, {}, 0)
+
+
+def test_a_link_in_place_of_what_is_published_is_left_alone(files: Path, tmp_path: Path) -> None:
+    folder = files / "published" / "full" / NAME
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    before = sorted((tmp_path / "elsewhere").iterdir())
+    with pytest.raises(OutputError, match="was not published by this program"):
+        add(files)
+    assert sorted((tmp_path / "elsewhere").iterdir()) == before
 
 
 def test_rows_are_merged_cell_by_cell_in_the_order_of_seeds_and_new_ones_replace_others() -> None:
