@@ -53,7 +53,7 @@ from asyncfl.experiments.spec import Experiment  # noqa: E402
 from asyncfl.experiments.verdicts import ROUNDS, with_new_axes  # noqa: E402
 from asyncfl.results.storage import COMPLETE, RunFolder  # noqa: E402
 from asyncfl.scenario import Scenario  # noqa: E402
-from workflow.publish import Provenance, Publisher, commit, looks_of, seconds_of  # noqa: E402
+from workflow.publish import Provenance, Publisher, commit, looks_of, runs_in, seconds_of  # noqa: E402
 from workflow.published import is_there  # noqa: E402
 
 IN_PART = ROUNDS[-1]
@@ -219,8 +219,7 @@ class MoreSeeds:
         """Put the runs of `additions` into the published tables of an experiment, and judge its claims anew."""
         experiment, folder = self.publisher.experiments[name], self.publisher.folder(name)
         tables = PublishedTables(experiment, folder)
-        runs = {id(of): self.runs / of.scenario.digest() for of in additions}
-        made = collect([(of.cell.values, runs[id(of)]) for of in additions], experiment.targets)
+        made = collect([(of.cell.values, self.runs / of.scenario.digest()) for of in additions], experiment.targets)
         cells = with_new_axes(experiment, read_csv(folder / "cells.csv"))
         for of in additions:
             cells.loc[select(cells, of.cell.values), "run"] = of.cell.digest
@@ -238,15 +237,17 @@ class MoreSeeds:
                 write_csv(frame, staging / f"{table}.csv")
             for shown in experiment.tables:
                 write_text(shown.markdown(experiment.grid("full"), new["final"]), staging / f"{shown.name}.md")
-            told = self._provenance(name, ends, list(runs.values()), additions)
+            told = self._provenance(name, ends, additions)
             write_json(asdict(told), staging / PROVENANCE)
         self.publisher.judge(name)
 
-    def _provenance(
-        self, name: str, ends: pd.DataFrame, runs: Sequence[Path], additions: Sequence[Addition]
-    ) -> Provenance:
-        told, experiment = self.publisher.published()[name], self.publisher.experiments[name]
-        codes = [found for run in runs if (found := read_codes(run)) is not None]
+    def _provenance(self, name: str, ends: pd.DataFrame, additions: Sequence[Addition]) -> Provenance:
+        published, experiment = self.publisher.published(), self.publisher.experiments[name]
+        told = published[name]
+        others = {run for other in published if other != name for run in runs_in(self.publisher.folder(other))}
+        codes = [found for of in additions if (found := read_codes(self.runs / of.scenario.digest())) is not None]
+        # runs that another experiment has published are its hours
+        own = {of.scenario.digest() for of in additions if of.cell.digest not in others}
         counts = ends.groupby([axis for axis in experiment.grid("full") if axis in ends], dropna=False)[
             "seed"
         ].nunique()
@@ -256,7 +257,7 @@ class MoreSeeds:
             commits=sorted({*told.commits, *(found.commit for found in codes)}),
             code=combined([told.code, *(code_digest(of.scenario.settled()) for of in additions)]),
             computed=datetime.now(UTC).date().isoformat(),
-            core_hours=round(told.core_hours + sum(map(seconds_of, dict.fromkeys(runs))) / 3600, 3),
+            core_hours=round(told.core_hours + sum(seconds_of(self.runs / run) for run in own) / 3600, 3),
             seeds=f"{fewest}" if fewest == most else f"{fewest} to {most}",
             cut="",
             cpu=sorted({*told.cpu, *(found.cpu for found in codes)}),
