@@ -11,6 +11,7 @@ their cells are computed anew, which `--anew` asks for.
 from __future__ import annotations
 
 import argparse
+import gzip
 import os
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,28 +41,43 @@ from asyncfl.base.description import explicit_fields  # noqa: E402
 from asyncfl.base.errors import AsyncflError, Fault, RunError, ScenarioError  # noqa: E402
 from asyncfl.base.files.atomic import write_text  # noqa: E402
 from asyncfl.base.files.own_folder import write_json  # noqa: E402
+from asyncfl.experiments.analysis import CAPTIONS  # noqa: E402
 from asyncfl.experiments.cells import Cell  # noqa: E402
 from asyncfl.experiments.code import code_digest, combined  # noqa: E402
-from asyncfl.experiments.csv_files import MEMBERSHIP, PICTURES, read_csv, write_csv  # noqa: E402
+from asyncfl.experiments.csv_files import FORMAT, MEMBERSHIP, PICTURES, is_table, plain, read_csv, write_csv  # noqa: E402
 from asyncfl.experiments.experiment_tables import collect, read_run  # noqa: E402
 from asyncfl.experiments.grid import Grid, Where, describe, select  # noqa: E402
 from asyncfl.experiments.intervals import over_seeds  # noqa: E402
 from asyncfl.experiments.job import publish, read_codes  # noqa: E402
-from asyncfl.experiments.next_looks import granted, wishes_of  # noqa: E402
+from asyncfl.experiments.next_looks import granted, hours, wishes_of  # noqa: E402
 from asyncfl.experiments.plan import all_cells  # noqa: E402
 from asyncfl.experiments.site.contents import PROVENANCE  # noqa: E402
 from asyncfl.experiments.spec import Experiment  # noqa: E402
 from asyncfl.experiments.verdicts import ROUNDS, with_new_axes  # noqa: E402
 from asyncfl.results.storage import COMPLETE, RunFolder  # noqa: E402
 from asyncfl.scenario import Scenario  # noqa: E402
-from workflow.publish import Provenance, Publisher, commit, looks_of, runs_in, seconds_of  # noqa: E402
+from workflow.publish import (  # noqa: E402
+    LARGEST_ROUNDS,
+    Provenance,
+    Publisher,
+    code_of,
+    commit,
+    looks_of,
+    published_cells,
+    runs_in,
+    seconds_of,
+)
 from workflow.published import is_there  # noqa: E402
 
 IN_PART = ROUNDS[-1]
+OF_FIRST = " Drawn before seeds were added."
+"""End of the caption of a figure that does not show all seeds of the tables."""
 EARLY = 12
 """Versions over which two codes are compared on one machine."""
 CLOSE = 1e-5
 """Relative difference up to which a seed that is computed anew has come out as published."""
+TINY = 1e-6
+"""Size of a number below which its difference counts as that of one of this size."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +157,7 @@ class PublishedTables:
 
     def anew(self, where: Where, fewest: int) -> list[Addition]:
         """Return all seeds of each published cell at `where`: those of its look, and of later ones up to `fewest`."""
-        at = [len(look[0].scenario.seeds) for look in self.looks]
+        at = self.experiment.seeds.looks("full").at or (fewest,)
         wanted = next((k for k, seeds in enumerate(at) if seeds >= fewest), len(at) - 1)
         found = []
         for number, (look, there) in enumerate(zip(self.counts, self.seeds, strict=True)):
@@ -154,7 +171,13 @@ class PublishedTables:
 
 
 def fits(cell: Cell, where: Where) -> bool:
-    return all(str(cell.values[axis]) in values for axis, values in where.items())
+    return all(in_words(cell.values[axis]) in values for axis, values in where.items())
+
+
+def in_words(value: Any) -> str:
+    """Return an axis value as `--where` names it: whole numbers without a point, others as tables hold them."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{value:g}" if is_number else str(plain(value))
 
 
 class MoreSeeds:
@@ -170,50 +193,79 @@ class MoreSeeds:
             raise ScenarioError([Fault(name, "is not published yet: make publish computes it")])
         if any(is_there(folder, table.removesuffix(".csv")) for table in (PICTURES, MEMBERSHIP)):
             raise ScenarioError([Fault(name, "reads attacks on its runs, to which no seeds can be added")])
-        if unknown := sorted(set(where) - set(experiment.grid("full"))):
-            raise ScenarioError([Fault("--where", f"{name} has no axis {', '.join(unknown)}")])
+        if experiment.scenario is None:
+            raise ScenarioError([Fault(name, "has formulas alone, and no seeds")])
+        axes = experiment.grid("full")
+        for axis, values in where.items():
+            if axis not in axes:
+                raise ScenarioError([Fault("--where", f"{name} has no axis {axis}; axes are {', '.join(axes)}")])
+            known = [in_words(value) for value in axes[axis]]
+            if unknown := [value for value in values if value not in known]:
+                raise ScenarioError(
+                    [Fault("--where", f"{axis} is one of {', '.join(known)}, got {', '.join(unknown)}")]
+                )
         tables = PublishedTables(experiment, folder)
         return tables.anew(where, anew) if anew else tables.wanted(core_hours, where)
 
     def compute(self, additions: Sequence[Addition], cores: int, told: Callable[[str], None] = print) -> None:
         """Compute the runs that are not on disk, the longest first. Raises RunError."""
         runs = {one.digest(): one for one in (of.scenario for of in additions)}
-        open_ones = [one for digest, one in runs.items() if not (self.runs / digest / COMPLETE).is_file()]
+        open_ones = [one for digest, one in runs.items() if not is_made(self.runs / digest, one)]
         open_ones.sort(key=lambda one: -one.estimated_cost())
         with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
             for number, seconds in enumerate(pool.map(compute_run, open_ones, [self.runs] * len(open_ones)), 1):
                 told(f"{number} of {len(open_ones)} runs, {seconds:.0f} s")
 
     def check(self, name: str, additions: Sequence[Addition], checkout: Path | None = None) -> str:
-        """Compute a published seed anew, of the cell that takes least, and return in words how it came out.
+        """Compute a published seed anew, of the cheapest cell of each code that runs are made by, and return in words
+        how they came out.
 
         checkout: of a commit that made published seeds. Where a number differs, as another CPU rounds otherwise and
         training amplifies that, the first versions by its code and by this one, both here, are compared instead.
-        Raises RunError where a number differs by more than `CLOSE`.
+        Raises RunError where a number differs by more than `CLOSE`, or the data are others.
         """
-        one = min(additions, key=lambda of: of.check.estimated_cost())
-        compute_run(one.check, self.runs)
-        experiment = self.publisher.experiments[name]
-        made = collect([(one.cell.values, self.runs / one.check.digest())], experiment.targets)["ends"]
-        ends = PublishedTables(experiment, self.publisher.folder(name)).ends
-        told = ends[select(ends, one.cell.values) & (ends["seed"] == one.published[0])]
-        seed, (apart, where, shared) = f"seed {one.published[0]} of one cell", farthest(told, made)
-        if apart <= CLOSE:
-            return f"{seed} comes out as published, {shared} numbers within {CLOSE:g}"
-        if checkout is None:
-            raise RunError(
-                f"{name}: {seed} does not come out as published: {where}; compute it anew (make publish), or give "
-                f"--checkout with {self.publisher.published()[name].commits[0]}, which shows whether code does the same"
-            )
-        early = one.check.override({"protocol.rounds": EARLY})
-        was, now = (first_versions(early, code, self.runs.parent / ".cache") for code in (checkout, ROOT))
-        apart, where, shared = farthest(was, now)
-        if not apart <= CLOSE:
-            raise RunError(f"{name}: {seed} differs over its first {EARLY} versions by the code in {checkout}: {where}")
-        return (
-            f"{seed} does not come out as published on this machine, but over its first {EARLY} versions the code in "
-            f"{checkout} and this one do the same here, {shared} columns within {CLOSE:g}"
-        )
+        by_code: dict[tuple[str, str], Addition] = {}
+        for of in sorted(additions, key=lambda one: -one.check.estimated_cost()):
+            by_code[code_digest(of.scenario.settled()), str(of.scenario.data.names)] = of
+        alike, apart = 0, 0
+        for of in by_code.values():
+            compute_run(of.check, self.runs)
+            if (where := self._difference(name, of)) is None:
+                alike += 1
+                continue
+            if checkout is None:
+                made_by = self.publisher.published()[name].commits[0]
+                raise RunError(
+                    f"{name}: {describe(of.cell.values)}: seed {of.published[0]} does not come out as published: "
+                    f"{where}; compute it anew (make publish), or give --checkout with {made_by}, which shows whether "
+                    "code does the same"
+                )
+            early = of.check.override({"protocol.rounds": EARLY})
+            was, now = (first_versions(early, code, self.runs.parent / ".cache") for code in (checkout, ROOT))
+            if (where := difference(was, now)) is not None:
+                raise RunError(
+                    f"{name}: {describe(of.cell.values)}: the code in {checkout} and this one differ over the first "
+                    f"{EARLY} versions: {where}"
+                )
+            apart += 1
+        told = f"{alike} of {len(by_code)} published seeds come out as before, all numbers within {CLOSE:g}"
+        if not apart:
+            return told
+        return f"{told}; of the others this machine rounds otherwise, and both codes do the same for {EARLY} versions"
+
+    def _difference(self, name: str, of: Addition) -> str | None:
+        """Return where a seed that was computed anew differs from the published one; None: nowhere."""
+        experiment, folder = self.publisher.experiments[name], self.publisher.folder(name)
+        made = collect([(of.cell.values, self.runs / of.check.digest())], experiment.targets)
+        cells, ends = (read_csv(folder / f"{table}.csv") for table in ("cells", "ends"))
+        cells, ends = (with_new_axes(experiment, table) for table in (cells, ends))
+        before, now = cells[select(cells, of.cell.values)].iloc[0], made["cells"].iloc[0]
+        for column in ("source", "original", "provenance"):
+            was, found = str(before[column]).replace("nan", ""), str(now[column])
+            if was != found:
+                raise RunError(f"{name}: data are others than published: {column} was {was!r}, now {found!r}")
+        told = ends[select(ends, of.cell.values) & (ends["seed"] == of.published[0])]
+        return difference(told, made["ends"])
 
     def publish(self, name: str, additions: Sequence[Addition]) -> None:
         """Put the runs of `additions` into the published tables of an experiment, and judge its claims anew."""
@@ -226,15 +278,28 @@ class MoreSeeds:
         order = [cell.values for cell in tables.looks[0]]
         ends = merged(tables.ends, made["ends"], order)
         new = {"cells": cells, "ends": ends, "final": over_seeds(ends, list(experiment.grid("full")), by_round=False)}
+        known = read_csv(folder / f"{IN_PART}.csv") if is_there(folder, IN_PART) else pd.DataFrame()
         if tables.rounds is not None:
-            new["rounds"] = merged(tables.rounds, made["rounds"], order)
+            rounds = merged(tables.rounds, made["rounds"], order)
+            if len(gzip.compress(rounds.to_csv(index=False, float_format=FORMAT).encode(), 9)) <= LARGEST_ROUNDS:
+                new["rounds"] = rounds
+            else:  # what is drawn and judged remains
+                new["curves"] = over_seeds(rounds, list(experiment.grid("full")), by_round=True)
+                new[IN_PART] = judged_on(experiment, rounds)
         elif all(set(of.published) <= set(of.seeds) for of in additions):
-            known = read_csv(folder / f"{IN_PART}.csv") if is_there(folder, IN_PART) else made["rounds"].iloc[:0]
-            new[IN_PART] = judged_on(experiment, merged(known, made["rounds"], order))
+            every = known.reindex(columns=made["rounds"].columns)
+            new[IN_PART] = judged_on(experiment, merged(every, made["rounds"], order))
         with self.publisher.replacing(name, folder) as staging:
-            for table, frame in new.items():
+            for table in (*new, "rounds"):
                 (staging / f"{table}.csv.gz").unlink(missing_ok=True)
-                write_csv(frame, staging / f"{table}.csv")
+                (staging / f"{table}.csv").unlink(missing_ok=True)
+            for table, frame in new.items():
+                if len(frame):
+                    write_csv(frame, staging / f"{table}.csv")
+            if is_table(staging / CAPTIONS):  # of figures that were drawn from the rounds of the seeds before
+                captions = read_csv(staging / CAPTIONS)
+                captions["caption"] = [f"{text.removesuffix(OF_FIRST)}{OF_FIRST}" for text in captions["caption"]]
+                write_csv(captions, staging / CAPTIONS)
             for shown in experiment.tables:
                 write_text(shown.markdown(experiment.grid("full"), new["final"]), staging / f"{shown.name}.md")
             told = self._provenance(name, ends, additions)
@@ -243,9 +308,11 @@ class MoreSeeds:
 
     def _provenance(self, name: str, ends: pd.DataFrame, additions: Sequence[Addition]) -> Provenance:
         published, experiment = self.publisher.published(), self.publisher.experiments[name]
-        told = published[name]
+        told, (looks, added) = published[name], looks_of(experiment)
         others = {run for other in published if other != name for run in runs_in(self.publisher.folder(other))}
         codes = [found for of in additions if (found := read_codes(self.runs / of.scenario.digest())) is not None]
+        cells = published_cells(experiment, set(runs_in(self.publisher.folder(name)))) or [of.cell for of in additions]
+        today = code_of(cells)
         # runs that another experiment has published are its hours
         own = {of.scenario.digest() for of in additions if of.cell.digest not in others}
         counts = ends.groupby([axis for axis in experiment.grid("full") if axis in ends], dropna=False)[
@@ -255,13 +322,15 @@ class MoreSeeds:
         return replace(
             told,
             commits=sorted({*told.commits, *(found.commit for found in codes)}),
-            code=combined([told.code, *(code_digest(of.scenario.settled()) for of in additions)]),
+            code=told.code if told.code == today else combined([told.code, today]),
             computed=datetime.now(UTC).date().isoformat(),
             core_hours=round(told.core_hours + sum(seconds_of(self.runs / run) for run in own) / 3600, 3),
             seeds=f"{fewest}" if fewest == most else f"{fewest} to {most}",
             cut="",
             cpu=sorted({*told.cpu, *(found.cpu for found in codes)}),
-            looks=looks_of(experiment),
+            file="",  # that of the experiment, once its claims are judged
+            looks=looks,
+            added=added,
         )
 
 
@@ -279,29 +348,37 @@ def merged(published: pd.DataFrame, made: pd.DataFrame, order: Sequence[Where]) 
     return pd.concat(parts, ignore_index=True)
 
 
-def farthest(was: pd.DataFrame, now: pd.DataFrame) -> tuple[float, str, int]:
-    """Compare the numbers of two tables of as many rows; return the largest relative difference, where that is, and how
-    many columns were compared. Infinity where one of two is not a number."""
-    shared = [column for column in now.select_dtypes("number") if column in was]
-    old, new = (table[shared].to_numpy(np.float64) for table in (was, now))
+def difference(was: pd.DataFrame, now: pd.DataFrame) -> str | None:
+    """Return where the numbers of two tables differ most, if that is by more than `CLOSE`, or what only the first has;
+    None: nowhere."""
+    if len(was) != len(now):
+        return f"{len(was)} rows became {len(now)}"
+    numbers = [str(column) for column in was.select_dtypes(["number", "bool"]) if was[column].notna().any()]
+    if missing := [column for column in numbers if column not in now]:
+        return f"there is no {', '.join(missing)} any more"
+    old, new = (table[numbers].to_numpy(np.float64) for table in (was, now))
     with np.errstate(invalid="ignore"):  # infinities
-        apart = abs(old - new) / np.maximum(abs(old), 1)
+        apart = abs(old - new) / np.maximum(abs(old), TINY)
     apart = np.where((old == new) | (np.isnan(old) & np.isnan(new)), 0.0, np.nan_to_num(apart, nan=np.inf))
     row, column = np.unravel_index(apart.argmax(), apart.shape)
-    text = f"{shared[column]} was {old[row, column]:g}, now {new[row, column]:g}"
-    return float(apart[row, column]), text, len(shared)
+    if apart[row, column] <= CLOSE:
+        return None
+    return f"{numbers[column]} was {old[row, column]:g}, now {new[row, column]:g}"
 
 
 def first_versions(scenario: Scenario, code: Path, cache: Path) -> pd.DataFrame:
     """Run a scenario by the code in a folder, with torch's own kernels, and return its rounds. Raises RunError."""
     cache.mkdir(parents=True, exist_ok=True)
+    program = (
+        "import sys, pathlib, yaml, asyncfl; from asyncfl.api import execute\n"
+        "assert pathlib.Path(asyncfl.__file__).is_relative_to(sys.argv[2]), 'there is no asyncfl in it'\n"
+        "execute(yaml.safe_load(sys.stdin), sys.argv[1])"
+    )
     with TemporaryDirectory(dir=cache) as folder:
-        program = "import sys, yaml; from asyncfl.api import execute; execute(yaml.safe_load(sys.stdin), sys.argv[1])"
-        environment = {**os.environ, "PYTHONPATH": str(code), "ASYNCFL_KERNELS": "torch"}
         done = subprocess.run(
-            [sys.executable, "-c", program, f"{folder}/run"],
+            [sys.executable, "-c", program, f"{folder}/run", str(code)],
             input=yaml.safe_dump(explicit_fields(scenario)),
-            env=environment,
+            env={**os.environ, "PYTHONPATH": str(code), "ASYNCFL_KERNELS": "torch"},
             cwd=folder,
             capture_output=True,
             text=True,
@@ -320,11 +397,17 @@ def judged_on(experiment: Experiment, rounds: pd.DataFrame) -> pd.DataFrame:
     return rounds[[*keys, *columns]].dropna(how="all", subset=columns)
 
 
+def is_made(folder: Path, scenario: Scenario) -> bool:
+    """Tell whether a whole run of a scenario is there, made by the code of today."""
+    codes = read_codes(folder) if (folder / COMPLETE).is_file() else None
+    return codes is not None and codes.own == code_digest(scenario.settled())
+
+
 def compute_run(scenario: Scenario, runs: Path) -> float:
     """Compute a run into its folder below `runs`, unless it is there; return its seconds. Raises AsyncflError."""
     digest, code = scenario.digest(), code_digest(scenario.settled())
     folder = runs / digest
-    if not (folder / COMPLETE).is_file():
+    if not is_made(folder, scenario):
         cache = runs.parent / ".cache" / digest / code
         run = RunFolder(folder, scenario)
         run.check(force=True)
@@ -352,7 +435,7 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--results", type=Path, default=ROOT / "results", help="where runs are computed")
     parser.add_argument("--into", type=Path, default=ROOT / "docs" / "results")
-    parser.add_argument("--core-hours", type=float, default=1.0, help="estimated, of each experiment's new seeds")
+    parser.add_argument("--core-hours", default="1", help="estimated, of each experiment's new seeds")
     parser.add_argument(
         "--where", action="append", default=[], metavar="AXIS=VALUE", help="only these cells; repeat it"
     )
@@ -366,11 +449,14 @@ def main() -> None:
     )
     more = MoreSeeds(publisher)
     try:
-        where = parsed(given.where)
+        where, core_hours = parsed(given.where), hours(given.core_hours)
+        if given.cores < 1 or given.anew < 0:
+            raise ScenarioError([Fault("--cores, --anew", "must be at least 1 and 0")])
+        publisher.judge_edited()
         for name in publisher.in_order(given.only):
-            additions = more.additions(name, given.core_hours, where, given.anew)
-            hours = sum(of.scenario.estimated_cost() for of in additions) / 3600
-            print(f"{name}: {len(additions)} cells, estimated {hours:.2f} core-hours", flush=True)
+            additions = more.additions(name, core_hours, where, given.anew)
+            estimated = sum(of.scenario.estimated_cost() for of in additions) / 3600
+            print(f"{name}: {len(additions)} cells, estimated {estimated:.2f} core-hours", flush=True)
             for of in additions:
                 print(f"  {describe(of.cell.values)}: seeds {', '.join(map(str, of.seeds))}", flush=True)
             if given.dry_run or not additions:

@@ -99,7 +99,9 @@ class Provenance:
     file: str
     """Digest of the experiment file that the verdicts were made with."""
     looks: list[int] = field(default_factory=list)
-    """Numbers of seeds that were planned to be looked at; empty where they were listed."""
+    """Numbers of seeds that are looked at; empty where they were listed."""
+    added: list[int] = field(default_factory=list)
+    """Those of them that were added when the others had left claims open."""
 
 
 class Publisher:
@@ -148,7 +150,11 @@ class Publisher:
         if told is None:
             return False
         cells = published_cells(self.experiments[name], set(runs_in(self.folder(name))))
-        return cells is not None and told.code == code_of(cells) and told.looks == looks_of(self.experiments[name])
+        return (
+            cells is not None
+            and told.code == code_of(cells)
+            and (told.looks, told.added) == looks_of(self.experiments[name])
+        )
 
     def left_hours(self) -> float:
         return self.core_hours - sum(told.core_hours for told in self.published().values())
@@ -196,7 +202,7 @@ class Publisher:
             versions={package: version(package) for package in PACKAGES},
             data=checksums(cells),
             file="",  # that of the experiment, once its claims are judged: an interrupted call goes on from there
-            looks=looks_of(experiment),
+            **dict(zip(("looks", "added"), looks_of(experiment), strict=True)),
         )
         with self.replacing(name, made, lambda _, files: [one for one in files if not is_published(one)]) as folder:
             write_json(asdict(told), folder / PROVENANCE)
@@ -211,14 +217,19 @@ class Publisher:
         Raises OutputError where something else is there.
         """
         folder = self.folder(name)
+        staging, before = (folder.with_name(f".{folder.name}{end}") for end in ("", ".before"))
+        if (before / PROVENANCE).is_file() and not folder.exists():  # a former call was killed between two moves
+            before.rename(folder)
         if folder.is_symlink() or (folder.exists() and not (folder / PROVENANCE).is_file()):
             raise OutputError(f"cannot write {folder}: it was not published by this program; move it away")
-        staging = folder.with_name(f".{folder.name}")
-        shutil.rmtree(staging, ignore_errors=True)
+        for left in (staging, before):
+            shutil.rmtree(left, ignore_errors=True)
         shutil.copytree(by, staging, ignore=left_out)
         yield staging
-        shutil.rmtree(folder, ignore_errors=True)
-        staging.replace(folder)
+        if folder.exists():
+            folder.rename(before)
+        staging.rename(folder)
+        shutil.rmtree(before, ignore_errors=True)
 
     def judge(self, name: str) -> None:
         """Judge an experiment's claims on all of its published seeds, and on the formulas that it names now."""
@@ -226,7 +237,7 @@ class Publisher:
         folder, told = self.folder(name), self.published()[name]
         (folder / "bounds.csv.gz").unlink(missing_ok=True)
         write_csv(values_of_bounds(self.experiments[name], "full"), folder / "bounds.csv")
-        make_verdicts(self.experiments[name], "full", folder, published_looks(self.experiments[name], told.looks))
+        make_verdicts(self.experiments[name], "full", folder, published_looks(self.experiments[name], told))
         claims = read_csv(folder / "claims.csv")
         write_csv(claims.assign(commit=" ".join(told.commits)), folder / "claims.csv")
         pack(self.experiments[name], folder)
@@ -269,7 +280,7 @@ class Publisher:
 
         not_run: why an experiment was left out by this call.
         """
-        gone = [path.parent for path in self.into.glob(f"full/*/*/{PROVENANCE}")]
+        gone = [path.parent for path in self.into.glob(f"full/*/[!.]*/{PROVENANCE}")]
         for folder in (folder for folder in gone if f"{folder.parent.name}/{folder.name}" not in self.experiments):
             shutil.rmtree(folder)
         self.into.mkdir(parents=True, exist_ok=True)
@@ -385,13 +396,15 @@ def published_cells(experiment: Experiment, runs: set[str]) -> list[Cell] | None
     return found if len(found) == len(chosen) and set(map(name_of, found)) == runs else None
 
 
-def published_looks(experiment: Experiment, at: list[int]) -> Looks:
-    """Return the looks by which published seeds were planned. at: their numbers of seeds; none: one look."""
-    return Looks(experiment.seeds.at("full"), tuple(at)) if at else ONE_LOOK
+def published_looks(experiment: Experiment, told: Provenance) -> Looks:
+    """Return the looks at which the published seeds of an experiment were judged."""
+    return Looks(experiment.seeds.at("full"), tuple(told.looks), tuple(told.added)) if told.looks else ONE_LOOK
 
 
-def looks_of(experiment: Experiment) -> list[int]:
-    return list(experiment.seeds.looks("full").at)
+def looks_of(experiment: Experiment) -> tuple[list[int], list[int]]:
+    """Return the looks of an experiment, and those of them that were added; empty where its seeds are listed."""
+    looks = experiment.seeds.looks("full")
+    return list(looks.at), list(looks.added)
 
 
 def name_of(cell: Cell) -> str:

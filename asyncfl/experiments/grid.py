@@ -146,7 +146,7 @@ class Grid:
             number, ends = int(match["round"]), self._rows(self.ends, at, "round")
             if number > (last := self.ends["round"].max()):
                 raise NotRunError(f"no round {number}, runs end at round {last}")
-            if not self._has_rounds(at) and column in ends and (ends["round"] <= number).all():
+            if not self._has_rounds(at, column) and column in ends and (ends["round"] <= number).all():
                 return self._sample(at, ends.set_index("seed")[column], low_is_good)
         curves = self._over_rounds(at, column)
         if match["round"]:
@@ -183,17 +183,18 @@ class Grid:
         rounds = self._over_rounds(at, column)
         return rounds[rounds["round"] > 0].groupby("round")[column].mean()
 
-    def _has_rounds(self, at: Where) -> bool:
-        """Tell whether the table of rounds has all runs at a point."""
-        rounds = self.rounds
-        return rounds is not None and set(self.ends["seed"][select(self.ends, at)]) <= set(
-            rounds["seed"][select(rounds, at)]
-        )
+    def _has_rounds(self, at: Where, column: str) -> bool:
+        """Tell whether the table of rounds has all runs at a point, and a column of them that ends have a value of."""
+        if self.rounds is None:
+            return False
+        ends, rows = (frame[select(frame, at)] for frame in (self.ends, self.rounds))
+        measured, known = (column in frame and bool(frame[column].notna().any()) for frame in (ends, rows))
+        return set(ends["seed"]) <= set(rows["seed"]) and (known or not measured)
 
     def _over_rounds(self, at: Where, column: str) -> pd.DataFrame:
         """Return the rows of the table of rounds at a point. Raises UnpublishedError where it lacks one of the runs."""
         self._rows(self.ends, at, "seed")
-        if self.rounds is None or not self._has_rounds(at):
+        if self.rounds is None or not self._has_rounds(at, column):
             raise UnpublishedError("its values over the rounds are not published")
         return self._rows(self.rounds, at, column)
 

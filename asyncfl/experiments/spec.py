@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -14,7 +14,7 @@ from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.claims.base import SmallestDifference
 from asyncfl.experiments.covering import CoveredFactors
 from asyncfl.experiments.departures import PrintedFields
-from asyncfl.experiments.evidence.decision import ONE_LOOK, Looks
+from asyncfl.experiments.evidence.decision import LEFT, ONE_LOOK, Looks
 from asyncfl.experiments.figures import Figure
 from asyncfl.experiments.files import MOST_LOOKS
 from asyncfl.experiments.grid import AxisValues, ExperimentPart, Reference, points, restricted, several
@@ -94,6 +94,19 @@ class LookPlan(Described):
 
     looks: Annotated[tuple[Annotated[int, Field(ge=2, le=MOST_SEEDS)], ...], Field(min_length=1, max_length=MOST_LOOKS)]
     """Numbers of seeds, ascending; N seeds are 0..N-1."""
+    added: tuple[int, ...] = ()
+    """Those of them that were added after the others had left claims open: judged at what these left of the level."""
+
+    @model_validator(mode="after")
+    def _has_a_level(self) -> Self:
+        planned = tuple(count for count in self.looks if count not in self.added)
+        if self.added and (planned, self.added) not in LEFT:
+            known = "; ".join(f"{list(after)} after {list(of)}" for of, after in LEFT)
+            raise ValueError(
+                f"must be looks for which something of the level is left ({known}), got {list(self.added)} after "
+                f"{list(planned)}"
+            )
+        return self
 
     @field_validator("looks")
     @classmethod
@@ -124,7 +137,7 @@ class SeedPlan(Described):
     def looks(self, scale: Scale) -> Looks:
         """Return the looks at which claims are judged at a scale: one, where the seeds are listed or counted."""
         seeds = getattr(self, scale)
-        return Looks(self.at(scale), seeds.looks) if isinstance(seeds, LookPlan) else ONE_LOOK
+        return Looks(self.at(scale), seeds.looks, seeds.added) if isinstance(seeds, LookPlan) else ONE_LOOK
 
 
 class Experiment(Described):

@@ -220,7 +220,7 @@ def _alike_as_published(found: dict[str, Any], claim: Claim, looks: Looks) -> di
     effect = found["direction"] * (found["effect"] - found["threshold"])
     reading = Reading("student", int(found["seeds"]), 1.0, 1.0, effect, np.nan, np.nan, found["sd"])
     reading = with_region(reading, np.empty(0), claim.smallest.difference)
-    p = max(reading.p_above, reading.p_below) * ALPHA / looks.alpha
+    p = max(reading.p_above, reading.p_below) * ALPHA / looks.level(int(found["seeds"]))
     return {**found, "verdict": "alike", "p": p, "undecided": "", "leaning": ""} if p <= ALPHA else found
 
 
@@ -341,6 +341,8 @@ def _numbers(points: list[PointVerdict], decision: Decision) -> dict[str, Any]:
     reason = next(at + point.reason for at, point in zip(places, points, strict=True) if point.decision.by is by)
     if len(points) > 1:
         reason = f"{sum(point.answer == 'holds' for point in points)} of {len(points)} hold; {reason}"
+    if by.is_added:
+        reason += f"; seeds beyond the plan, judged at the {by.alpha:.1%} in each direction that its looks have left"
     return {
         "verdict": decision.answer,
         "kind": comparison.kind,

@@ -233,6 +233,10 @@ def test_seeds_are_counted_listed_or_looked_at() -> None:
     assert (listed.at("quick"), listed.at("full")) == ((7, 1), (0,))
     with pytest.raises(ValidationError, match=r"must be numbers of seeds in ascending order, got \[5, 2\]"):
         LookPlan(looks=(5, 2))
+    added = SeedPlan(full=LookPlan(looks=(6, 12, 24), added=(24,))).looks("full")
+    assert (added.at, added.added) == ((6, 12, 24), (24,))
+    with pytest.raises(ValidationError, match=r"something of the level is left .*, got \[24\] after \[3, 6, 12\]"):
+        LookPlan(looks=(3, 6, 12, 24), added=(24,))
 
 
 def test_margins_are_numbers_that_have_a_reason() -> None:

@@ -13,10 +13,22 @@ import yaml
 from asyncfl.base.errors import OutputError, RunError, ScenarioError
 from asyncfl.experiments.analysis import make_figures, make_tables
 from asyncfl.experiments.csv_files import read_csv, write_csv
+from asyncfl.experiments.job import CODES
 from asyncfl.experiments.plan import all_cells
 from asyncfl.experiments.verdicts import make_verdicts
+from workflow import more_seeds as adding
 from workflow import publish as publishing
-from workflow.more_seeds import IN_PART, ROOT, Addition, MoreSeeds, compute_run, farthest, merged, parsed
+from workflow.more_seeds import (
+    IN_PART,
+    ROOT,
+    Addition,
+    MoreSeeds,
+    compute_run,
+    difference,
+    is_made,
+    merged,
+    parsed,
+)
 from workflow.publish import Publisher
 
 NAME = "nbafl/one"
@@ -30,6 +42,7 @@ EXPERIMENT: dict[str, Any] = {
     },
     "axes": {AXIS: [12, 13, 20]},
     "seeds": {"quick": 2, "full": {"looks": [2, 4, 6]}},
+    "figure": {"kind": "curves", "hue": AXIS},
     "tables": [{"rows": AXIS}],
     "claims": [
         {
@@ -149,9 +162,7 @@ def test_a_seed_that_comes_out_otherwise_stops_it_before_anything_changes(files:
     ends["train_loss"] *= 1.001
     write_csv(ends, folder / "ends.csv")
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
-    with pytest.raises(
-        RunError, match=r"seed 0 of one cell does not come .*: train_loss was .*make publish"
-    ):
+    with pytest.raises(RunError, match=r"seed 0 does not come .*: train_loss was .*make publish"):
         add(files)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
@@ -167,19 +178,87 @@ def test_where_another_machine_rounds_otherwise_the_code_that_made_the_seeds_is_
     additions = more.additions(NAME, 1.0, {}, 0)
     with pytest.raises(RunError, match="--checkout"):
         more.check(NAME, additions)
-    assert "do the same here" in more.check(NAME, additions, ROOT)
+    assert "both codes do the same" in more.check(NAME, additions, ROOT)
     (files / "broken" / "asyncfl").mkdir(parents=True)
     (files / "broken" / "asyncfl" / "__init__.py").write_text("raise ImportError('half a checkout')")
     with pytest.raises(RunError, match="broken cannot run the scenario: ImportError: half a checkout"):
         more.check(NAME, additions, files / "broken")
+    (files / "empty").mkdir()
+    with pytest.raises(RunError, match="empty cannot run the scenario: AssertionError: there is no asyncfl in it"):
+        more.check(NAME, additions, files / "empty")
 
 
-def test_tables_are_compared_by_their_farthest_numbers() -> None:
-    was = pd.DataFrame({"loss": [100.0, np.nan], "time_s": [np.inf, 2.0], "gone": [1, 2], "kind": ["a", "b"]})
-    now = pd.DataFrame({"loss": [100.5, np.nan], "time_s": [np.inf, 2.0], "new": [3, 4], "kind": ["a", "b"]})
-    assert farthest(was, now) == (pytest.approx(0.005), "loss was 100, now 100.5", 2)
-    assert farthest(was, now.assign(loss=[100.0, 1.0]))[:2] == (np.inf, "loss was nan, now 1")
-    assert farthest(was, was)[0] == 0
+def test_a_number_that_differs_or_is_gone_is_named() -> None:
+    was = pd.DataFrame({"loss": [100.0, np.nan], "time_s": [np.inf, 2.0], "ok": [True, False], "kind": ["a", "b"]})
+    now = was.assign(new=[3, 4])
+    assert difference(was, was) is None
+    assert difference(was, now) is None
+    assert difference(was, now.assign(loss=[100.0009, np.nan])) is None
+    assert difference(was, now.assign(loss=[100.5, np.nan])) == "loss was 100, now 100.5"
+    assert difference(was, now.assign(loss=[100.0, 1.0])) == "loss was nan, now 1"
+    assert difference(was, now.assign(ok=[True, True])) == "ok was 0, now 1"
+    assert difference(was, now.drop(columns="time_s")) == "there is no time_s any more"
+    assert difference(was, now.iloc[:1]) == "2 rows became 1"
+    small = pd.DataFrame({"delta": [1e-5]})
+    assert difference(small, small * 2) == "delta was 1e-05, now 2e-05"
+
+
+def test_a_run_by_other_code_is_made_anew(files: Path) -> None:
+    more = MoreSeeds(publisher(files))
+    additions = more.additions(NAME, 1.0, {}, 0)
+    more.check(NAME, additions)
+    run = more.runs / additions[0].check.digest()
+    assert is_made(run, additions[0].check)
+    codes = json.loads((run / CODES).read_text())
+    (run / CODES).write_text(json.dumps({**codes, "own": "other code"}))
+    assert not is_made(run, additions[0].check)
+    compute_run(additions[0].check, more.runs)
+    assert is_made(run, additions[0].check)
+
+
+def test_other_data_than_published_are_refused(files: Path) -> None:
+    folder = files / "published" / "full" / NAME
+    write_csv(published(files, "cells").assign(source="real"), folder / "cells.csv")
+    with pytest.raises(RunError, match="data are others than published: source was 'real', now 'embedded'"):
+        add(files)
+
+
+def test_an_interrupted_call_is_judged_by_the_next_one(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FirstLook, "judge", killed)
+        with pytest.raises(KeyboardInterrupt):
+            add(files)
+    assert published(files, "claims")["seeds"].tolist() == [2, 2]
+    assert publisher(files).judge_edited() == [NAME]
+    assert published(files, "claims")["seeds"].tolist() == [4, 4]
+
+
+def test_what_was_published_is_there_after_a_kill_between_two_moves(files: Path) -> None:
+    folder = files / "published" / "full" / NAME
+    whole = {file.name: file.read_bytes() for file in folder.iterdir()}
+    folder.rename(folder.with_name(".one.before"))
+    one = publisher(files)
+    one.report({})
+    with one.replacing(NAME, folder):
+        pass
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == whole
+    assert [path.name for path in folder.parent.iterdir()] == ["one"]
+
+
+def test_rounds_that_become_too_large_leave_their_curves_and_what_claims_read(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adding, "LARGEST_ROUNDS", 0)
+    add(files)
+    folder = files / "published" / "full" / NAME
+    assert not list(folder.glob("rounds.csv*"))
+    assert published(files, "claims")["seeds"].tolist() == [4, 4]
+    assert set(published(files, IN_PART)["seed"]) == {0, 1, 2, 3}
+    curves = published(files, "curves")
+    assert curves[(curves["metric"] == "train_loss") & (curves[AXIS] == 12)]["seeds"].unique().tolist() == [4]
 
 
 def test_hours_bound_what_is_wanted(files: Path) -> None:
@@ -205,8 +284,10 @@ def test_claims_over_unpublished_rounds_are_judged_where_all_seeds_were_computed
 
 def test_what_cannot_be_added_to_is_refused_with_the_reason(files: Path) -> None:
     more = MoreSeeds(publisher(files))
-    with pytest.raises(ScenarioError, match="has no axis rule"):
+    with pytest.raises(ScenarioError, match=r"has no axis rule; axes are data\.samples_per_client"):
         more.additions(NAME, 1.0, {"rule": ["mean"]}, 0)
+    with pytest.raises(ScenarioError, match="is one of 12, 13, 20, got 14"):
+        more.additions(NAME, 1.0, {AXIS: ["12", "14"]}, 0)
     with pytest.raises(ScenarioError, match="must be AXIS=VALUE, got 'epsilon'"):
         parsed(["epsilon"])
     (files / "published" / "full" / NAME / "provenance.json").unlink()

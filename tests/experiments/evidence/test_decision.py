@@ -99,6 +99,29 @@ def test_levels_of_looks(at, alpha):
     assert Looks(tuple(range(12)), at).alpha == alpha
 
 
+def test_a_look_that_is_added_to_the_plan_gets_what_the_others_left():
+    looks = Looks(tuple(range(24)), (6, 12, 24), added=(24,))
+    assert [looks.level(seeds) for seeds in (6, 12, 24)] == [0.0125, 0.0125, 0.004]
+    assert (looks.planned, looks.is_added(12), looks.is_added(24)) == ((6, 12), False, True)
+    # |t| of one side at .4 % and 23 degrees of freedom: 2.91
+    below, above = (at_t(t, 24).decide(looks) for t in (2.90, 2.92))
+    assert (below.answer, above.answer, above.by.is_added) == ("not decided", "holds", True)
+    assert at_t(2.6, 12).decide(looks).answer == "holds"
+    assert at_t(2.6, 12).decide(Looks(tuple(range(24)), (6, 12, 24))).answer == "not decided"
+
+
+def test_an_added_look_keeps_the_error_of_all_looks_within_the_level():
+    rng = np.random.default_rng(3)
+    excess = rng.standard_normal((4000, 24))
+    looks = Looks(tuple(range(24)), (6, 12, 24), added=(24,))
+    wrong = 0
+    for seeds in excess:
+        answers = (comparison(*seeds[:count]).decide(looks).answer for count in (6, 12, 24))
+        wrong += "holds" in answers
+    # .0245 of 4000, and three standard errors of that
+    assert wrong / 4000 == pytest.approx(0.0245, abs=3 * (0.0245 / 4000) ** 0.5)
+
+
 def test_an_answer_is_given_at_its_level_and_given_up_below_a_standard_error():
     # Seven signs have p = 2**-7, which is .3125 times .025.
     for sign, answer in ((np.inf, "holds"), (-np.inf, "does not hold")):
