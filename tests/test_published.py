@@ -15,7 +15,7 @@ from asyncfl.experiments.loading import load
 from asyncfl.experiments.verdicts import verdicts_from
 from docs.quotes import PAGES, agrees, faults, filled, stated
 from docs.result_links import site_links
-from workflow.publish import published_looks
+from workflow.publish import Provenance, published_looks
 from workflow.published import is_drawable
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,7 +42,7 @@ def test_each_published_verdict_follows_from_all_published_seeds(folder):
     name = f"{folder.parent.name}/{folder.name}"
     experiment = load(find(ROOT / "workflow" / "experiments")[name], name, check=False)
     told = json.loads((folder / "provenance.json").read_text())
-    again = verdicts_from(experiment, "full", folder, published_looks(experiment, told["looks"]))
+    again = verdicts_from(experiment, "full", folder, published_looks(experiment, Provenance(**told)))
     published = read_csv(folder / "claims.csv")
     asked = ["claim", "check", "verdict", "leaning", "sentence", "silent", "against", "depends_on"]
     assert _texts(published[asked]) == _texts(again[asked]), "run `make publish`"
