@@ -143,13 +143,17 @@ def in_a_sentence(claims: pd.DataFrame) -> str:
     def alike(score: Score) -> str:
         return f"{score.alike} {ALIKE}, " if score.alike else ""
 
-    no_data = f" ({of_papers.without_data} for want of the original data)" if of_papers.without_data else ""
+    def why(score: Score) -> str:
+        reasons = {"for want of the original data": score.without_data, "after all planned seeds": score.spent}
+        told = ", ".join(f"{count} {reason}" for reason, count in reasons.items() if count)
+        return f" ({told})" if told else ""
+
     said = [
         f"Of {len(sentences)} sentences of papers ({sentences['checks'].sum()} checks) {of_papers.holds} hold, "
         f"{_do(of_papers.fails)} not, {of_papers.in_part} hold in part, {alike(of_papers)}"
-        f"{of_papers.undecided} are undecided{no_data} and {of_papers.not_run} are not run.",
+        f"{of_papers.undecided} are undecided{why(of_papers)} and {of_papers.not_run} are not run.",
         f"The other {apart.total} are judged otherwise than printed alone: {apart.holds} hold, {_do(apart.fails)} not, "
-        f"{apart.in_part} in part, {alike(apart)}{apart.undecided} are undecided.",
+        f"{apart.in_part} in part, {alike(apart)}{apart.undecided} are undecided{why(apart)}.",
         f"Of {others.total} numbers that others published {others.holds} hold ({by_one} of them by one seed), "
         f"{_do(others.fails)} not, "
         f"{others.undecided} are undecided and {others.not_run} are not run.",

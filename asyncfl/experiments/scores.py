@@ -35,8 +35,13 @@ def sentences_of(claims: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     of_papers = claims[claims["of"] == "paper"]
-    told = ["paper", "sentence", "source", "verdict", "leaning", "undecided", "against", "depends_on"]
-    texts_of = of_papers[told].astype(object).fillna("").assign(p=pd.to_numeric(of_papers["p"], errors="coerce"))
+    told = ["paper", "sentence", "source", "verdict", "leaning", "undecided", "spent", "against", "depends_on"]
+    texts_of = (
+        of_papers.reindex(columns=told)
+        .astype(object)
+        .fillna("")
+        .assign(p=pd.to_numeric(of_papers["p"], errors="coerce"))
+    )
     for (paper, sentence), checks in texts_of.groupby(["paper", "sentence"], sort=False):
         run = checks[checks["verdict"] != "not run"]
         printed = run[run["against"] == ""]
@@ -49,12 +54,13 @@ def sentences_of(claims: pd.DataFrame) -> pd.DataFrame:
                 "verdict": sentence_verdict(list(counted["verdict"]), list(counted["p"])),
                 "leaning": _sentence_leaning(counted),
                 "undecided": _sentence_undecided(counted),
+                "spent": bool(counted["spent"][counted["verdict"] == "not decided"].eq(True).all()),
                 "depends_on": ", ".join(dict.fromkeys(of for of in counted["depends_on"] if of)),
                 "otherwise": len(run) > 0 and len(printed) == 0,
                 "checks": len(checks),
             }
         )
-    columns = ["paper", "sentence", "source", "verdict", "leaning", "undecided", "depends_on", "otherwise", "checks"]
+    columns = [*told[:7], "depends_on", "otherwise", "checks"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -104,6 +110,8 @@ class Score:
     """Those that compare what differs by less than matters."""
     without_data: int = 0
     """Verdicts that are not decided and that no run here can decide: the paper's own data are not at hand."""
+    spent: int = 0
+    """Verdicts that are not decided after all seeds that were planned."""
 
     @property
     def total(self) -> int:
@@ -118,6 +126,7 @@ class Score:
         in_part = f"{self.in_part} hold in part, " if self.in_part else ""
         in_part += f"{self.alike} {ALIKE}, " if self.alike else ""
         no_data = f"; {self.without_data} for want of the original data" if self.without_data else ""
+        no_data += f"; {self.spent} after all planned seeds" if self.spent else ""
         text = (
             f"{judged} {noun}{checks}: {self.holds} hold, {self.fails} do not hold, {in_part}"
             f"{self.undecided} are not decided "
@@ -139,11 +148,14 @@ def score_of(found: pd.DataFrame) -> Score:
     is_open = found["verdict"] == "not decided"
     leaning = found["leaning"][is_open].value_counts()
     without_data = int(found["undecided"][is_open].isin(WITHOUT_DATA).sum())
+    spent = int(found["spent"][is_open].eq(True).sum()) if "spent" in found else 0
     names = ("holds", "does not hold", "not decided", "not run", "in part", "depends", "alike")
     holds, fails, undecided, not_run, in_part, depends, alike = (int(counts.get(name, 0)) for name in names)
     for_it, against_it = (int(leaning.get(answer, 0)) for answer in ("holds", "does not hold"))
     checks = int(found["checks"].sum()) if "checks" in found else 0
-    return Score(holds, fails, undecided, for_it, against_it, not_run, in_part + depends, checks, alike, without_data)
+    return Score(
+        holds, fails, undecided, for_it, against_it, not_run, in_part + depends, checks, alike, without_data, spent
+    )
 
 
 def scores_of(claims: pd.DataFrame) -> Scores:

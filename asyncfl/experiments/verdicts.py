@@ -87,6 +87,8 @@ class ClaimVerdict:
     """Undecided: the answer that the numbers lean to; empty where to none."""
     undecided: str = ""
     """Undecided: why."""
+    spent: bool = False
+    """Undecided: whether all seeds that were planned are used. Another look would make errors likelier than 2.5 %."""
     seeds_needed: float = np.nan
     """Undecided: seeds that would show an effect like the measured one in four cases of five; NaN: not to be had."""
     comparisons: int = 0
@@ -165,7 +167,7 @@ MOST_MEASURED = 12
 """Most points whose measured values are listed in a verdict."""
 MEASURED = (
     *("verdict", "kind", "effect", "low", "high", "threshold", "direction", "sd", "visible", "p", "leaning"),
-    *("undecided", "seeds_needed", "comparisons", "measured", "reason", "seeds"),
+    *("undecided", "spent", "seeds_needed", "comparisons", "measured", "reason", "seeds"),
 )
 """Columns that follow from runs."""
 
@@ -199,6 +201,10 @@ def judge(
             if not found or found.pop("asked", "") not in ("", asked(claim)):
                 found = {"verdict": "not decided", "reason": str(missing), "undecided": "missing"}
             found = _alike_as_published(found, claim, looks)
+            if "spent" not in found:
+                most = looks.at[-1] if looks.at else 0
+                is_made = found.get("seeds", 0) >= most or found.get("undecided") == "given up"
+                found["spent"] = found["verdict"] == "not decided" and found.get("undecided") != "missing" and is_made
         except MissingError as missing:
             found = {"verdict": "not decided", "reason": str(missing), "undecided": "missing"}
         if found["verdict"] != "not run" and claim.absolute and grid.sources - {"real"}:
@@ -356,6 +362,8 @@ def _numbers(points: list[PointVerdict], decision: Decision) -> dict[str, Any]:
         "p": np.nan if comparison.kind == "deterministic" else decision.p,
         "leaning": leaning(by) if is_open else "",
         "undecided": why_undecided(by) if is_open else "",
+        # one seed shows no difference, and has used nothing up
+        "spent": is_open and reading.test != "none" and not decision.wanting,
         "seeds_needed": needed(by) if is_open else np.nan,
         "comparisons": decision.comparisons,
         "measured": _listed([at + point.measured for at, point in zip(places, points, strict=True)]),

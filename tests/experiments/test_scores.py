@@ -102,3 +102,30 @@ def test_sentences_that_are_open_for_want_of_the_original_data_alone_are_told_ap
         "paper": "3 sentences of papers (6 checks): 0 hold, 0 do not hold, 3 are not decided "
         "(0 lean to holding, 0 to not holding; 2 for want of the original data)."
     }
+
+
+def test_sentences_that_are_open_after_all_planned_seeds_are_told_apart() -> None:
+    """Further looks at them would make errors likelier than the level."""
+    columns = [
+        "of",
+        "paper",
+        "sentence",
+        "source",
+        "verdict",
+        "leaning",
+        "undecided",
+        "spent",
+        "against",
+        "depends_on",
+        "p",
+    ]
+    rows = [
+        ("paper", "safl", "spent", "", "not decided", "", "underpowered", True, "", "", 0.2),
+        ("paper", "safl", "spent", "", "holds", "", "", False, "", "", 0.01),
+        ("paper", "safl", "open", "", "not decided", "", "underpowered", True, "", "", 0.2),
+        ("paper", "safl", "open", "", "not decided", "", "missing", False, "", "", nan),
+    ]
+    assert scores_in_words(pd.DataFrame(rows, columns=columns)) == {
+        "paper": "2 sentences of papers (4 checks): 0 hold, 0 do not hold, 2 are not decided "
+        "(0 lean to holding, 0 to not holding; 1 after all planned seeds)."
+    }
