@@ -309,12 +309,12 @@ class MoreSeeds:
     def _provenance(self, name: str, ends: pd.DataFrame, additions: Sequence[Addition]) -> Provenance:
         published, experiment = self.publisher.published(), self.publisher.experiments[name]
         told, (looks, added) = published[name], looks_of(experiment)
-        others = {run for other in published if other != name for run in runs_in(self.publisher.folder(other))}
+        known = {run for one in published for run in runs_in(self.publisher.folder(one))}
         codes = [found for of in additions if (found := read_codes(self.runs / of.scenario.digest())) is not None]
         cells = published_cells(experiment, set(runs_in(self.publisher.folder(name)))) or [of.cell for of in additions]
         today = code_of(cells)
-        # runs that another experiment has published are its hours
-        own = {of.scenario.digest() for of in additions if of.cell.digest not in others}
+        # hours of runs that are published already are counted there
+        own = {of.scenario.digest() for of in additions if of.cell.digest not in known}
         counts = ends.groupby([axis for axis in experiment.grid("full") if axis in ends], dropna=False)[
             "seed"
         ].nunique()
