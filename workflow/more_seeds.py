@@ -146,8 +146,7 @@ class PublishedTables:
             if look < last and not fits(cell, where)
         }
         wishes = [wish for wish in wishes if not wish.cells & others]
-        base = granted([], {name: self.counts}, {name: self.looks}, 0.0)[name]
-        before = sum(self._cost(number, look) for number, look in enumerate(base))
+        before = sum(self._cost(number, look) for number, look in enumerate(self.counts))
         after = granted(wishes, {name: self.counts}, {name: self.looks}, before + core_hours * 3600)[name]
         return [
             Addition(cell := self.looks[look][number], there, tuple(s for s in cell.scenario.seeds if s not in there))
@@ -166,6 +165,7 @@ class PublishedTables:
         return found
 
     def _cost(self, number: int, look: int) -> float:
+        """Return the estimated seconds of a cell's seeds after its first look, up to a look."""
         first, then = (self.looks[k][number].scenario.estimated_cost() for k in (0, look))
         return then - first
 

@@ -101,7 +101,7 @@ class Provenance:
     looks: list[int] = field(default_factory=list)
     """Numbers of seeds that are looked at; empty where they were listed."""
     added: list[int] = field(default_factory=list)
-    """Those of them that were added when the others had left claims open."""
+    """The last of these numbers, where they were added because the planned ones had left claims open."""
 
 
 class Publisher:
@@ -188,6 +188,7 @@ class Publisher:
         found = [codes for run in runs if (codes := read_codes(run)) is not None]
         newest = max((run / COMPLETE for run in runs), key=lambda file: file.stat().st_mtime, default=made)
         seeds = [len(cell.scenario.seeds) for cell in cells] or [0]
+        looks, added = looks_of(experiment)
         told = Provenance(
             experiment=name,
             commits=sorted({codes.commit for codes in found}) or [present_commit()],
@@ -202,7 +203,8 @@ class Publisher:
             versions={package: version(package) for package in PACKAGES},
             data=checksums(cells),
             file="",  # that of the experiment, once its claims are judged: an interrupted call goes on from there
-            **dict(zip(("looks", "added"), looks_of(experiment), strict=True)),
+            looks=looks,
+            added=added,
         )
         with self.replacing(name, made, lambda _, files: [one for one in files if not is_published(one)]) as folder:
             write_json(asdict(told), folder / PROVENANCE)

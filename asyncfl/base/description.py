@@ -218,11 +218,14 @@ def _in_words(details: ErrorDetails, name: str, holder: type[BaseModel] | None, 
                 return f"is no field; it is called {now[0]} now", ""
             siblings = [] if holder is None else sorted(holder.model_fields)
             near = nearest(last, siblings)
-            deeper = [] if holder is None or last == "kind" else _in_sections([holder], last)[:MOST_SECTIONS]
-            if deeper and near is None:
-                meant = f"; did you mean {any_of(f'{name.removesuffix(last)}{path}' for path in deeper)}?"
+            deeper = [] if near or holder is None or last == "kind" else _in_sections([holder], last)
+            if near:
+                meant = f"; did you mean {near}?"
+            elif deeper:
+                places = (f"{name.removesuffix(last)}{path}" for path in deeper[:MOST_SECTIONS])
+                meant = f"; did you mean {any_of(places)}?"
             else:
-                meant = f"; did you mean {near}?" if near else f"; fields here are {', '.join(siblings)}"
+                meant = f"; fields here are {', '.join(siblings)}"
             of_kind, others = _kinds_beside(models, holder, last)
             meant = f"; kinds that have it: {', '.join(others)}" if others else meant
             return f"is no field{of_kind}" + (meant if siblings else ""), ""

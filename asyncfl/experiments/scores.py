@@ -60,8 +60,8 @@ def sentences_of(claims: pd.DataFrame) -> pd.DataFrame:
                 "checks": len(checks),
             }
         )
-    columns = [*told[:7], "depends_on", "otherwise", "checks"]
-    return pd.DataFrame(rows, columns=columns)
+    columns = ["paper", "sentence", "source", "verdict", "leaning", "undecided", "spent"]
+    return pd.DataFrame(rows, columns=[*columns, "depends_on", "otherwise", "checks"])
 
 
 def sentence_verdict(checks: Sequence[str], p: Sequence[float]) -> str:

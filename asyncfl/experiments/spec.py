@@ -95,11 +95,11 @@ class LookPlan(Described):
     looks: Annotated[tuple[Annotated[int, Field(ge=2, le=MOST_SEEDS)], ...], Field(min_length=1, max_length=MOST_LOOKS)]
     """Numbers of seeds, ascending; N seeds are 0..N-1."""
     added: tuple[int, ...] = ()
-    """Those of them that were added after the others had left claims open: judged at what these left of the level."""
+    """The last of these numbers, where they were added because the planned ones had left claims open."""
 
     @model_validator(mode="after")
     def _has_a_level(self) -> Self:
-        planned = tuple(count for count in self.looks if count not in self.added)
+        planned = Looks(at=self.looks, added=self.added).planned
         if self.added and (planned, self.added) not in LEFT:
             known = "; ".join(f"{list(after)} after {list(of)}" for of, after in LEFT)
             raise ValueError(

@@ -26,7 +26,7 @@ class AmbiguousNameError(ScenarioError):
         super().__init__(f"{name} may be {', '.join(sorted(one.path for one in found))}")
         least = min(one.path.count(".") for one in found)
         self.nearest = [one for one in found if one.path.count(".") == least]
-        """Those whose dotted names have the fewest steps."""
+        """Those that are least deep: `training.lr` before `defence.rule.lr`."""
 
 
 def find(name: str) -> list[Entry]:

@@ -67,7 +67,7 @@ class Looks:
     at: tuple[int, ...] = ()
     """Numbers of seeds, ascending; empty: one look, at all seeds that there are."""
     added: tuple[int, ...] = ()
-    """Those of `at` that were added when the others had left claims open."""
+    """The last numbers of `at`, where they were added because the planned ones had left claims open."""
 
     @property
     def planned(self) -> tuple[int, ...]:
