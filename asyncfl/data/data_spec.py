@@ -253,7 +253,8 @@ class DataSpec(Described):
         else:
             if short := [source for source in sources if self._trained(samples) > source.size(self.train_on)]:
                 most, listed = _fewest(short, self.train_on)
-                train = (most - self._without_share) // self._holders, f"{listed}, {clients} clients{each}"
+                given = "" if self.holders is None else f", {self.holders} of them holders"
+                train = (most - self._without_share) // self._holders, f"{listed}, {clients} clients{each}{given}"
             if short := [source for source in sources if (tested or 0) > source.size(self.test_on)]:
                 most, listed = _fewest(short, self.test_on)
                 test = most, listed, f"there are {listed}"
