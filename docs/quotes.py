@@ -149,10 +149,11 @@ def in_a_sentence(claims: pd.DataFrame) -> str:
         return f" ({told})" if told else ""
 
     said = [
-        f"Of {len(sentences)} sentences of papers ({sentences['checks'].sum()} checks) {of_papers.holds} hold, "
-        f"{_do(of_papers.fails)} not, {of_papers.in_part} hold in part, {alike(of_papers)}"
-        f"{of_papers.undecided} are undecided{why(of_papers)} and {of_papers.not_run} are not run.",
-        f"The other {apart.total} are judged otherwise than printed: {apart.holds} hold, {_do(apart.fails)} not, "
+        f"Of {len(sentences)} sentences of papers ({sentences['checks'].sum()} checks) {of_papers.total} are judged as "
+        f"printed: {of_papers.holds} hold, {_do(of_papers.fails)} not, {of_papers.in_part} hold in part, "
+        f"{alike(of_papers)}{of_papers.undecided} are undecided{why(of_papers)}"
+        + (f", {of_papers.not_run} are not run." if of_papers.not_run else "."),
+        f"{apart.total} are judged otherwise than printed: {apart.holds} hold, {_do(apart.fails)} not, "
         f"{apart.in_part} in part, {alike(apart)}{apart.undecided} undecided{why(apart)}.",
         f"Of {others.total} numbers that others published {others.holds} hold ({by_one} of them by one seed), "
         f"{_do(others.fails)} not, "
