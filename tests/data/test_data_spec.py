@@ -163,7 +163,7 @@ def test_clients_may_hold_the_test_split(save, source):
          ["samples_per_client: must be at most 15 (60 training samples of MNIST, 4 clients), got 16; lower *",
           "test_samples: must be 1..20 (20 test samples of MNIST), got 21"]),
         ({"holders": 2, "samples_per_client": 30},
-         ["samples_per_client: must be at most 29 (60 training samples of MNIST, 4 clients, 2 of them holders), got *"]),
+         ["samples_per_client: must be at most 29 (60 training samples of MNIST, 4 clients, 2 of them holders)*"]),
         ({"domains": ("mnist", "usps"), "samples_per_client": 35},
          ["samples_per_client: must be at most 30 (60 training samples of MNIST, 60 of USPS, 2 clients of each *"]),
         ({"domains": ("mnist", "usps"), "samples_per_client": 30, "test_samples": None, "test_share": 0.5},
