@@ -48,6 +48,7 @@ from asyncfl.experiments.csv_files import FORMAT, MEMBERSHIP, PICTURES, is_table
 from asyncfl.experiments.experiment_tables import collect, read_run  # noqa: E402
 from asyncfl.experiments.grid import Grid, Where, describe, select  # noqa: E402
 from asyncfl.experiments.intervals import over_seeds  # noqa: E402
+from asyncfl.experiments.job import commit as commit_of  # noqa: E402
 from asyncfl.experiments.job import publish, read_codes  # noqa: E402
 from asyncfl.experiments.next_looks import granted, hours, wishes_of  # noqa: E402
 from asyncfl.experiments.plan import all_cells  # noqa: E402
@@ -60,6 +61,7 @@ from workflow.publish import (  # noqa: E402
     LARGEST_ROUNDS,
     Provenance,
     Publisher,
+    checksums,
     code_of,
     commit,
     looks_of,
@@ -222,8 +224,13 @@ class MoreSeeds:
 
         checkout: of a commit that made published seeds. Where a number differs, as another CPU rounds otherwise and
         training amplifies that, the first versions by its code and by this one, both here, are compared instead.
-        Raises RunError where a number differs by more than `CLOSE`, or the data are others.
+        Raises RunError where a number differs by more than `CLOSE`, the data are others, or `checkout` is of another
+        commit.
         """
+        published = self.publisher.published()[name]
+        now = checksums(of.cell for of in additions)
+        if others := [file for file, digest in published.data.items() if now.get(file, digest) != digest]:
+            raise RunError(f"{name}: data are others than published: {', '.join(others)}")
         by_code: dict[tuple[str, str], Addition] = {}
         for of in sorted(additions, key=lambda one: -one.check.estimated_cost()):
             by_code[code_digest(of.scenario.settled()), str(of.scenario.data.names)] = of
@@ -234,11 +241,15 @@ class MoreSeeds:
                 alike += 1
                 continue
             if checkout is None:
-                made_by = self.publisher.published()[name].commits[0]
                 raise RunError(
                     f"{name}: {describe(of.cell.values)}: seed {of.published[0]} does not come out as published: "
-                    f"{where}; compute it anew (make publish), or give --checkout with {made_by}, which shows whether "
-                    "code does the same"
+                    f"{where}; compute it anew (make publish), or give --checkout with {published.commits[0]}, which "
+                    "shows whether code does the same"
+                )
+            if (at := commit_of(checkout)) not in published.commits:
+                raise RunError(
+                    f"--checkout: {checkout} must hold a commit that made the seeds ({', '.join(published.commits)}), "
+                    f"unchanged, got {at or 'no commit'}"
                 )
             early = of.check.override({"protocol.rounds": EARLY})
             was, now = (first_versions(early, code, self.runs.parent / ".cache") for code in (checkout, ROOT))

@@ -78,9 +78,9 @@ def read_codes(folder: Path) -> Codes | None:
         return None
 
 
-def commit() -> str:
-    """Return the commit of this package's code, eight digits, `+` behind it where it was changed since; else ''."""
-    git = ["git", "-C", str(ROOT)]
+def commit(checkout: Path = ROOT) -> str:
+    """Return the commit of the code in a folder, eight digits, `+` behind it where it was changed since; else ''."""
+    git = ["git", "-C", str(checkout)]
     try:
         head, changed = (
             subprocess.run([*git, *asked], capture_output=True, text=True, check=True).stdout.strip()

@@ -25,6 +25,7 @@ from workflow.more_seeds import (
     MoreSeeds,
     compute_run,
     difference,
+    first_versions,
     is_made,
     merged,
     parsed,
@@ -179,13 +180,28 @@ def test_where_another_machine_rounds_otherwise_the_code_that_made_the_seeds_is_
     with pytest.raises(RunError, match="--checkout"):
         more.check(NAME, additions)
     assert "both codes do the same" in more.check(NAME, additions, ROOT)
+    (files / "other").mkdir()
+    with pytest.raises(RunError, match=r"--checkout: .*other must hold a commit that made the seeds .*, got no commit"):
+        more.check(NAME, additions, files / "other")
+
+
+def test_a_checkout_whose_code_cannot_run_is_named(files: Path) -> None:
+    scenario = next(iter(all_cells(publisher(files).experiments[NAME], "full")))[0].scenario
     (files / "broken" / "asyncfl").mkdir(parents=True)
     (files / "broken" / "asyncfl" / "__init__.py").write_text("raise ImportError('half a checkout')")
     with pytest.raises(RunError, match="broken cannot run the scenario: ImportError: half a checkout"):
-        more.check(NAME, additions, files / "broken")
+        first_versions(scenario, files / "broken", files / "cache")
     (files / "empty").mkdir()
     with pytest.raises(RunError, match="empty cannot run the scenario: AssertionError: there is no asyncfl in it"):
-        more.check(NAME, additions, files / "empty")
+        first_versions(scenario, files / "empty", files / "cache")
+
+
+def test_nothing_is_added_to_seeds_of_other_data(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = files / "published" / "full" / NAME / "provenance.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"data": {"mnist.npz": "0" * 64}}))
+    monkeypatch.setattr(adding, "checksums", lambda cells: {"mnist.npz": "1" * 64})
+    with pytest.raises(RunError, match=r"data are others than published: mnist\.npz"):
+        add(files)
 
 
 def test_a_number_that_differs_or_is_gone_is_named() -> None:
