@@ -70,6 +70,18 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
     assert [str(path) for path in sorted(named | linked) if not path.exists()] == []
 
 
+def test_no_page_of_the_site_links_to_a_file_outside_of_it() -> None:
+    """Such a link works in the repository and leads nowhere on the site."""
+    site = ROOT / "docs"
+    leaving = [
+        (page.name, link)
+        for page in [*site.glob("*.md"), *site.glob("findings/*.md")]
+        for link in re.findall(r"\]\(([\w/.-]+)[)#]", page.read_text(encoding="utf-8"))
+        if not (page.parent / link).resolve().is_relative_to(site)
+    ]
+    assert leaving == []
+
+
 def shown_commands() -> list[str]:
     """Command lines of asyncfl in the code blocks of all pages, without comments and prompts."""
     blocks = "\n".join(
