@@ -176,12 +176,15 @@ def published(results: Path) -> str:
     there = table[table["computed"].notna()]
     commits = sorted(set(" ".join(there["commits"].dropna()).split()))
     missing = table[table["computed"].isna()]["experiment"]
+    part = there[there["cut"].fillna("").str.endswith("not run")]
+    in_part = "; ".join(f"{row['experiment']}: {row['cut']}" for _, row in part.iterrows())
     hours = there["core_hours"].sum()
     dates = sorted(there["computed"].unique())
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     return (
         f"{len(there)} of {len(table)} experiments are published at full scale, computed {when} in {hours:.1f} "
         f"core-hours by commits {', '.join(commits)}. Not run: {', '.join(missing)}."
+        + (f" In part: {in_part}." if in_part else "")
     )
 
 

@@ -6,6 +6,9 @@ is computed anew first, and nothing is added where its numbers come out otherwis
 
 What was measured at every version is published of few experiments. Claims on it are judged anew where all seeds of
 their cells are computed anew, which `--anew` asks for.
+
+`--cells` publishes cells that are not there yet, with the seeds of their first look: an experiment that is too long for
+the hours at hand is published cell by cell.
 """
 
 from __future__ import annotations
@@ -41,10 +44,10 @@ from asyncfl.base.description import explicit_fields  # noqa: E402
 from asyncfl.base.errors import AsyncflError, Fault, RunError, ScenarioError  # noqa: E402
 from asyncfl.base.files.atomic import write_text  # noqa: E402
 from asyncfl.base.files.own_folder import write_json  # noqa: E402
-from asyncfl.experiments.analysis import CAPTIONS  # noqa: E402
+from asyncfl.experiments.analysis import CAPTIONS, make_figures, make_tables  # noqa: E402
 from asyncfl.experiments.cells import Cell  # noqa: E402
 from asyncfl.experiments.code import code_digest, combined  # noqa: E402
-from asyncfl.experiments.csv_files import FORMAT, MEMBERSHIP, PICTURES, is_table, plain, read_csv, write_csv  # noqa: E402
+from asyncfl.experiments.csv_files import FORMAT, is_table, plain, read_csv, write_csv  # noqa: E402
 from asyncfl.experiments.experiment_tables import collect, read_run  # noqa: E402
 from asyncfl.experiments.grid import Grid, Where, describe, select  # noqa: E402
 from asyncfl.experiments.intervals import over_seeds  # noqa: E402
@@ -64,6 +67,7 @@ from workflow.publish import (  # noqa: E402
     checksums,
     code_of,
     commit,
+    left_out,
     looks_of,
     published_cells,
     runs_in,
@@ -84,11 +88,12 @@ TINY = 1e-6
 
 @dataclass(frozen=True)
 class Addition:
-    """A published cell, and the seeds that it gets."""
+    """A cell, and the seeds that it gets."""
 
     cell: Cell
     """At the look that it reaches."""
     published: tuple[int, ...]
+    """Empty for a cell that is new."""
     seeds: tuple[int, ...]
     """To be computed: new ones, or all."""
 
@@ -104,7 +109,7 @@ class Addition:
 
 @dataclass(frozen=True)
 class PublishedTables:
-    """What is published of an experiment."""
+    """What is published of an experiment, if anything is."""
 
     experiment: Experiment
     folder: Path
@@ -125,6 +130,8 @@ class PublishedTables:
     @cached_property
     def seeds(self) -> list[tuple[int, ...]]:
         """Published seeds of each cell; none where it is not published."""
+        if not is_there(self.folder, "ends"):
+            return [()] * len(self.looks[0])
         return [tuple(sorted(self.ends["seed"][select(self.ends, cell.values)])) for cell in self.looks[0]]
 
     @cached_property
@@ -166,6 +173,14 @@ class PublishedTables:
                 found.append(Addition(cell, there, cell.scenario.seeds))
         return found
 
+    def missing(self, where: Where) -> list[Addition]:
+        """Return the seeds of the first look of each cell at `where` that is not published. A recording is no run."""
+        return [
+            Addition(cell, (), cell.scenario.seeds)
+            for cell, there in zip(self.looks[0], self.seeds, strict=True)
+            if not there and cell.recording is None and fits(cell, where)
+        ]
+
     def _cost(self, number: int, look: int) -> float:
         """Return the estimated seconds of a cell's seeds after its first look, up to a look."""
         first, then = (self.looks[k][number].scenario.estimated_cost() for k in (0, look))
@@ -183,17 +198,22 @@ def in_words(value: Any) -> str:
 
 
 class MoreSeeds:
-    """Adds seeds to the experiments that a publisher has published."""
+    """Adds seeds and cells to what a publisher has published."""
 
     def __init__(self, publisher: Publisher) -> None:
         self.publisher, self.runs = publisher, publisher.results / "runs"
 
-    def additions(self, name: str, core_hours: float, where: Where, anew: int) -> list[Addition]:
-        """Return what an experiment gets. Raises ScenarioError where it is not published, or cannot be added to."""
+    def additions(self, name: str, core_hours: float, where: Where, anew: int, cells: bool = False) -> list[Addition]:
+        """Return what an experiment gets: seeds of the next look within `core_hours`, all seeds `anew`, or `cells`.
+
+        Raises ScenarioError where it is not published, or cannot be added to.
+        """
         experiment, folder = self.publisher.experiments[name], self.publisher.folder(name)
-        if name not in self.publisher.published():
-            raise ScenarioError([Fault(name, "is not published yet: make publish computes it")])
-        if any(is_there(folder, table.removesuffix(".csv")) for table in (PICTURES, MEMBERSHIP)):
+        if name not in self.publisher.published() and not cells:
+            raise ScenarioError(
+                [Fault(name, "is not published yet: make publish computes it, --cells its cells at --where")]
+            )
+        if experiment.pictures is not None or experiment.membership is not None:
             raise ScenarioError([Fault(name, "reads attacks on its runs, to which no seeds can be added")])
         if experiment.scenario is None:
             raise ScenarioError([Fault(name, "has formulas alone, and no seeds")])
@@ -207,6 +227,8 @@ class MoreSeeds:
                     [Fault("--where", f"{axis} is one of {', '.join(known)}, got {', '.join(unknown)}")]
                 )
         tables = PublishedTables(experiment, folder)
+        if cells:
+            return tables.missing(where)
         return tables.anew(where, anew) if anew else tables.wanted(core_hours, where)
 
     def compute(self, additions: Sequence[Addition], cores: int, told: Callable[[str], None] = print) -> None:
@@ -227,12 +249,14 @@ class MoreSeeds:
         Raises RunError where a number differs by more than `CLOSE`, the data are others, or `checkout` is of another
         commit.
         """
-        published = self.publisher.published()[name]
+        published = self.publisher.published().get(name)
+        if published is None:
+            return "nothing was published before"
         now = checksums(of.cell for of in additions)
         if others := [file for file, digest in published.data.items() if now.get(file, digest) != digest]:
             raise RunError(f"{name}: data are others than published: {', '.join(others)}")
         by_code: dict[tuple[str, str], Addition] = {}
-        for of in sorted(additions, key=lambda one: -one.check.estimated_cost()):
+        for of in sorted(self._known(name, additions), key=lambda one: -one.check.estimated_cost()):
             by_code[code_digest(of.scenario.settled()), str(of.scenario.data.names)] = of
         alike, apart = 0, 0
         for of in by_code.values():
@@ -259,10 +283,25 @@ class MoreSeeds:
                     f"{EARLY} versions: {where}"
                 )
             apart += 1
+        if not by_code:
+            return "the published cells were made by the code of today"
         told = f"{alike} of {len(by_code)} published seeds come out as before, all numbers within {CLOSE:g}"
         if not apart:
             return told
         return f"{told}; of the others this machine rounds otherwise, and both codes do the same for {EARLY} versions"
+
+    def _known(self, name: str, additions: Sequence[Addition]) -> list[Addition]:
+        """Return the cells of `additions` with published seeds. Where all are new, these are all published cells,
+        beside which they will stand; none where today's code made them."""
+        if found := [of for of in additions if of.published]:
+            return found
+        experiment, folder = self.publisher.experiments[name], self.publisher.folder(name)
+        cells = published_cells(experiment, set(runs_in(folder)))
+        if cells is not None and self.publisher.published()[name].code == code_of(cells):
+            return []
+        tables = PublishedTables(experiment, folder)
+        there = zip(tables.looks[0], tables.seeds, strict=True)
+        return [Addition(cell, seeds, seeds) for cell, seeds in there if seeds and cell.recording is None]
 
     def _difference(self, name: str, of: Addition) -> str | None:
         """Return where a seed that was computed anew differs from the published one; None: nowhere."""
@@ -281,12 +320,15 @@ class MoreSeeds:
     def publish(self, name: str, additions: Sequence[Addition]) -> None:
         """Put the runs of `additions` into the published tables of an experiment, and judge its claims anew."""
         experiment, folder = self.publisher.experiments[name], self.publisher.folder(name)
+        if name not in self.publisher.published():
+            self._publish_first(name, additions)
+            return
         tables = PublishedTables(experiment, folder)
         made = collect([(of.cell.values, self.runs / of.scenario.digest()) for of in additions], experiment.targets)
-        cells = with_new_axes(experiment, read_csv(folder / "cells.csv"))
+        order = [cell.values for cell in tables.looks[0]]
+        cells = with_new_cells(with_new_axes(experiment, read_csv(folder / "cells.csv")), made["cells"], order)
         for of in additions:
             cells.loc[select(cells, of.cell.values), "run"] = of.cell.digest
-        order = [cell.values for cell in tables.looks[0]]
         ends = merged(tables.ends, made["ends"], order)
         new = {"cells": cells, "ends": ends, "final": over_seeds(ends, list(experiment.grid("full")), by_round=False)}
         known = read_csv(folder / f"{IN_PART}.csv") if is_there(folder, IN_PART) else pd.DataFrame()
@@ -317,13 +359,23 @@ class MoreSeeds:
             write_json(asdict(told), staging / PROVENANCE)
         self.publisher.judge(name)
 
+    def _publish_first(self, name: str, additions: Sequence[Addition]) -> None:
+        """Publish the runs of `additions` of an experiment of which nothing is published."""
+        experiment, folder = self.publisher.experiments[name], self.publisher.results / "full" / name
+        runs = [(of.cell.values, self.runs / of.scenario.digest()) for of in additions]
+        make_tables(experiment, "full", runs, folder)
+        make_figures(experiment, "full", folder)
+        self.publisher.publish(name)
+
     def _provenance(self, name: str, ends: pd.DataFrame, additions: Sequence[Addition]) -> Provenance:
         published, experiment = self.publisher.published(), self.publisher.experiments[name]
         told, (looks, added) = published[name], looks_of(experiment)
         known = {run for one in published for run in runs_in(self.publisher.folder(one))}
         codes = [found for of in additions if (found := read_codes(self.runs / of.scenario.digest())) is not None]
-        cells = published_cells(experiment, set(runs_in(self.publisher.folder(name)))) or [of.cell for of in additions]
-        today = code_of(cells)
+        new = [of.cell for of in additions if not of.published]
+        before = published_cells(experiment, set(runs_in(self.publisher.folder(name))))
+        before = before or [of.cell for of in additions if of.published]
+        today = code_of([*before, *new])
         # hours of runs that are published already are counted there
         own = {of.scenario.digest() for of in additions if of.cell.digest not in known}
         counts = ends.groupby([axis for axis in experiment.grid("full") if axis in ends], dropna=False)[
@@ -333,11 +385,13 @@ class MoreSeeds:
         return replace(
             told,
             commits=sorted({*told.commits, *(found.commit for found in codes)}),
-            code=told.code if told.code == today else combined([told.code, today]),
+            code=today if told.code == code_of(before) else combined([told.code, today]),
             computed=datetime.now(UTC).date().isoformat(),
             core_hours=round(told.core_hours + sum(seconds_of(self.runs / run) for run in own) / 3600, 3),
             seeds=f"{fewest}" if fewest == most else f"{fewest} to {most}",
-            cut="",
+            cells=told.cells + len(new),
+            cut=left_out(experiment, [*before, *new]),
+            data={**told.data, **checksums(new)},
             cpu=sorted({*told.cpu, *(found.cpu for found in codes)}),
             file="",  # that of the experiment, once its claims are judged
             looks=looks,
@@ -348,15 +402,21 @@ class MoreSeeds:
 def merged(published: pd.DataFrame, made: pd.DataFrame, order: Sequence[Where]) -> pd.DataFrame:
     """Return the rows of published and of new seeds, cell by cell and in the order of seeds; new ones replace others.
 
-    Columns that only new runs have are left out, as published seeds have no values of them.
+    Columns that only new seeds of a published cell have are left out, as its published seeds have no values of them.
     """
     parts = []
     for values in order:
         was, now = (of[select(of, values)] if len(of) else of for of in (published, made))
         kept = was[~was["seed"].isin(now["seed"])] if len(now) else was
-        both = [part for part in (kept, now.reindex(columns=published.columns)) if len(part)]
+        both = [part for part in (kept, now.reindex(columns=published.columns) if len(was) else now) if len(part)]
         parts += [pd.concat(both).sort_values("seed", kind="stable")] if both else []
     return pd.concat(parts, ignore_index=True)
+
+
+def with_new_cells(published: pd.DataFrame, made: pd.DataFrame, order: Sequence[Where]) -> pd.DataFrame:
+    """Return the published rows of the table of cells, and those of cells that were not published, in their order."""
+    there = [(published[select(published, values)], made[select(made, values)]) for values in order]
+    return pd.concat([was if len(was) else now for was, now in there if len(was) or len(now)], ignore_index=True)
 
 
 def difference(was: pd.DataFrame, now: pd.DataFrame) -> str | None:
@@ -442,7 +502,7 @@ def parsed(asked: Sequence[str]) -> Where:
 def main() -> None:
     """Add seeds to what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("only", nargs="+", help="published experiments or folders of them, e.g. nbafl/fig5 safl")
+    parser.add_argument("only", nargs="+", help="experiments or folders of them, e.g. nbafl/fig5 safl")
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--results", type=Path, default=ROOT / "results", help="where runs are computed")
     parser.add_argument("--into", type=Path, default=ROOT / "docs" / "results")
@@ -450,6 +510,7 @@ def main() -> None:
     parser.add_argument(
         "--where", action="append", default=[], metavar="AXIS=VALUE", help="only these cells; repeat it"
     )
+    parser.add_argument("--cells", action="store_true", help="cells that are not published, at their first look")
     parser.add_argument("--anew", type=int, default=0, metavar="N", help="all seeds of the cells, N at least")
     parser.add_argument("--checkout", type=Path, help="folder with the commit that made the seeds, see the README")
     parser.add_argument("--dry-run", action="store_true", help="say what would be computed")
@@ -463,9 +524,11 @@ def main() -> None:
         where, core_hours = parsed(given.where), hours(given.core_hours)
         if given.cores < 1 or given.anew < 0:
             raise ScenarioError([Fault("--cores, --anew", "must be at least 1 and 0")])
+        if given.cells and given.anew:
+            raise ScenarioError([Fault("--cells, --anew", "are of other cells; give one of them")])
         publisher.judge_edited()
         for name in publisher.in_order(given.only):
-            additions = more.additions(name, core_hours, where, given.anew)
+            additions = more.additions(name, core_hours, where, given.anew, given.cells)
             estimated = sum(of.scenario.estimated_cost() for of in additions) / 3600
             print(f"{name}: {len(additions)} cells, estimated {estimated:.2f} core-hours", flush=True)
             for of in additions:
@@ -477,7 +540,8 @@ def main() -> None:
             more.publish(name, additions)
             publisher.report({})
             if not given.no_commit:
-                commit(publisher.into, f"Published results: more seeds of {name}")
+                what = "cells" if given.cells else "more seeds"
+                commit(publisher.into, f"Published results: {what} of {name}")
     except AsyncflError as error:
         sys.exit(str(error))
 

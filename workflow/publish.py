@@ -18,7 +18,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -90,7 +90,7 @@ class Provenance:
     seeds: str
     """Fewest and most seeds of a cell."""
     cut: str
-    """What the budget left out; empty where nothing."""
+    """What the budget left out, or which cells are not run; empty where nothing."""
     cpu: list[str]
     python: str
     versions: dict[str, str]
@@ -145,13 +145,14 @@ class Publisher:
         return found
 
     def is_current(self, name: str) -> bool:
-        """Tell whether what is published of an experiment was made by this code, for its file's cells and looks."""
+        """Tell whether this code made what is published of an experiment, for all cells and looks of its file."""
         told = self.published().get(name)
         if told is None:
             return False
         cells = published_cells(self.experiments[name], set(runs_in(self.folder(name))))
         return (
             cells is not None
+            and not left_out(self.experiments[name], cells)
             and told.code == code_of(cells)
             and (told.looks, told.added) == looks_of(self.experiments[name])
         )
@@ -179,7 +180,7 @@ class Publisher:
         subprocess.run(command, cwd=ROOT, env=environment, check=True)
 
     def publish(self, name: str, cut: str = "") -> None:
-        """Copy what the workflow made of an experiment, in place of what was published before."""
+        """Copy what was made of an experiment, or of some of its cells, in place of what was published before."""
         experiment, made = self.experiments[name], self.results / "full" / name
         cells = published_cells(experiment, set(runs_in(made)))
         assert cells is not None, f"{name}: its tables are not of the cells that its file has"
@@ -197,7 +198,7 @@ class Publisher:
             core_hours=round(sum(seconds_of(run) for run in runs if run.name not in elsewhere) / 3600, 3),
             cells=len(cells),
             seeds=f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}",
-            cut=cut,
+            cut=cut or left_out(experiment, cells),
             cpu=sorted({codes.cpu for codes in found}),
             python=platform.python_version(),
             versions={package: version(package) for package in PACKAGES},
@@ -391,11 +392,17 @@ def runs_in(folder: Path) -> list[str]:
 
 
 def published_cells(experiment: Experiment, runs: set[str]) -> list[Cell] | None:
-    """Return the cells of these runs, each at one of its looks; None where one is missing, or another is there."""
+    """Return the cells of these runs, each at one of its looks; None where a run is of no cell."""
     looks = list(all_cells(experiment, "full"))
     chosen = [next((cell for cell in at if name_of(cell) in runs), None) for at in zip(*looks, strict=True)]
     found = [cell for cell in chosen if cell is not None]
-    return found if len(found) == len(chosen) and set(map(name_of, found)) == runs else None
+    return found if set(map(name_of, found)) == runs else None
+
+
+def left_out(experiment: Experiment, cells: Sequence[Cell]) -> str:
+    """Return in words how many cells of an experiment are not among these; empty where none."""
+    every = len(next(iter(all_cells(experiment, "full"))))
+    return f"{every - len(cells)} of {every} cells are not run" if len(cells) < every else ""
 
 
 def published_looks(experiment: Experiment, told: Provenance) -> Looks:

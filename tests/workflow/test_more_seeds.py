@@ -96,10 +96,10 @@ def publisher(root: Path) -> FirstLook:
     return FirstLook(root / "experiments", root / "results", root / "published", 20.0, 20.0)
 
 
-def add(root: Path, anew: int = 0, where: dict[str, Any] | None = None) -> list[Addition]:
+def add(root: Path, anew: int = 0, where: dict[str, Any] | None = None, cells: bool = False) -> list[Addition]:
     """Add what is wanted, as the command does, and return it."""
     more = MoreSeeds(publisher(root))
-    additions = more.additions(NAME, 1.0, where or {}, anew)
+    additions = more.additions(NAME, 1.0, where or {}, anew, cells)
     more.check(NAME, additions)
     for of in additions:
         compute_run(of.scenario, more.runs)
@@ -143,6 +143,47 @@ def test_what_is_published_afterwards_is_what_one_call_would_have_published(file
     for table in ("ends", "final", "cells", "claims", "rounds"):
         made = read_csv(whole / f"{table}.csv")
         pd.testing.assert_frame_equal(published(files, table)[made.columns.to_list()], made)
+
+
+def told_of(root: Path) -> dict[str, Any]:
+    """Return the provenance of what is published."""
+    found: dict[str, Any] = json.loads((root / "published" / "full" / NAME / "provenance.json").read_text())
+    return found
+
+
+def test_cells_that_are_published_one_by_one_are_in_the_end_what_one_call_would_have_published(files: Path) -> None:
+    whole = {table: published(files, table) for table in ("ends", "final", "cells", "rounds")}
+    claims, told = published(files, "claims"), told_of(files)
+    shutil.rmtree(files / "published")
+    assert [of.seeds for of in add(files, where={AXIS: ["13"]}, cells=True)] == [(0, 1)]
+    assert published(files, "claims")["verdict"].tolist() == ["not run"] * 2
+    first = told_of(files)
+    assert (first["cells"], first["cut"], first["seeds"]) == (1, "2 of 3 cells are not run", "2")
+    assert not publisher(files).is_current(NAME)
+    add(files, where={AXIS: ["12"]}, cells=True)
+    pd.testing.assert_frame_equal(published(files, "claims").drop(columns="commit"), claims.drop(columns="commit"))
+    assert told_of(files)["cut"] == "1 of 3 cells are not run"
+    assert [of.cell.values[AXIS] for of in add(files, cells=True)] == [20]
+    for table, frame in whole.items():
+        pd.testing.assert_frame_equal(published(files, table), frame)
+    now = told_of(files)
+    assert {name for name in told if told[name] != now[name]} <= {"core_hours", "computed", "commits", "cpu"}
+    assert publisher(files).is_current(NAME)
+    assert MoreSeeds(publisher(files)).additions(NAME, 1.0, {}, 0, cells=True) == []
+
+
+def test_a_new_cell_stands_beside_published_ones_of_other_code_where_these_come_out_as_before(files: Path) -> None:
+    shutil.rmtree(files / "published")
+    add(files, where={AXIS: ["13", "20"]}, cells=True)
+    folder = files / "published" / "full" / NAME
+    (folder / "provenance.json").write_text(json.dumps({**told_of(files), "code": "of before"}))
+    more = MoreSeeds(publisher(files))
+    new = more.additions(NAME, 1.0, {}, 0, cells=True)
+    assert more.check(NAME, new) == "1 of 1 published seeds come out as before, all numbers within 1e-05"
+    ends = read_csv(folder / "ends.csv")
+    write_csv(ends.assign(train_loss=ends["train_loss"] + 1.0), folder / "ends.csv")
+    with pytest.raises(RunError, match="samples per client = 13: seed 0 does not come out as published: train_loss"):
+        more.check(NAME, new)
 
 
 def test_provenance_names_the_new_look_hours_and_seeds(files: Path) -> None:
@@ -307,7 +348,7 @@ def test_what_cannot_be_added_to_is_refused_with_the_reason(files: Path) -> None
     with pytest.raises(ScenarioError, match="must be AXIS=VALUE, got 'epsilon'"):
         parsed(["epsilon"])
     (files / "published" / "full" / NAME / "provenance.json").unlink()
-    with pytest.raises(ScenarioError, match="is not published yet: make publish"):
+    with pytest.raises(ScenarioError, match="is not published yet: make publish computes it, --cells its cells"):
         more.additions(NAME, 1.0, {}, 0)
 
 
