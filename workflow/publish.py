@@ -183,7 +183,9 @@ class Publisher:
         """Copy what was made of an experiment, or of some of its cells, in place of what was published before."""
         experiment, made = self.experiments[name], self.results / "full" / name
         cells = published_cells(experiment, set(runs_in(made)))
-        assert cells is not None, f"{name}: its tables are not of the cells that its file has"
+        wrong = f"{name}: its tables are not of the cells that its file has"
+        assert cells is not None, wrong
+        assert cells or experiment.scenario is None, wrong
         runs = list(dict.fromkeys(cell.folder(self.results / "runs") for cell in cells))
         elsewhere = {run for other in self.published() if other != name for run in runs_in(self.folder(other))}
         found = [codes for run in runs if (codes := read_codes(run)) is not None]
