@@ -19,7 +19,7 @@ from docs.notebook import NOTEBOOKS, notebook_page  # noqa: E402
 from docs.pages import command_page, component_pages, experiment_pages, reference_pages  # noqa: E402
 from docs.quotes import RESULTS  # noqa: E402
 from docs.result_links import site_links  # noqa: E402
-from workflow.published import build  # noqa: E402
+from workflow.published import MEANS, build  # noqa: E402
 
 DRAWN = ROOT / "build" / "results"
 """Figures and pages of the published results; those whose tables are as before are not drawn again."""
@@ -49,7 +49,7 @@ def on_files(files: Files, config: Any) -> Files:
     for pages in generated.values():
         for path, text in pages.items():
             files.append(File.generated(config, path, content=text))
-    for made in sorted(path for path in DRAWN.rglob("*") if path.suffix in (".svg", ".html")):
+    for made in sorted(path for path in DRAWN.rglob("*") if path.suffix in (".svg", ".html") or path.name == MEANS):
         name = f"results/{made.relative_to(DRAWN).as_posix()}"
         files.append(File.generated(config, name, abs_src_path=str(made)))
     return files

@@ -42,7 +42,6 @@ sys.path.insert(0, str(ROOT))
 from asyncfl.api import execute  # noqa: E402
 from asyncfl.base.description import explicit_fields  # noqa: E402
 from asyncfl.base.errors import AsyncflError, Fault, RunError, ScenarioError  # noqa: E402
-from asyncfl.base.files.atomic import write_text  # noqa: E402
 from asyncfl.base.files.own_folder import write_json  # noqa: E402
 from asyncfl.experiments.analysis import CAPTIONS, make_figures, make_tables  # noqa: E402
 from asyncfl.experiments.cells import Cell  # noqa: E402
@@ -330,7 +329,7 @@ class MoreSeeds:
         for of in additions:
             cells.loc[select(cells, of.cell.values), "run"] = of.cell.digest
         ends = merged(tables.ends, made["ends"], order)
-        new = {"cells": cells, "ends": ends, "final": over_seeds(ends, list(experiment.grid("full")), by_round=False)}
+        new = {"cells": cells, "ends": ends}
         known = read_csv(folder / f"{IN_PART}.csv") if is_there(folder, IN_PART) else pd.DataFrame()
         if tables.rounds is not None:
             rounds = merged(tables.rounds, made["rounds"], order)
@@ -353,8 +352,6 @@ class MoreSeeds:
                 captions = read_csv(staging / CAPTIONS)
                 captions["caption"] = [f"{text.removesuffix(OF_FIRST)}{OF_FIRST}" for text in captions["caption"]]
                 write_csv(captions, staging / CAPTIONS)
-            for shown in experiment.tables:
-                write_text(shown.markdown(experiment.grid("full"), new["final"]), staging / f"{shown.name}.md")
             told = self._provenance(name, ends, additions)
             write_json(asdict(told), staging / PROVENANCE)
         self.publisher.judge(name)

@@ -54,7 +54,7 @@ from asyncfl.results.storage import COMPLETE
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from workflow.published import LIST, PACKED, is_drawable, is_there  # noqa: E402
+from workflow.published import LIST, MEANS, PACKED, is_drawable, is_there, means  # noqa: E402
 
 ORDER = ("nbafl", "safl", "adaptive", "outside", "mechanisms", "ledger", "audit", "clock", "defence", "algorithms")
 """Folders of experiments, what rests on papers first: hours may end before the last."""
@@ -69,8 +69,6 @@ LARGEST = 1_000_000
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "pandas", "simpy", "snakemake")
 LARGEST_ROUNDS = 180_000
 """Bytes of the largest packed table of rounds that is published: all results together stay below 8 MB."""
-FINAL, LARGEST_FINAL = "final.csv", 100_000
-"""Means over seeds, which follow from the ends of runs. Of a larger packed table the named columns are published."""
 
 
 @dataclass(frozen=True)
@@ -237,15 +235,21 @@ class Publisher:
         shutil.rmtree(before, ignore_errors=True)
 
     def judge(self, name: str) -> None:
-        """Judge an experiment's claims on all of its published seeds, and on the formulas that it names now."""
+        """Judge an experiment's claims on all of its published seeds, and on the formulas that it names now, and write
+        the tables that it names now."""
         self.drop_removed_cells(name)
-        folder, told = self.folder(name), self.published()[name]
+        experiment, folder, told = self.experiments[name], self.folder(name), self.published()[name]
         (folder / "bounds.csv.gz").unlink(missing_ok=True)
-        write_csv(values_of_bounds(self.experiments[name], "full"), folder / "bounds.csv")
-        make_verdicts(self.experiments[name], "full", folder, published_looks(self.experiments[name], told))
+        write_csv(values_of_bounds(experiment, "full"), folder / "bounds.csv")
+        make_verdicts(experiment, "full", folder, published_looks(experiment, told))
+        final = means(experiment, with_new_axes(experiment, read_csv(folder / "ends.csv")))
+        for table in folder.glob("*.md"):
+            table.unlink()
+        for shown in experiment.tables:
+            write_text(shown.markdown(experiment.grid("full"), final), folder / f"{shown.name}.md")
         claims = read_csv(folder / "claims.csv")
         write_csv(claims.assign(commit=" ".join(told.commits)), folder / "claims.csv")
-        pack(self.experiments[name], folder)
+        pack(experiment, folder)
         write_json({**asdict(told), "file": self.digest(name)}, folder / PROVENANCE)
 
     def drop_removed_cells(self, name: str) -> None:
@@ -267,9 +271,6 @@ class Publisher:
                     left = remaining(read_csv(staging / table))
                     (staging / f"{table}.gz").unlink(missing_ok=True)
                     write_csv(left, staging / table)
-            final = with_new_axes(experiment, read_csv(staging / "final.csv"))
-            for shown in experiment.tables:
-                write_text(shown.markdown(axes, final), staging / f"{shown.name}.md")
             told = replace(self.published()[name], cells=len(read_csv(staging / "cells.csv")))
             write_json(asdict(told), staging / PROVENANCE)
 
@@ -315,6 +316,8 @@ def is_published(file: str) -> bool:
 def pack(experiment: Experiment, folder: Path) -> None:
     """Compress long tables, byte for byte the same each time, and remove files that are too large, tables that follow
     from others, and figures that `make docs` draws."""
+    for file in folder.glob(f"{MEANS}*"):
+        file.unlink()
     for table in (file for file in folder.glob("*.csv") if file.name != "claims.csv"):
         if table.name == ROUNDS or table.stat().st_size > LONG:
             compress(table)
@@ -323,7 +326,6 @@ def pack(experiment: Experiment, folder: Path) -> None:
             print(f"{file.name} of {folder.parent.name}/{folder.name} has {file.stat().st_size} bytes: not published")
             file.unlink()
     pack_curves(experiment, folder)
-    pack_final(experiment, folder)
     pack_figures(experiment, folder)
 
 
@@ -331,17 +333,6 @@ def compress(file: Path) -> None:
     """Replace a file by a compressed one, with equal bytes for equal content."""
     file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes(), 9, mtime=0))
     file.unlink()
-
-
-def pack_final(experiment: Experiment, folder: Path) -> None:
-    """Keep of a table of means that is too large the metrics that figures, tables and claims name."""
-    packed = folder / f"{FINAL}.gz"
-    if packed.is_file() and packed.stat().st_size > LARGEST_FINAL:
-        parts = (*experiment.all_figures, *experiment.tables, *experiment.claims)
-        named = {column for part in parts for *_, column in part.columns_named}
-        means = read_csv(packed)
-        write_csv(means[means["metric"].isin(named)], folder / FINAL)
-        compress(folder / FINAL)
 
 
 def pack_curves(experiment: Experiment, folder: Path) -> None:

@@ -30,6 +30,8 @@ PACKED = ".svg.gz"
 """Ending of a figure that is published."""
 LIST = "experiments.csv"
 """The table of all experiments: published when, made by which code, or why not."""
+MEANS = "final.csv"
+"""Table of means over seeds. It follows from the ends of runs and is not published, but made with the figures."""
 STAMP = ".digest"
 """File of a drawn experiment with a digest of what it was drawn from."""
 DRAWING = ("asyncfl/experiments", "asyncfl/results/figure_style.py", "workflow/published.py")
@@ -37,14 +39,21 @@ DRAWING = ("asyncfl/experiments", "asyncfl/results/figure_style.py", "workflow/p
 
 
 def is_there(folder: Path, table: str) -> bool:
-    """Return whether a published experiment has a table, or, for `curves`, the rounds that it follows from."""
-    names = {"curves": ("curves.csv", "rounds.csv"), "pictures": (PICTURES,)}.get(table, (f"{table}.csv",))
+    """Return whether a published experiment has a table, or one that it follows from."""
+    others = {"curves": ("curves.csv", "rounds.csv"), "final": ("ends.csv",), "pictures": (PICTURES,)}
+    names = others.get(table, (f"{table}.csv",))
     return any(is_table(folder / name) for name in names)
 
 
 def is_drawable(figure: Figure, folder: Path) -> bool:
     """Return whether a figure can be drawn from the published tables of its experiment."""
     return all(is_there(folder, table) for table in figure.tables_read)
+
+
+def means(experiment: Experiment, ends: pd.DataFrame) -> pd.DataFrame:
+    """Return the means over seeds that follow from the ends of an experiment's runs at full scale."""
+    axes = list(experiment.grid("full"))
+    return over_seeds(ends, axes, by_round=False) if len(ends) else pd.DataFrame()
 
 
 def draw(experiment: Experiment, folder: Path, into: Path) -> None:
@@ -54,27 +63,28 @@ def draw(experiment: Experiment, folder: Path, into: Path) -> None:
     """
     shutil.rmtree(into, ignore_errors=True)
     shutil.copytree(folder, into)
-    kept = read_csv(folder / CAPTIONS) if (folder / CAPTIONS).is_file() else pd.DataFrame()
+    before = read_csv(folder / CAPTIONS) if (folder / CAPTIONS).is_file() else pd.DataFrame()
     rounds = with_new_axes(experiment, read_csv(folder / "rounds.csv")) if is_there(folder, "rounds") else None
     if rounds is not None:
         axes = list(experiment.grid("full"))
         write_csv(over_seeds(rounds, axes, by_round=True) if len(rounds) else rounds, into / "curves.csv")
     elif not is_there(folder, "curves"):
         write_csv(pd.DataFrame(), into / "curves.csv")
-    for table in ("final", "ends", "cells"):
-        write_csv(with_new_axes(experiment, read_csv(folder / f"{table}.csv")), into / f"{table}.csv")
+    ends, cells = (with_new_axes(experiment, read_csv(folder / f"{table}.csv")) for table in ("ends", "cells"))
+    for table, frame in {"ends.csv": ends, "cells.csv": cells, MEANS: means(experiment, ends)}.items():
+        write_csv(frame, into / table)
     drawable = [figure.name for figure in experiment.all_figures if is_drawable(figure, folder)]
     with saving("svg"):
         make_figures(experiment, "full", into, names=drawable)
-    captions = [*read_csv(into / CAPTIONS).to_dict("records"), *kept.to_dict("records")]
+    captions = [*read_csv(into / CAPTIONS).to_dict("records"), *before.to_dict("records")]
     of_name = {row["name"]: row for row in reversed(captions)}
     shown = [of_name[figure.name] for figure in experiment.all_figures if figure.name in of_name]
     write_csv(pd.DataFrame(shown, columns=read_csv(into / CAPTIONS).columns), into / CAPTIONS)
     for file in sorted(into.glob(f"*{PACKED}")):
         (into / file.name.removesuffix(".gz")).write_bytes(gzip.decompress(file.read_bytes()))
-    published = {file.name for file in folder.iterdir()}
+    kept = {MEANS, CAPTIONS, *(file.name for file in folder.iterdir())}
     for file in list(into.iterdir()):
-        if file.name.endswith(PACKED) or (file.name not in published and not file.name.endswith((".svg", CAPTIONS))):
+        if file.name.endswith(PACKED) or (file.name not in kept and file.suffix != ".svg"):
             file.unlink()
 
 

@@ -140,7 +140,7 @@ def test_what_is_published_afterwards_is_what_one_call_would_have_published(file
         runs.append((cell.values, files / "results" / "runs" / cell.digest))
     make_tables(experiment, "full", runs, whole)
     make_verdicts(experiment, "full", whole)
-    for table in ("ends", "final", "cells", "claims", "rounds"):
+    for table in ("ends", "cells", "claims", "rounds"):
         made = read_csv(whole / f"{table}.csv")
         pd.testing.assert_frame_equal(published(files, table)[made.columns.to_list()], made)
 
@@ -152,7 +152,7 @@ def told_of(root: Path) -> dict[str, Any]:
 
 
 def test_cells_that_are_published_one_by_one_are_in_the_end_what_one_call_would_have_published(files: Path) -> None:
-    whole = {table: published(files, table) for table in ("ends", "final", "cells", "rounds")}
+    whole = {table: published(files, table) for table in ("ends", "cells", "rounds")}
     claims, told = published(files, "claims"), told_of(files)
     shutil.rmtree(files / "published")
     assert [of.seeds for of in add(files, where={AXIS: ["13"]}, cells=True)] == [(0, 1)]

@@ -106,8 +106,8 @@ def test_tables_are_published_with_rounds_compressed_and_no_figure_or_page(files
     publish(publisher(files))
     folder = files / "published" / "full" / "nbafl" / "one"
     names = {file.name for file in folder.iterdir()}
-    assert {"table.md", "ends.csv", "final.csv", "cells.csv", "rounds.csv.gz"} <= names
-    assert not {"rounds.csv", "curves.csv", "figures.csv"} & names
+    assert {"table.md", "ends.csv", "cells.csv", "rounds.csv.gz"} <= names
+    assert not {"rounds.csv", "curves.csv", "final.csv", "figures.csv"} & names
     assert not [file for file in files.glob("published/**/*") if file.suffix in (".svg", ".png", ".pdf", ".html")]
     whole = (files / "results" / "full" / "nbafl" / "one" / "rounds.csv").read_bytes()
     assert gzip.decompress((folder / "rounds.csv.gz").read_bytes()) == whole
@@ -134,8 +134,8 @@ def test_an_experiment_is_drawn_again_only_where_its_tables_changed(files: Path)
     figure.write_text("drawn before")
     build(one.into, one.experiments, files / "drawn")
     assert figure.read_text() == "drawn before"
-    final = one.folder("nbafl/one") / "final.csv"
-    final.write_text(final.read_text().replace("0.7", "0.8"))
+    ends = one.folder("nbafl/one") / "ends.csv"
+    ends.write_text(ends.read_text().replace("0.7", "0.8"))
     build(one.into, one.experiments, files / "drawn")
     assert figure.read_text() != "drawn before"
 
