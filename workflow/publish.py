@@ -250,7 +250,9 @@ class Publisher:
         claims = read_csv(folder / "claims.csv")
         write_csv(claims.assign(commit=" ".join(told.commits)), folder / "claims.csv")
         pack(experiment, folder)
-        write_json({**asdict(told), "file": self.digest(name)}, folder / PROVENANCE)
+        cells = published_cells(experiment, set(runs_in(folder)))
+        cut = left_out(experiment, cells) if cells is not None else ""  # the file may have been given cells since
+        write_json({**asdict(told), "cut": cut or told.cut, "file": self.digest(name)}, folder / PROVENANCE)
 
     def drop_removed_cells(self, name: str) -> None:
         """Drop the published cells with axis values that the experiment's file no longer has. No number changes."""
