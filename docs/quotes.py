@@ -176,7 +176,7 @@ def published(results: Path) -> str:
     there = table[table["computed"].notna()]
     commits = sorted(set(" ".join(there["commits"].dropna()).split()))
     missing = table[table["computed"].isna()]["experiment"]
-    part = there[there["cut"].fillna("").str.endswith("not run")]
+    part = there[there["cut"].astype(object).fillna("").str.endswith("not run")]
     in_part = "; ".join(f"{row['experiment']}: {row['cut']}" for _, row in part.iterrows())
     hours = there["core_hours"].sum()
     dates = sorted(there["computed"].unique())

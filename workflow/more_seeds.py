@@ -66,7 +66,6 @@ from workflow.publish import (  # noqa: E402
     checksums,
     code_of,
     commit,
-    left_out,
     looks_of,
     published_cells,
     runs_in,
@@ -387,7 +386,7 @@ class MoreSeeds:
             core_hours=round(told.core_hours + sum(seconds_of(self.runs / run) for run in own) / 3600, 3),
             seeds=f"{fewest}" if fewest == most else f"{fewest} to {most}",
             cells=told.cells + len(new),
-            cut=left_out(experiment, [*before, *new]),
+            cut="",
             data={**told.data, **checksums(new)},
             cpu=sorted({*told.cpu, *(found.cpu for found in codes)}),
             file="",  # that of the experiment, once its claims are judged

@@ -150,7 +150,7 @@ class Publisher:
         cells = published_cells(self.experiments[name], set(runs_in(self.folder(name))))
         return (
             cells is not None
-            and not left_out(self.experiments[name], cells)
+            and not cells_not_run(self.experiments[name], cells)
             and told.code == code_of(cells)
             and (told.looks, told.added) == looks_of(self.experiments[name])
         )
@@ -198,7 +198,7 @@ class Publisher:
             core_hours=round(sum(seconds_of(run) for run in runs if run.name not in elsewhere) / 3600, 3),
             cells=len(cells),
             seeds=f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}",
-            cut=cut or left_out(experiment, cells),
+            cut=cut,
             cpu=sorted({codes.cpu for codes in found}),
             python=platform.python_version(),
             versions={package: version(package) for package in PACKAGES},
@@ -251,7 +251,7 @@ class Publisher:
         write_csv(claims.assign(commit=" ".join(told.commits)), folder / "claims.csv")
         pack(experiment, folder)
         cells = published_cells(experiment, set(runs_in(folder)))
-        cut = left_out(experiment, cells) if cells is not None else ""  # the file may have been given cells since
+        cut = cells_not_run(experiment, cells) if cells is not None else ""
         write_json({**asdict(told), "cut": cut or told.cut, "file": self.digest(name)}, folder / PROVENANCE)
 
     def drop_removed_cells(self, name: str) -> None:
@@ -394,7 +394,7 @@ def published_cells(experiment: Experiment, runs: set[str]) -> list[Cell] | None
     return found if set(map(name_of, found)) == runs else None
 
 
-def left_out(experiment: Experiment, cells: Sequence[Cell]) -> str:
+def cells_not_run(experiment: Experiment, cells: Sequence[Cell]) -> str:
     """Return in words how many cells of an experiment are not among these; empty where none."""
     every = len(next(iter(all_cells(experiment, "full"))))
     return f"{every - len(cells)} of {every} cells are not run" if len(cells) < every else ""
